@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: Apache-2.0
+# Tests: each kind listed in RON_TESTS has one block here. A test file gives one program and one
+# ctest entry `<kind>.<name>` with the kind as its label; tests/README.md holds the table of kinds.
+#
+# Every entry has a timeout, and 77 as the exit code that means "skipped: this machine lacks what
+# the test needs" (the test prints what).
+include_guard(GLOBAL)
+
+if(NOT RON_TESTS)
+  return()
+endif()
+enable_testing()
+
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(CMOCKA IMPORTED_TARGET cmocka)
+if(NOT CMOCKA_FOUND)
+  message(FATAL_ERROR
+    "cmocka is missing: apt-get install libcmocka-dev (or configure with -D RON_TESTS=)")
+endif()
+find_program(RON_PYTHON python3 REQUIRED)
+find_program(RON_SH sh REQUIRED)
+
+# A trap of ours is an assertion that must reach the test, hence handle_sigill=0.
+set(ron_test_environment
+  "ASAN_OPTIONS=handle_sigill=0:detect_leaks=1:abort_on_error=0"
+  "UBSAN_OPTIONS=print_stacktrace=1"
+  "TSAN_OPTIONS=halt_on_error=1:second_deadlock_stack=1"
+  "PYTHONDONTWRITEBYTECODE=1"
+  "RON_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
+  "RON_BUILD_DIR=${CMAKE_BINARY_DIR}"
+)
+
+# ron_add_test(<label> <name> COMMAND ... [ENVIRONMENT ...] [SERIAL])
+# SERIAL: the test uses every core itself or measures time, so nothing runs beside it.
+function(ron_add_test label name)
+  cmake_parse_arguments(PARSE_ARGV 2 arg "SERIAL" "" "COMMAND;ENVIRONMENT")
+  add_test(NAME "${label}.${name}" COMMAND ${arg_COMMAND}
+    WORKING_DIRECTORY "${CMAKE_BINARY_DIR}")
+  set_tests_properties("${label}.${name}" PROPERTIES
+    LABELS "${label}"
+    TIMEOUT ${RON_TEST_TIMEOUT_S}
+    SKIP_RETURN_CODE 77
+    RUN_SERIAL ${arg_SERIAL}
+    ENVIRONMENT "${ron_test_environment};${arg_ENVIRONMENT}"
+  )
+endfunction()
+
+# ron_name(<out> <file> <prefix>): tests/x/test_foo.c without folder, prefix and extension.
+function(ron_name out file prefix)
+  get_filename_component(stem "${file}" NAME_WLE)
+  if(prefix)
+    string(REGEX REPLACE "^${prefix}" "" stem "${stem}")
+  endif()
+  set(${out} "${stem}" PARENT_SCOPE)
+endfunction()
+
+# Helpers shared by tests (death tests, seeds, the fault sweep), with what every test program needs.
+add_library(ron_test_base INTERFACE)
+target_link_libraries(ron_test_base INTERFACE ron_kernel PkgConfig::CMOCKA)
+target_include_directories(ron_test_base INTERFACE
+  "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/kernel/src")
+ron_glob(ron_support_sources "tests/support/*.c")
+if(ron_support_sources)
+  add_library(ron_support STATIC ${ron_support_sources})
+  target_link_libraries(ron_support PUBLIC ron_test_base)
+endif()
+
+# ron_test_program(<target> <source>... [LIBRARIES ...]): a program in <build>/tests.
+function(ron_test_program target)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES")
+  add_executable(${target} ${arg_UNPARSED_ARGUMENTS})
+  target_link_libraries(${target} PRIVATE ${arg_LIBRARIES} $<TARGET_NAME_IF_EXISTS:ron_support>
+    ron_test_base)
+  set_target_properties(${target} PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+endfunction()
+
+# ron_add_programs(<label> <pattern>... [LIBRARIES ...]): a program and a test per file test_*.c. A
+# file one folder below its kind, tests/unit/chan/test_bus.c, is the test unit.chan.bus.
+function(ron_add_programs label)
+  cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES")
+  ron_glob(files ${arg_UNPARSED_ARGUMENTS})
+  foreach(file IN LISTS files)
+    ron_name(name "${file}" "test_")
+    if(file MATCHES "/tests/unit/([^/]+)/")
+      set(name "${CMAKE_MATCH_1}.${name}")
+    endif()
+    string(REPLACE "." "_" target "${label}_${name}")
+    ron_test_program(${target} "${file}" LIBRARIES ${arg_LIBRARIES})
+    ron_add_test(${label} "${name}" COMMAND ${target})
+  endforeach()
+endfunction()
+
+# Scenarios are written once and run twice: explored on fibers (model), and on threads (stress).
+# ron_add_scenarios(<label> <runner> [SERIAL])
+function(ron_add_scenarios label runner)
+  ron_glob(runner_source "${runner}")
+  ron_glob(files "tests/scenario/scn_*.c")
+  if(NOT runner_source)
+    return()
+  endif()
+  foreach(file IN LISTS files)
+    ron_name(name "${file}" "scn_")
+    ron_test_program(${label}_${name} "${file}" "${runner_source}")
+    ron_add_test(${label} "${name}" COMMAND ${label}_${name} ${ARGN})
+  endforeach()
+endfunction()
+
+if("unit" IN_LIST RON_TESTS)
+  ron_add_programs(unit "tests/unit/*/test_*.c")
+endif()
+
+if("fault" IN_LIST RON_TESTS)
+  ron_add_programs(fault "tests/fault/test_*.c")
+endif()
+
+if("stress" IN_LIST RON_TESTS)
+  ron_add_scenarios(stress "tests/stress/run_threads.c" SERIAL)
+endif()
+
+if("model" IN_LIST RON_TESTS AND TARGET ron_weave)
+  ron_add_scenarios(model "tests/model/run_weave.c")
+  ron_add_programs(model "tests/model/test_*.c" "tests/model/weave/test_*.c")
+endif()
+
+if("spin" IN_LIST RON_TESTS)
+  ron_glob(files "tests/model/spin/*.pml")
+  foreach(file IN LISTS files)
+    ron_name(name "${file}" "")
+    ron_add_test(model "spin.${name}"
+      COMMAND "${RON_SH}" "${PROJECT_SOURCE_DIR}/tests/model/spin/run.sh" "${name}")
+  endforeach()
+endif()
+
+if("sim" IN_LIST RON_TESTS AND TARGET ron_weave)
+  ron_glob(ron_sim_sources "tests/sim/sim_*.c")
+  if(ron_sim_sources)
+    add_library(ron_sim STATIC ${ron_sim_sources})
+    target_link_libraries(ron_sim PUBLIC ron_test_base)
+  endif()
+  ron_add_programs(sim "tests/sim/test_*.c" LIBRARIES $<TARGET_NAME_IF_EXISTS:ron_sim>)
+endif()
+
+if("fuzz-smoke" IN_LIST RON_TESTS)
+  ron_glob(files "tests/fuzz/fuzz_*.c")
+  foreach(file IN LISTS files)
+    ron_name(name "${file}" "fuzz_")
+    set(corpus "${PROJECT_SOURCE_DIR}/tests/fuzz/corpus/${name}")
+    if(RON_FUZZER)
+      # New inputs go to the build folder; the corpus in the tree only grows by hand.
+      set(scratch "${CMAKE_BINARY_DIR}/corpus/${name}")
+      file(MAKE_DIRECTORY "${scratch}" "${CMAKE_BINARY_DIR}/findings")
+      ron_test_program(fuzz_${name} "${file}")
+      target_link_options(fuzz_${name} PRIVATE -fsanitize=fuzzer)
+      ron_add_test(fuzz-smoke "${name}"
+        COMMAND "${RON_SH}" "${PROJECT_SOURCE_DIR}/tests/fuzz/smoke.sh"
+                $<TARGET_FILE:fuzz_${name}> "${scratch}" "${corpus}")
+    else()
+      ron_test_program(fuzz_${name} "${file}" "${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.c")
+      ron_add_test(fuzz-smoke "${name}" COMMAND fuzz_${name} "${corpus}")
+    endif()
+  endforeach()
+endif()
+
+if("system" IN_LIST RON_TESTS)
+  ron_glob(files "tests/system/[0-9][0-9]-*.sh" "tests/system/[0-9][0-9]-*.py")
+  foreach(file IN LISTS files)
+    ron_name(name "${file}" "")
+    set(interpreter "${RON_SH}")
+    if(file MATCHES "\\.py$")
+      set(interpreter "${RON_PYTHON}")
+    endif()
+    ron_add_test(system "${name}" COMMAND "${interpreter}" "${file}" SERIAL
+      ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron")
+  endforeach()
+endif()
+
+if("lint" IN_LIST RON_TESTS)
+  ron_glob(files "tests/lint/check_*.py")
+  foreach(file IN LISTS files)
+    ron_name(name "${file}" "check_")
+    ron_add_test(lint "${name}" COMMAND "${RON_PYTHON}" "${file}")
+    # A check that cannot fail is no check: each one proves on seeded violations that it can.
+    ron_add_test(lint "${name}.selftest" COMMAND "${RON_PYTHON}" "${file}" --self-test)
+  endforeach()
+  # The first clang-tidy run in a fresh tree analyses every source, on all cores.
+  set_tests_properties(lint.tidy PROPERTIES RUN_SERIAL TRUE TIMEOUT 1200)
+endif()
+
+# Benchmarks are no tests: they are built by the target ron_bench and run by `./dev bench`.
+if("bench" IN_LIST RON_TESTS)
+  ron_glob(files "tests/bench/bench_*.c")
+  add_custom_target(ron_bench)
+  foreach(file IN LISTS files)
+    ron_name(name "${file}" "")
+    add_executable(${name} EXCLUDE_FROM_ALL "${file}")
+    target_link_libraries(${name} PRIVATE ron_kernel)
+    target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+    set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
+    add_dependencies(ron_bench ${name})
+  endforeach()
+endif()

@@ -1,0 +1,35 @@
+#!/bin/sh
+# SPDX-License-Identifier: Apache-2.0
+#
+# Runs a libFuzzer target for RON_FUZZ_SECONDS (10 by default). New inputs go to SCRATCH, faults
+# to the folder `findings` of the build; the corpus of the tree is read only.
+#
+# usage: smoke.sh PROGRAM SCRATCH CORPUS
+set -eu
+
+[ $# -eq 3 ] || {
+    echo "usage: smoke.sh PROGRAM SCRATCH CORPUS" >&2
+    exit 2
+}
+program=$1
+scratch=$2
+corpus=$3
+findings=$(dirname -- "$(dirname -- "$program")")/findings
+seconds=${RON_FUZZ_SECONDS:-10}
+
+# A target without stored inputs starts from nothing in every run; that is a mistake, not a choice.
+[ -d "$corpus" ] || {
+    echo "smoke.sh: $corpus does not exist: store a few good and bad inputs there" >&2
+    exit 1
+}
+mkdir -p "$scratch" "$findings"
+
+# RON_SEED repeats a run when it is a number libFuzzer takes; 0 lets it choose and print one.
+seed=${RON_SEED:-0}
+case $seed in
+*[!0-9]* | ??????????*) seed=0 ;;
+esac
+
+exec "$program" -seed="$seed" -max_total_time="$seconds" -timeout=10 -rss_limit_mb=2048 \
+    -print_final_stats=1 -artifact_prefix="$findings/$(basename -- "$program")-" \
+    "$scratch" "$corpus"

@@ -1,0 +1,185 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The dependency law and the doors to the operating system.
+
+1. A module includes only headers of the modules that the table USES allows. A private header (in a
+   src folder) belongs to its own module, and a public header includes public ones only.
+2. A service never includes another service: they meet on the wire.
+3. Each door of the table DOORS is used only where the table says. That keeps time, randomness,
+   network and disk replaceable by the simulator, and threads by the schedule explorer.
+Tests may use everything but fences.
+"""
+import re
+
+from common import code_lines, files, main, read
+
+LOW = ["base", "sync", "chan", "task", "io"]
+SERVICES = ["ledger", "wallet", "rewarder", "edge", "interop"]
+# chan and task stand side by side in the law; task drives channels, and channels know no tasks.
+USES = {
+    "base": [],
+    "sync": ["base"],
+    "chan": ["base", "sync"],
+    "task": ["base", "sync", "chan"],
+    "io": ["base", "sync", "chan", "task"],
+}
+UPPER = ["http", "wire", "guard", "obs", "conf", "cap", "cas"]
+USES.update({module: LOW for module in UPPER})
+USES.update({service: LOW + UPPER for service in SERVICES})
+USES["cli"] = LOW + UPPER + SERVICES
+
+SYNC = ["kernel/include/ron/sync/", "kernel/src/sync/"]
+# (what, regular expression, places where it may stand, why). A call is a name followed by a bracket
+# that is no member of a struct; the expressions run on code without comments and strings.
+DOORS = [
+    ("fence", r"\b(atomic_(thread|signal)_fence|__atomic_thread_fence|__sync_synchronize)\b", [],
+     "ThreadSanitizer cannot follow fences: order on the atomic itself"),
+    ("thread header", r'#\s*include\s*<(pthread|stdatomic|threads|semaphore)\.h>', SYNC,
+     "threads and atomics come from ron/sync"),
+    ("thread or atomic", r"\b(pthread_\w+|_Atomic|atomic_\w+|__atomic_\w+|__sync_\w+|futex)\b",
+     SYNC, "threads and atomics come from ron/sync"),
+    ("clock", r"CALL(clock_gettime|gettimeofday|time|times|ftime|timespec_get)",
+     ["kernel/src/io/", "kernel/src/sync/"], "time comes from struct ron_env"),
+    ("sleep", r"CALL(sleep|usleep|nanosleep|clock_nanosleep)", SYNC,
+     "waits have a wake-up: ron/sync, ron/chan or the timer wheel"),
+    ("randomness", r"CALL(s?rand|s?random|rand_r|[dlm]rand48|getrandom|getentropy|arc4random\w*)",
+     ["kernel/src/io/"], "randomness comes from struct ron_env"),
+    ("network", r"CALL(socket|socketpair|bind|listen|accept4?|connect|getaddrinfo|[gs]etsockopt"
+     r"|send(to|msg|mmsg|file)?|recv(from|msg|mmsg)?|shutdown)", ["kernel/src/io/"],
+     "the network comes from struct ron_env"),
+    ("poller", r"CALL(epoll_\w+|eventfd|timerfd_\w+|signalfd|ppoll|poll|p?select|io_uring_\w+)",
+     ["kernel/src/io/"], "the poller comes from struct ron_env"),
+    ("disk", r"CALL(open(at)?|creat|fopen|freopen|pread(v2?)?|pwrite(v2?)?|fsync|fdatasync"
+     r"|sync_file_range|syncfs|rename(at2?)?|unlink(at)?|remove|mkdir(at)?|rmdir|link(at)?|opendir"
+     r"|f?truncate|fallocate|posix_fallocate|mmap|msync|statvfs|flock)", ["kernel/src/io/"],
+     "files come from struct ron_env"),
+]
+
+
+def compiled(rule):
+    if rule.startswith("CALL"):
+        rule = r"(?<![\w.>])" + rule.removeprefix("CALL") + r"\s*\("
+    return re.compile(rule)
+
+
+DOORS = [(what, compiled(rule), places, why) for what, rule, places, why in DOORS]
+FENCE = DOORS[0]
+INCLUDE = re.compile(r'^\s*#\s*include\s*"([^"]+)"')
+
+
+def owner(path):
+    """(module, is public header) of a path, or (None, False) for what the law does not rule."""
+    parts = path.as_posix().split("/")
+    if parts[:3] == ["kernel", "include", "ron"] and len(parts) > 4:
+        return parts[3], True
+    if parts[:2] == ["kernel", "src"] and len(parts) > 3:
+        return parts[2], False
+    if parts[0] in SERVICES + ["cli"]:
+        return parts[0], "include" in parts
+    return None, False
+
+
+def resolve(tree, path, name):
+    """The file of the tree that an include means, or None."""
+    folders = [path.parent.as_posix(), "kernel/include", "kernel/src", "tests"]
+    folders += [f"{top}/{sub}" for top in SERVICES + ["cli"] for sub in ("include", "src")]
+    for folder in folders:
+        candidate = f"{folder}/{name}"
+        if candidate in tree:
+            return tree[candidate]
+    return None
+
+
+def include_fault(tree, path, name):
+    """What is wrong with this include, or None."""
+    module, public = owner(path)
+    target = resolve(tree, path, name)
+    if target is None:
+        # Generated headers have no file in the tree; the compiler finds real mistakes.
+        return None
+    other, other_public = owner(target)
+    if other is None:
+        return f'"{name}" is no header of the product'
+    if public and not other_public:
+        return f'a public header includes the private "{name}"'
+    if other == module:
+        return None
+    if not other_public:
+        return f'"{name}" is private to {other}'
+    if module in SERVICES and other in SERVICES:
+        return f"service {module} includes service {other}: they meet on the wire"
+    if other not in USES.get(module, []):
+        return f'{module} must not include "{name}": it stands below {other}'
+    return None
+
+
+def door_faults(path, lines):
+    doors = DOORS if owner(path)[0] else [FENCE]
+    for number, line in enumerate(lines, 1):
+        for what, rule, places, why in doors:
+            match = rule.search(line)
+            if match and not any(path.as_posix().startswith(place) for place in places):
+                yield path, number, f"{what} `{match.group().strip(' (')}`: {why}"
+                break
+
+
+def check(root):
+    tree = {path.as_posix(): path for path in files(root, ".c", ".h")}
+    for path in tree.values():
+        text = read(root, path)
+        module, _ = owner(path)
+        if module is not None:
+            if module not in USES:
+                yield path, 0, f"unknown module {module}: give it a row in USES"
+                continue
+            for number, line in enumerate(text.split("\n"), 1):
+                match = INCLUDE.match(line)
+                fault = include_fault(tree, path, match.group(1)) if match else None
+                if fault:
+                    yield path, number, fault
+        yield from door_faults(path, code_lines(text))
+
+
+H = "kernel/include/ron"
+S = "kernel/src"
+CASES = [
+    ("base includes sync", {f"{H}/sync/m.h": "", f"{S}/base/a.c": '#include "ron/sync/m.h"\n'},
+     "base must not include"),
+    ("chan includes task", {f"{H}/task/t.h": "", f"{S}/chan/a.c": '#include "ron/task/t.h"\n'},
+     "chan must not include"),
+    ("task includes chan is fine",
+     {f"{H}/chan/t.h": "", f"{S}/task/a.c": '#include "ron/chan/t.h"\n'}, None),
+    ("private header of another module",
+     {f"{S}/sync/p.h": "", f"{S}/chan/a.c": '#include "sync/p.h"\n'}, "private to sync"),
+    ("public header includes a private one",
+     {f"{S}/chan/p.h": "", f"{H}/chan/a.h": '#include "chan/p.h"\n'}, "includes the private"),
+    ("product includes a test header",
+     {"tests/support/p.h": "", f"{S}/chan/a.c": '#include "support/p.h"\n'}, "no header of the"),
+    ("service includes service",
+     {"wallet/include/w.h": "", "ledger/src/a.c": '#include "w.h"\n'}, "meet on the wire"),
+    ("kernel includes a service",
+     {"wallet/include/w.h": "", f"{S}/io/a.c": '#include "w.h"\n'}, "io must not include"),
+    ("unknown module", {f"{S}/misc/a.c": "\n"}, "unknown module misc"),
+    ("pthread.h outside sync", {f"{S}/chan/a.c": "#include <pthread.h>\n"}, "thread header"),
+    ("pthread call outside sync", {"cli/src/a.c": "pthread_mutex_lock(&m);\n"}, "thread or atomic"),
+    ("_Atomic outside sync", {f"{H}/task/a.h": "_Atomic int x;\n"}, "thread or atomic"),
+    ("builtin outside sync", {f"{S}/io/a.c": "__atomic_load_n(p, 0);\n"}, "thread or atomic"),
+    ("sync may", {f"{S}/sync/a.c": "#include <pthread.h>\npthread_self();\n"}, None),
+    ("fence even in sync", {f"{S}/sync/a.c": "atomic_thread_fence(x);\n"}, "fence"),
+    ("fence in a test", {"tests/unit/base/test_a.c": "__sync_synchronize();\n"}, "fence"),
+    ("clock in chan", {f"{S}/chan/a.c": "x = clock_gettime(a, b);\n"}, "clock `clock_gettime`"),
+    ("time in a service", {"ledger/src/a.c": "x = time(NULL);\n"}, "clock `time`"),
+    ("rand in task", {f"{S}/task/a.c": "return rand();\n"}, "randomness"),
+    ("socket in task", {f"{S}/task/a.c": "fd = socket(a, b, c);\n"}, "network"),
+    ("open in cli", {"cli/src/a.c": "fd = open(path, 0);\n"}, "disk"),
+    ("fsync in a service", {"ledger/src/a.c": "fsync(fd);\n"}, "disk"),
+    ("epoll in task", {f"{S}/task/a.c": "epoll_wait(a, b, c, d);\n"}, "poller"),
+    ("sleep in io", {f"{S}/io/a.c": "usleep(3);\n"}, "sleep"),
+    ("members, comments and strings are no calls",
+     {f"{S}/task/a.c": 'env->open(x); ops.time(); /* time(0) */ puts("open(");\n'}, None),
+    ("io may", {f"{S}/io/a.c": "socket(1, 2, 3); epoll_wait(1, 2, 3, 4); fsync(3);\n"}, None),
+    ("tests may", {"tests/unit/io/test_a.c": "#include <pthread.h>\nopen(x);\n"}, None),
+]
+
+if __name__ == "__main__":
+    main(check, CASES)
