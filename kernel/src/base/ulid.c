@@ -1,0 +1,144 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ulid.c - ULID text and generator. The rules U1 to U3 are in the header.
+ *
+ * Place: base. No clock and no randomness of its own: both are handed in.
+ *
+ * Layout: bytes 0..5 time in milliseconds, big endian; bytes 6..15 random. As text the 128 bits
+ * are preceded by two zero bits, which makes 26 digits of five bits; hence the first is at most 7.
+ */
+#include "ron/base/ulid.h"
+
+#include <string.h>
+
+#include "ron/base/assert.h"
+#include "ron/base/wide.h"
+
+#define TIME_BYTES 6
+#define DIGIT_NONE 0xff
+
+static const char alphabet[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
+
+/* Value of a base 32 digit in either case, or DIGIT_NONE. */
+static uint8_t digit_value(char c)
+{
+    if (c >= 'a' && c <= 'z') {
+        c = (char)(c - 'a' + 'A');
+    }
+    const char *at = c != '\0' ? strchr(alphabet, c) : NULL;
+
+    return at != NULL ? (uint8_t)(at - alphabet) : DIGIT_NONE;
+}
+
+struct ron_ulid ron_ulid_make(uint64_t time_ms, const uint8_t random[RON_ULID_RANDOM_BYTES])
+{
+    struct ron_ulid ulid;
+    uint64_t time_left = RON_MIN(time_ms, RON_ULID_TIME_MAX_MS);
+
+    for (size_t i = TIME_BYTES; i-- > 0;) {
+        ulid.bytes[i] = (uint8_t)time_left;
+        time_left >>= 8;
+    }
+    memcpy(ulid.bytes + TIME_BYTES, random, RON_ULID_RANDOM_BYTES);
+    return ulid;
+}
+
+uint64_t ron_ulid_time_ms(const struct ron_ulid *ulid)
+{
+    uint64_t time_ms = 0;
+
+    for (size_t i = 0; i < TIME_BYTES; i++) {
+        time_ms = time_ms << 8 | ulid->bytes[i];
+    }
+    return time_ms;
+}
+
+int ron_ulid_cmp(const struct ron_ulid *a, const struct ron_ulid *b)
+{
+    int order = memcmp(a->bytes, b->bytes, sizeof(a->bytes));
+
+    return (order > 0) - (order < 0);
+}
+
+void ron_ulid_format(const struct ron_ulid *ulid, char ret_text[RON_ULID_TEXT_SIZE])
+{
+    ron_u128 value = 0;
+
+    for (size_t i = 0; i < RON_ULID_BYTES; i++) {
+        value = value << 8 | ulid->bytes[i];
+    }
+    ret_text[RON_ULID_TEXT_LEN] = '\0';
+    for (size_t i = RON_ULID_TEXT_LEN; i-- > 0;) {
+        ret_text[i] = alphabet[(size_t)(value & 31)];
+        value >>= 5;
+    }
+}
+
+enum ron_rc ron_ulid_parse(const char *text, size_t len, struct ron_ulid *ret_ulid,
+                           struct ron_err *err)
+{
+    ron_u128 value = 0;
+
+    if (len != RON_ULID_TEXT_LEN) {
+        return ron_err_set(err, RON_INVALID, "a ULID has %d characters, not %zu", RON_ULID_TEXT_LEN,
+                           len);
+    }
+    for (size_t i = 0; i < len; i++) {
+        uint8_t digit = digit_value(text[i]);
+
+        if (digit == DIGIT_NONE) {
+            return ron_err_set(err, RON_INVALID, "character at offset %zu is no ULID digit", i);
+        }
+        if (i == 0 && digit > 7) {
+            return ron_err_set(err, RON_INVALID,
+                               "ULID is above 7ZZZZZZZZZZZZZZZZZZZZZZZZZ"); /* U2 */
+        }
+        value = value << 5 | digit;
+    }
+    for (size_t i = RON_ULID_BYTES; i-- > 0;) {
+        ret_ulid->bytes[i] = (uint8_t)value;
+        value >>= 8;
+    }
+    return RON_OK;
+}
+
+void ron_ulid_gen_init(struct ron_ulid_gen *gen, ron_ulid_random_fn *random, void *random_ctx)
+{
+    RON_ASSERT(random != NULL);
+    *gen = (struct ron_ulid_gen){.random = random, .random_ctx = random_ctx};
+}
+
+/* Adds one to the random part; false when it was all ones, and is all zeros now. */
+static bool increment(uint8_t random[RON_ULID_RANDOM_BYTES])
+{
+    for (size_t i = RON_ULID_RANDOM_BYTES; i-- > 0;) {
+        if (++random[i] != 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static void start_ms(struct ron_ulid_gen *gen, uint64_t time_ms)
+{
+    gen->started = true;
+    gen->last_ms = time_ms;
+    gen->random(gen->random_ctx, gen->last_random, RON_ULID_RANDOM_BYTES);
+    if (time_ms == RON_ULID_TIME_MAX_MS) {
+        /* There is no later millisecond to move on to: leave 2^79 increments for this one. */
+        gen->last_random[0] &= 0x7f;
+    }
+}
+
+struct ron_ulid ron_ulid_gen_next(struct ron_ulid_gen *gen, uint64_t wall_ms)
+{
+    uint64_t time_ms = RON_MIN(wall_ms, RON_ULID_TIME_MAX_MS);
+
+    if (!gen->started || time_ms > gen->last_ms) {
+        start_ms(gen, time_ms);
+    } else if (!increment(gen->last_random)) {
+        RON_ASSERT_MSG(gen->last_ms < RON_ULID_TIME_MAX_MS, "2^79 identifiers were made");
+        gen->ahead_count++;
+        start_ms(gen, gen->last_ms + 1);
+    }
+    return ron_ulid_make(gen->last_ms, gen->last_random);
+}
