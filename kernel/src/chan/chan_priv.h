@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* chan_priv.h - the channel's record, shared by chan.c (life, sending), chan_recv.c (receiving).
+ *
+ * Invariants:
+ *   I1 count + reserved <= capacity.
+ *   I2 a message has one owner: sender, ring or receiver.
+ *   I3 closed never goes back to open.
+ *   I4 while the ring holds messages and a receiver waits, a wake-up is under way
+ *      (rx woken > 0); the same for room and senders (tx).
+ *   I5 sent == received + evicted + count, at every unlock.
+ * Guards: everything below `mu` by mu; the rest is immutable after ron_chan_new. Counters are bumped under
+ * mu and read relaxed by anybody. */
+#pragma once
+
+#include "lot.h"
+#include "ron/base/env.h"
+#include "ron/chan/chan.h"
+
+enum { RON_CHAN_MAGIC = 0x6368616e };
+
+struct ron_chan {
+    uint32_t magic;
+    uint32_t capacity;
+    uint32_t wake_batch;
+    enum ron_chan_policy policy;
+    const char *name;
+    const struct ron_env *env;
+    struct ron_registry *registry;
+    void (*drop)(void *item, void *arg);
+    void *drop_arg;
+    struct ron_reg_entry entry;
+    void **ring;
+
+    struct ron_mutex mu;
+    uint32_t head; /* index of the oldest message */
+    uint32_t count;
+    uint32_t reserved;
+    bool closed;
+    struct ron_lot rx;
+    struct ron_lot tx;
+    struct ron_au32 closed_flag; /* copy of `closed` for lock-free readers */
+
+    struct ron_stat sent, received, rejected, dropped, evicted, retried, refused, timeouts;
+    struct ron_stat depth, depth_max, wakeups;
+};
+
+/* The wake-ups that a change under the lock has made due; delivered after it. */
+struct ron__chan_wakes {
+    struct ron_wake rx;
+    struct ron_wake tx;
+};
+
+void ron__chan_assert(const struct ron_chan *c);
+/* Decides both rules; the caller unlocks and delivers. */
+struct ron__chan_wakes ron__chan_due(struct ron_chan *c);
+/* Unlocks, then delivers. */
+void ron__chan_release(struct ron_chan *c);
