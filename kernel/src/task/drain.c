@@ -1,0 +1,237 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* drain.c - how a supervisor ends its tasks: in order, to a deadline, counted.
+ *
+ *   1. intake tasks are told to stop taking work; each confirms (or has ended)
+ *   2. stage by stage, in rising order: inputs closed, stop asked, ends awaited
+ *   3. intake tasks are asked to end, and awaited; then the detached ones are told
+ *   deadline passed at any step: abort everything that lives, wait RON_ABORT_GRACE_MS, count what stays
+ *
+ * Invariants:
+ *   I1 a stage's input is closed only after every task of the stages before it has ended: nothing that was
+ *      accepted is refused by the next stage.
+ *   I2 each task is counted as aborted at most once, and as leaked only if it was aborted. */
+#include "ron/base/assert.h"
+#include "sup_priv.h"
+
+void ron__sup_ask_stop(struct ron_sup *sup, struct ron_task *t)
+{
+    (void)sup;
+    ron_au32_store(&t->ask_stop, 1);
+    if (t->stop_watch != NULL) {
+        ron_watch_set(t->stop_watch, RON_TASK_STOP);
+    }
+    if (t->def.input != NULL) {
+        (void)ron_chan_close(t->def.input); /* It may be shared by the tasks of a pool. */
+    }
+    ron_task_wake(t);
+}
+
+static bool alive(struct ron_sup *sup, const struct ron_task *t)
+{
+    enum ron__life life = ron__sup_life(sup, t);
+
+    return life == RON__LIFE_ALIVE || life == RON__LIFE_ENDED;
+}
+
+static bool in_group(const struct ron_task *t, enum ron_task_role role, uint32_t stage)
+{
+    if (t->def.detached_reason != NULL || t->def.role != role) {
+        return false;
+    }
+    return role == RON_ROLE_INTAKE || t->def.stage == stage;
+}
+
+/* Whether somebody of the group must still be waited for. `for_intake`: only until its intake has stopped. */
+static bool group_busy(struct ron_sup *sup, enum ron_task_role role, uint32_t stage,
+                       bool for_intake)
+{
+    uint32_t count = ron_au32_load(&sup->task_count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct ron_task *t = sup->tasks[i];
+        if (in_group(t, role, stage) && alive(sup, t) &&
+            !(for_intake && ron_au32_load(&t->intake_stopped) != 0)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static bool wait_group(struct ron_sup *sup, enum ron_task_role role, uint32_t stage,
+                       bool for_intake, struct ron_deadline deadline)
+{
+    for (;;) {
+        ron__sup_reap(sup);
+        if (!group_busy(sup, role, stage, for_intake)) {
+            return true;
+        }
+        if (ron_deadline_expired(deadline, ron_env_now_ns(sup->env))) {
+            return false;
+        }
+        (void)ron_park_until(deadline, "drain"); /* Looked at again in any case. */
+    }
+}
+
+static void ask_group(struct ron_sup *sup, enum ron_task_role role, uint32_t stage, bool drain)
+{
+    uint32_t count = ron_au32_load(&sup->task_count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct ron_task *t = sup->tasks[i];
+        if (!in_group(t, role, stage)) {
+            continue;
+        }
+        if (drain) {
+            ron_au32_store(&t->ask_drain, 1);
+            ron_task_wake(t);
+        } else {
+            ron__sup_ask_stop(sup, t);
+        }
+    }
+}
+
+/* The lowest stage above `after` (or the very lowest), false when there is none. */
+static bool next_stage(struct ron_sup *sup, bool first, uint32_t after, uint32_t *ret_stage)
+{
+    uint32_t count = ron_au32_load(&sup->task_count);
+    bool found = false;
+
+    for (uint32_t i = 0; i < count; i++) {
+        const struct ron_task_def *d = &sup->tasks[i]->def;
+        if (d->role == RON_ROLE_STAGE && (first || d->stage > after) &&
+            (!found || d->stage < *ret_stage)) {
+            *ret_stage = d->stage;
+            found = true;
+        }
+    }
+    return found;
+}
+
+static bool drain_in_order(struct ron_sup *sup, struct ron_deadline deadline)
+{
+    uint32_t stage = 0;
+    bool first = true;
+
+    ask_group(sup, RON_ROLE_INTAKE, 0, true);
+    if (!wait_group(sup, RON_ROLE_INTAKE, 0, true, deadline)) {
+        return false;
+    }
+    while (next_stage(sup, first, stage, &stage)) {
+        first = false;
+        ask_group(sup, RON_ROLE_STAGE, stage, false); /* I1 */
+        if (!wait_group(sup, RON_ROLE_STAGE, stage, false, deadline)) {
+            return false;
+        }
+    }
+    ask_group(sup, RON_ROLE_INTAKE, 0, false);
+    return wait_group(sup, RON_ROLE_INTAKE, 0, false, deadline);
+}
+
+/* Tasks that wait for a restart will not get one any more. */
+static void forget_restarts(struct ron_sup *sup)
+{
+    uint32_t count = ron_au32_load(&sup->task_count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct ron_task *t = sup->tasks[i];
+        enum ron__life life = ron__sup_life(sup, t);
+        if (life == RON__LIFE_BACKOFF || life == RON__LIFE_NEW) {
+            ron__sup_set_life(sup, t, RON__LIFE_DONE);
+        }
+    }
+}
+
+static void abort_task(struct ron_sup *sup, struct ron_task *t)
+{
+    struct ron_thread *thread;
+
+    ron_au32_store(&t->ask_abort, 1);
+    ron__sup_ask_stop(sup, t);
+    thread = ron_aptr_load(&t->thread);
+    if (thread != NULL) {
+        ron_thread_cancel(thread);
+    }
+}
+
+static uint32_t count_alive(struct ron_sup *sup)
+{
+    uint32_t count = ron_au32_load(&sup->task_count);
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < count; i++) {
+        n += alive(sup, sup->tasks[i]);
+    }
+    return n;
+}
+
+/* Waits until nothing lives, at most until `deadline`. */
+static void wait_all(struct ron_sup *sup, struct ron_deadline deadline)
+{
+    for (;;) {
+        ron__sup_reap(sup);
+        if (count_alive(sup) == 0 || ron_deadline_expired(deadline, ron_env_now_ns(sup->env))) {
+            return;
+        }
+        (void)ron_park_until(deadline, "abort"); /* Looked at again in any case. */
+    }
+}
+
+static void abort_rest(struct ron_sup *sup)
+{
+    uint32_t count = ron_au32_load(&sup->task_count);
+
+    sup->aborted = true;
+    ron__sup_enter_state(sup, RON_SUP_ABORTING);
+    for (uint32_t i = 0; i < count; i++) {
+        struct ron_task *t = sup->tasks[i];
+        if (alive(sup, t)) {
+            ron_stat_bump(&sup->kinds[t->kind_index].aborted, 1); /* I2 */
+            ron__sup_emit(sup, RON_SUP_EVENT_ABORTED, t, RON_TIMEOUT, 0, "");
+            abort_task(sup, t);
+        }
+    }
+    wait_all(sup, ron_deadline_after_ms(ron_env_now_ns(sup->env), RON_ABORT_GRACE_MS));
+}
+
+/* Detached tasks are told, given the grace time, and then left: their reason is on record. */
+static void end_detached(struct ron_sup *sup)
+{
+    uint32_t count = ron_au32_load(&sup->task_count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        if (sup->tasks[i]->def.detached_reason != NULL && alive(sup, sup->tasks[i])) {
+            abort_task(sup, sup->tasks[i]);
+        }
+    }
+    wait_all(sup, ron_deadline_after_ms(ron_env_now_ns(sup->env), RON_ABORT_GRACE_MS));
+}
+
+static void count_leaks(struct ron_sup *sup)
+{
+    uint32_t count = ron_au32_load(&sup->task_count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct ron_task *t = sup->tasks[i];
+        if (alive(sup, t)) {
+            ron_stat_bump(&sup->leaked, 1);
+            ron__sup_emit(sup, RON_SUP_EVENT_LEAKED, t, RON_TIMEOUT, 0,
+                          t->def.detached_reason != NULL ? t->def.detached_reason : "");
+        }
+    }
+}
+
+void ron__sup_drain(struct ron_sup *sup)
+{
+    struct ron_deadline deadline =
+        ron_deadline_after_ms(ron_env_now_ns(sup->env), sup->drain_deadline_ms);
+
+    ron__sup_enter_state(sup, RON_SUP_DRAINING);
+    forget_restarts(sup);
+    if (!drain_in_order(sup, deadline)) {
+        abort_rest(sup);
+    } else if (count_alive(sup) > 0) {
+        end_detached(sup);
+    }
+    count_leaks(sup);
+    ron__sup_enter_state(sup, RON_SUP_STOPPED);
+}
