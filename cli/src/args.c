@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* args.c - option parsing with errors a person can act on. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "ron/base/assert.h"
+#include "ron/base/macros.h"
+#include "ron/base/nearest.h"
+
+enum { OPTIONS_MAX = 64 };
+
+static void print_help(const char *verb, const char *summary, const struct cli_option *options,
+                       size_t count)
+{
+    printf("usage: ron %s [options]\n\n%s\n\noptions:\n", verb, summary);
+    for (size_t i = 0; i < count; i++) {
+        const struct cli_option *o = &options[i];
+        int width = printf("  --%s%s%s", o->name, o->value != NULL ? " " : "",
+                           o->value != NULL ? o->value : "");
+
+        printf("%*s%s", width < 28 ? 28 - width : 1, "", o->help);
+        if (o->number != NULL) {
+            printf(" (%" PRIu64 "-%" PRIu64 ", default %" PRIu64 ")", o->min, o->max, *o->number);
+        }
+        printf("\n");
+    }
+    printf("  --help                    show this and exit\n");
+}
+
+static int unknown(const char *verb, const char *what, const struct cli_option *options,
+                   size_t count)
+{
+    const char *names[OPTIONS_MAX];
+    const char *near;
+
+    RON_ASSERT(count <= OPTIONS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        names[i] = options[i].name;
+    }
+    near = ron_nearest(what, names, count);
+    if (near != NULL) {
+        fprintf(stderr, "ron %s: unknown option '--%s'; did you mean '--%s'?\n", verb, what, near);
+    } else {
+        fprintf(stderr, "ron %s: unknown option '--%s'; see 'ron %s --help'\n", verb, what, verb);
+    }
+    return CLI_USAGE;
+}
+
+static int set_number(const char *verb, const struct cli_option *o, const char *value)
+{
+    char *end = NULL;
+    unsigned long long n;
+
+    errno = 0;
+    n = strtoull(value, &end, 10);
+    if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0 || n < o->min ||
+        n > o->max) {
+        fprintf(stderr,
+                "ron %s: --%s takes a whole number from %" PRIu64 " to %" PRIu64 ", not '%s'\n",
+                verb, o->name, o->min, o->max, value);
+        return CLI_USAGE;
+    }
+    *o->number = n;
+    return CLI_OK;
+}
+
+static int set_text(const char *verb, const struct cli_option *o, const char *value)
+{
+    if (o->choices != NULL) {
+        size_t i = 0;
+        while (o->choices[i] != NULL && strcmp(o->choices[i], value) != 0) {
+            i++;
+        }
+        if (o->choices[i] == NULL) {
+            fprintf(stderr, "ron %s: --%s takes %s, not '%s'\n", verb, o->name, o->value, value);
+            return CLI_USAGE;
+        }
+    }
+    *o->text = value;
+    return CLI_OK;
+}
+
+static const struct cli_option *find(const struct cli_option *options, size_t count,
+                                     const char *name, size_t len)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (strlen(options[i].name) == len && strncmp(options[i].name, name, len) == 0) {
+            return &options[i];
+        }
+    }
+    return NULL;
+}
+
+/* Sets the option at argv[*at]; moves *at past a separate value. */
+static int parse_one(const char *verb, const struct cli_option *options, size_t count, int argc,
+                     char **argv, int *at)
+{
+    const char *name = argv[*at] + 2;
+    const char *value = strchr(name, '=');
+    size_t len = value != NULL ? (size_t)(value - name) : strlen(name);
+    const struct cli_option *o = find(options, count, name, len);
+
+    if (o == NULL) {
+        char word[RON_NEAREST_WORD_MAX + 1];
+        (void)snprintf(word, sizeof word, "%.*s", (int)RON_MIN(len, (size_t)RON_NEAREST_WORD_MAX),
+                       name);
+        return unknown(verb, word, options, count);
+    }
+    if (o->flag != NULL) {
+        if (value != NULL) {
+            fprintf(stderr, "ron %s: --%s takes no value\n", verb, o->name);
+            return CLI_USAGE;
+        }
+        *o->flag = true;
+        return CLI_OK;
+    }
+    if (value != NULL) {
+        value++;
+    } else if (*at + 1 < argc) {
+        value = argv[++*at];
+    } else {
+        fprintf(stderr, "ron %s: --%s needs a value: %s\n", verb, o->name, o->value);
+        return CLI_USAGE;
+    }
+    return o->number != NULL ? set_number(verb, o, value) : set_text(verb, o, value);
+}
+
+int cli_parse(const char *verb, const char *summary, const struct cli_option *options, size_t count,
+              int argc, char **argv, bool *ret_done)
+{
+    *ret_done = false;
+    for (int at = 1; at < argc; at++) {
+        int rc;
+
+        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
+            print_help(verb, summary, options, count);
+            *ret_done = true;
+            return CLI_OK;
+        }
+        if (strncmp(argv[at], "--", 2) != 0 || argv[at][2] == '\0') {
+            fprintf(stderr, "ron %s: '%s' is not an option; see 'ron %s --help'\n", verb, argv[at],
+                    verb);
+            return CLI_USAGE;
+        }
+        rc = parse_one(verb, options, count, argc, argv, &at);
+        if (rc != CLI_OK) {
+            return rc;
+        }
+    }
+    return CLI_OK;
+}

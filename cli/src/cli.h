@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cli.h - what the verbs of the program share: exit codes and option parsing.
+ *
+ * Exit codes: 0 done, 1 the operation failed, 2 used wrongly or (for services) not fully drained, 3 an
+ * essential task kept failing. */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+
+/* One option of a verb. Exactly one of the pointers is set; a flag takes no value. */
+struct cli_option {
+    const char *name;  /* without the dashes */
+    const char *value; /* name of the value in the help, NULL for a flag */
+    const char *help;
+    bool *flag;
+    uint64_t *number;
+    uint64_t min;
+    uint64_t max;
+    const char **text;
+    const char *const *choices; /* for text: NULL-terminated list, or NULL for anything */
+};
+
+/* Parses argv[1..). Accepts `--name value` and `--name=value`. On a mistake prints one line that says what is
+ * wrong and what was probably meant, and returns CLI_USAGE. `--help` prints and sets *ret_done. */
+int cli_parse(const char *verb, const char *summary, const struct cli_option *options, size_t count,
+              int argc, char **argv, bool *ret_done);
+
+/* ---- verbs ------------------------------------------------------------------------------------------- */
+int cli_kernel(int argc, char **argv);
