@@ -4,7 +4,8 @@
  *   1. intake tasks are told to stop taking work; each confirms (or has ended)
  *   2. stage by stage, in rising order: inputs closed, stop asked, ends awaited
  *   3. intake tasks are asked to end, and awaited; then the detached ones are told
- *   deadline passed at any step: abort everything that lives, wait RON_ABORT_GRACE_MS, count what stays
+ *   deadline passed at a step: what lives of that group is aborted; the later groups are drained in the grace
+ *   time (RON_ABORT_GRACE_MS); at the end aborted tasks have the grace time to unwind, what stays is leaked
  *
  * Invariants:
  *   I1 a stage's input is closed only after every task of the stages before it has ended: nothing that was
@@ -41,16 +42,21 @@ static bool in_group(const struct ron_task *t, enum ron_task_role role, uint32_t
     return role == RON_ROLE_INTAKE || t->def.stage == stage;
 }
 
-/* Whether somebody of the group must still be waited for. `for_intake`: only until its intake has stopped. */
+/* `for_intake`: only until its intake has stopped. */
+static bool must_wait_for(struct ron_sup *sup, const struct ron_task *t, enum ron_task_role role,
+                          uint32_t stage, bool for_intake)
+{
+    return in_group(t, role, stage) && alive(sup, t) &&
+           !(for_intake && ron_au32_load(&t->intake_stopped) != 0);
+}
+
 static bool group_busy(struct ron_sup *sup, enum ron_task_role role, uint32_t stage,
                        bool for_intake)
 {
     uint32_t count = ron_au32_load(&sup->task_count);
 
     for (uint32_t i = 0; i < count; i++) {
-        struct ron_task *t = sup->tasks[i];
-        if (in_group(t, role, stage) && alive(sup, t) &&
-            !(for_intake && ron_au32_load(&t->intake_stopped) != 0)) {
+        if (must_wait_for(sup, sup->tasks[i], role, stage, for_intake)) {
             return true;
         }
     }
@@ -107,26 +113,6 @@ static bool next_stage(struct ron_sup *sup, bool first, uint32_t after, uint32_t
     return found;
 }
 
-static bool drain_in_order(struct ron_sup *sup, struct ron_deadline deadline)
-{
-    uint32_t stage = 0;
-    bool first = true;
-
-    ask_group(sup, RON_ROLE_INTAKE, 0, true);
-    if (!wait_group(sup, RON_ROLE_INTAKE, 0, true, deadline)) {
-        return false;
-    }
-    while (next_stage(sup, first, stage, &stage)) {
-        first = false;
-        ask_group(sup, RON_ROLE_STAGE, stage, false); /* I1 */
-        if (!wait_group(sup, RON_ROLE_STAGE, stage, false, deadline)) {
-            return false;
-        }
-    }
-    ask_group(sup, RON_ROLE_INTAKE, 0, false);
-    return wait_group(sup, RON_ROLE_INTAKE, 0, false, deadline);
-}
-
 /* Tasks that wait for a restart will not get one any more. */
 static void forget_restarts(struct ron_sup *sup)
 {
@@ -176,25 +162,56 @@ static void wait_all(struct ron_sup *sup, struct ron_deadline deadline)
     }
 }
 
-static void abort_rest(struct ron_sup *sup)
+/* The deadline has passed: whoever of the group still lives is aborted and counted. The groups after it are
+ * still drained in order, in the grace time, so that a stuck task costs its neighbours as little as possible. */
+static void abort_group(struct ron_sup *sup, enum ron_task_role role, uint32_t stage,
+                        bool for_intake, struct ron_deadline *deadline)
 {
     uint32_t count = ron_au32_load(&sup->task_count);
 
-    sup->aborted = true;
-    ron__sup_enter_state(sup, RON_SUP_ABORTING);
+    if (!sup->aborted) {
+        sup->aborted = true;
+        ron__sup_enter_state(sup, RON_SUP_ABORTING);
+        *deadline = ron_deadline_after_ms(ron_env_now_ns(sup->env), RON_ABORT_GRACE_MS);
+    }
     for (uint32_t i = 0; i < count; i++) {
         struct ron_task *t = sup->tasks[i];
-        if (alive(sup, t)) {
+        if (must_wait_for(sup, t, role, stage, for_intake) && ron_au32_load(&t->ask_abort) == 0) {
             ron_stat_bump(&sup->kinds[t->kind_index].aborted, 1); /* I2 */
             ron__sup_emit(sup, RON_SUP_EVENT_ABORTED, t, RON_TIMEOUT, 0, "");
             abort_task(sup, t);
         }
     }
-    wait_all(sup, ron_deadline_after_ms(ron_env_now_ns(sup->env), RON_ABORT_GRACE_MS));
 }
 
-/* Detached tasks are told, given the grace time, and then left: their reason is on record. */
-static void end_detached(struct ron_sup *sup)
+/* Ends one group: asks, waits, aborts what is left. */
+static void end_group(struct ron_sup *sup, enum ron_task_role role, uint32_t stage,
+                      struct ron_deadline *deadline)
+{
+    ask_group(sup, role, stage, false);
+    if (!wait_group(sup, role, stage, false, *deadline)) {
+        abort_group(sup, role, stage, false, deadline);
+    }
+}
+
+static void drain_in_order(struct ron_sup *sup, struct ron_deadline deadline)
+{
+    uint32_t stage = 0;
+    bool first = true;
+
+    ask_group(sup, RON_ROLE_INTAKE, 0, true);
+    if (!wait_group(sup, RON_ROLE_INTAKE, 0, true, deadline)) {
+        abort_group(sup, RON_ROLE_INTAKE, 0, true, &deadline);
+    }
+    while (next_stage(sup, first, stage, &stage)) {
+        first = false;
+        end_group(sup, RON_ROLE_STAGE, stage, &deadline); /* I1 */
+    }
+    end_group(sup, RON_ROLE_INTAKE, 0, &deadline);
+}
+
+/* Detached tasks are told. They and the aborted ones have the grace time to unwind, and are then left. */
+static void end_leftovers(struct ron_sup *sup)
 {
     uint32_t count = ron_au32_load(&sup->task_count);
 
@@ -206,16 +223,20 @@ static void end_detached(struct ron_sup *sup)
     wait_all(sup, ron_deadline_after_ms(ron_env_now_ns(sup->env), RON_ABORT_GRACE_MS));
 }
 
+/* What still lives cannot be joined. A detached task was allowed to stay; anything else is a leak. */
 static void count_leaks(struct ron_sup *sup)
 {
     uint32_t count = ron_au32_load(&sup->task_count);
 
     for (uint32_t i = 0; i < count; i++) {
         struct ron_task *t = sup->tasks[i];
-        if (alive(sup, t)) {
+        if (!alive(sup, t)) {
+            continue;
+        }
+        sup->left_behind = true;
+        if (t->def.detached_reason == NULL) {
             ron_stat_bump(&sup->leaked, 1);
-            ron__sup_emit(sup, RON_SUP_EVENT_LEAKED, t, RON_TIMEOUT, 0,
-                          t->def.detached_reason != NULL ? t->def.detached_reason : "");
+            ron__sup_emit(sup, RON_SUP_EVENT_LEAKED, t, RON_TIMEOUT, 0, "");
         }
     }
 }
@@ -227,10 +248,9 @@ void ron__sup_drain(struct ron_sup *sup)
 
     ron__sup_enter_state(sup, RON_SUP_DRAINING);
     forget_restarts(sup);
-    if (!drain_in_order(sup, deadline)) {
-        abort_rest(sup);
-    } else if (count_alive(sup) > 0) {
-        end_detached(sup);
+    drain_in_order(sup, deadline);
+    if (count_alive(sup) > 0) {
+        end_leftovers(sup);
     }
     count_leaks(sup);
     ron__sup_enter_state(sup, RON_SUP_STOPPED);

@@ -37,6 +37,7 @@ struct ron_sup {
     struct ron_stat leaked;
     bool fatal;
     bool aborted;
+    bool left_behind; /* a task still lives and uses this memory */
 };
 
 static inline uint64_t ron__sup_now_ms(const struct ron_sup *sup)

@@ -467,8 +467,8 @@ void ron_sup_free(struct ron_sup *sup)
     }
     state = ron_au32_load(&sup->state);
     RON_ASSERT(state == RON_SUP_NEW || state == RON_SUP_STOPPED);
-    if (ron_stat_get(&sup->leaked) != 0) {
-        return; /* A leaked task still uses its memory, and this. */
+    if (sup->left_behind) {
+        return; /* A task that could not be joined still uses its memory, and this. */
     }
     for (uint32_t i = 0; i < ron_au32_load(&sup->task_count); i++) {
         ron__task_free(sup->tasks[i]);

@@ -7,9 +7,9 @@
  *                                                         Draining --deadline--> Aborting --> Stopped
  *
  * Drain: readiness falls first; intake tasks are told and confirm; then the stages in rising order have their
- * inputs closed and are waited for; last the intake tasks end. What still lives at the deadline is aborted:
- * its waits return RON_CANCELLED; it is counted in tasks_aborted_total. What does not end even then cannot be
- * joined; it is counted in tasks_leaked_total.
+ * inputs closed and are waited for; last the intake tasks end. What has not ended at the deadline is aborted:
+ * its waits return RON_CANCELLED and it is counted in tasks_aborted_total; the stages after it are still
+ * drained, in the grace time. What does not end even then cannot be joined: tasks_leaked_total.
  *
  * Exit codes of ron_sup_run: 0 drained, 2 something was aborted, 3 an essential task kept failing.
  *
