@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Compile and link flags, carried by two interface targets:
 #   ron_flags    for every target of the tree, tests included
-#   ron_product  for what ships (kernel, services, command line): ron_flags, plus banned functions
+#   ron_product  for what ships (kernel, services, command line): ron_flags and stricter rules
 include_guard(GLOBAL)
 
 set(CMAKE_C_STANDARD 17)
@@ -24,11 +24,6 @@ target_compile_options(ron_flags INTERFACE
   # Frames stay whole, so that a sanitizer report or a profile shows every caller.
   -fno-omit-frame-pointer
 )
-if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND RON_SANITIZE STREQUAL "" AND NOT RON_COVERAGE)
-  # Instrumented code confuses gcc's value tracking into false reports, so only plain builds ask.
-  target_compile_options(ron_flags INTERFACE -Wnull-dereference)
-endif()
-
 if(NOT RON_SANITIZE STREQUAL "")
   target_compile_options(ron_flags INTERFACE
     -fsanitize=${RON_SANITIZE} -fno-sanitize-recover=all)
@@ -53,6 +48,11 @@ endif()
 # build configure itself anew when the header appears.
 add_library(ron_product INTERFACE)
 target_link_libraries(ron_product INTERFACE ron_flags)
+if(CMAKE_C_COMPILER_ID STREQUAL "GNU" AND RON_SANITIZE STREQUAL "" AND NOT RON_COVERAGE)
+  # Not for tests, which check with cmocka what gcc cannot see; nor for instrumented code, which
+  # confuses gcc's value tracking into false reports.
+  target_compile_options(ron_product INTERFACE -Wnull-dereference)
+endif()
 file(GLOB ron_banned_header CONFIGURE_DEPENDS
   "${PROJECT_SOURCE_DIR}/kernel/include/ron/base/banned.h")
 if(ron_banned_header)

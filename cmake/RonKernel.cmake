@@ -27,7 +27,9 @@ if(RON_MODEL)
   if(ron_weave_sources)
     # The kernel calls the explorer's sync, the explorer uses the kernel's base: a cycle on purpose.
     add_library(ron_weave STATIC ${ron_weave_sources})
-    target_include_directories(ron_weave PUBLIC "${PROJECT_SOURCE_DIR}/tests")
+    # It stands in for kernel/src/sync/*_posix.c, so it may read that module's private header.
+    target_include_directories(ron_weave
+      PUBLIC "${PROJECT_SOURCE_DIR}/tests" PRIVATE "${PROJECT_SOURCE_DIR}/kernel/src")
     target_link_libraries(ron_weave PUBLIC ron_kernel)
     target_link_libraries(ron_kernel PUBLIC ron_weave)
   endif()

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli.h - what the verbs of the program share: exit codes and option parsing.
  *
- * Exit codes: 0 done, 1 the operation failed, 2 used wrongly or (for services) not fully drained, 3 an
- * essential task kept failing. */
+ * Exit codes: 0 done, 1 the operation failed, 2 used wrongly or (for services) not fully drained, 3
+ * an essential task kept failing. */
 #pragma once
 
 #include <stdbool.h>
@@ -24,10 +24,26 @@ struct cli_option {
     const char *const *choices; /* for text: NULL-terminated list, or NULL for anything */
 };
 
-/* Parses argv[1..). Accepts `--name value` and `--name=value`. On a mistake prints one line that says what is
- * wrong and what was probably meant, and returns CLI_USAGE. `--help` prints and sets *ret_done. */
+#define CLI_NUMBER(name_, value_, help_, number_, min_, max_)                                      \
+    {                                                                                              \
+        .name = (name_), .value = (value_), .help = (help_), .number = (number_), .min = (min_),   \
+        .max = (max_)                                                                              \
+    }
+#define CLI_CHOICE(name_, value_, help_, text_, choices_)                                          \
+    {                                                                                              \
+        .name = (name_), .value = (value_), .help = (help_), .text = (text_),                      \
+        .choices = (choices_)                                                                      \
+    }
+#define CLI_FLAG(name_, help_, flag_)                                                              \
+    {                                                                                              \
+        .name = (name_), .help = (help_), .flag = (flag_)                                          \
+    }
+
+/* Parses argv[1..). Accepts `--name value` and `--name=value`. On a mistake prints one line that
+ * says what is wrong and what was probably meant, and returns CLI_USAGE. `--help` prints and sets
+ * *ret_done. */
 int cli_parse(const char *verb, const char *summary, const struct cli_option *options, size_t count,
               int argc, char **argv, bool *ret_done);
 
-/* ---- verbs ------------------------------------------------------------------------------------------- */
+/* ---- verbs ----------------------------------------------------------------------------------- */
 int cli_kernel(int argc, char **argv);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_kernel.c - `ron kernel`: runs the kernel with its self-check pipeline, or prints the topology. */
+/* cmd_kernel.c - `ron kernel`: runs the kernel with its self-check pipeline, or prints the
+ * topology. */
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -94,48 +95,18 @@ int cli_kernel(int argc, char **argv)
     bool done = false;
     int code;
     const struct cli_option options[] = {
-        {.name = "workers",
-         .value = "N",
-         .help = "executor workers and pipeline workers",
-         .number = &o.workers,
-         .min = 1,
-         .max = 16},
-        {.name = "rate",
-         .value = "N",
-         .help = "messages offered per second, 0 = idle",
-         .number = &o.rate_hz,
-         .min = 0,
-         .max = 100000000},
-        {.name = "seconds",
-         .value = "N",
-         .help = "stop after this long, 0 = on a signal",
-         .number = &seconds,
-         .min = 0,
-         .max = 86400},
-        {.name = "drain-deadline",
-         .value = "MS",
-         .help = "milliseconds a drain may take",
-         .number = &o.drain_ms,
-         .min = RON_DRAIN_DEADLINE_MIN_MS,
-         .max = RON_DRAIN_DEADLINE_MAX_MS},
-        {.name = "fail-every",
-         .value = "N",
-         .help = "let a worker fail on every n-th message, 0 = never",
-         .number = &o.fail_every,
-         .min = 0,
-         .max = UINT32_MAX},
-        {.name = "hang-after",
-         .value = "N",
-         .help = "let a worker hang on message n, 0 = never",
-         .number = &o.hang_after,
-         .min = 0,
-         .max = UINT32_MAX},
-        {.name = "print-topology",
-         .value = "md|json",
-         .help = "print channels, tasks and locks, then exit",
-         .text = &topology,
-         .choices = formats},
-        {.name = "quiet", .help = "only problems and the final line", .flag = &o.quiet},
+        CLI_NUMBER("workers", "N", "executor workers and pipeline workers", &o.workers, 1, 16),
+        CLI_NUMBER("rate", "N", "messages offered per second, 0 = idle", &o.rate_hz, 0, 100000000),
+        CLI_NUMBER("seconds", "N", "stop after this long, 0 = on a signal", &seconds, 0, 86400),
+        CLI_NUMBER("drain-deadline", "MS", "milliseconds a drain may take", &o.drain_ms,
+                   RON_DRAIN_DEADLINE_MIN_MS, RON_DRAIN_DEADLINE_MAX_MS),
+        CLI_NUMBER("fail-every", "N", "let a worker fail on every n-th message, 0 = never",
+                   &o.fail_every, 0, UINT32_MAX),
+        CLI_NUMBER("hang-after", "N", "let a worker hang on message n, 0 = never", &o.hang_after, 0,
+                   UINT32_MAX),
+        CLI_CHOICE("print-topology", "md|json", "print channels, tasks and locks, then exit",
+                   &topology, formats),
+        CLI_FLAG("quiet", "only problems and the final line", &o.quiet),
     };
 
     code = cli_parse(

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_check.c - the pipeline of kernel_check.h.
  *
- * Ownership: a message belongs to the channel or task that holds it and is freed by whoever ends it; every
- * end is counted once. Counters are relaxed and are added up only after the supervisor has stopped. */
+ * Ownership: a message belongs to the channel or task that holds it and is freed by whoever ends
+ * it; every end is counted once. Counters are relaxed and are added up only after the supervisor
+ * has stopped. */
 #include "kernel_check.h"
 
 #include <inttypes.h>
@@ -71,7 +72,7 @@ static void drop_audit(void *item, void *arg)
     ron_free(item);
 }
 
-/* ---- listener -------------------------------------------------------------------------------------------- */
+/* ---- listener -------------------------------------------------------------------------------- */
 
 static struct message *make_message(uint64_t number)
 {
@@ -144,7 +145,7 @@ static void listener_drain(struct ron_task *t, void *arg)
     ron_task_intake_stopped(t);
 }
 
-/* ---- workers, sink, clerk, auditor -------------------------------------------------------------------------- */
+/* ---- workers, sink, clerk, auditor ----------------------------------------------------------- */
 
 static void audit_copy(struct kernel_check *k, uint64_t number)
 {
@@ -242,7 +243,7 @@ static enum ron_rc auditor_handle(struct ron_task *t, void *arg, void **items, s
     return RON_OK;
 }
 
-/* ---- observer: reads the bus; reporter: a line a second --------------------------------------------- */
+/* ---- observer: reads the bus; reporter: a line a second -------------------------------------- */
 
 static enum ron_rc observer_start(struct ron_task *t, void *arg)
 {
@@ -308,7 +309,7 @@ static enum ron_rc reporter_run(struct ron_task *t, void *arg)
     return RON_OK;
 }
 
-/* ---- building ------------------------------------------------------------------------------------------------------ */
+/* ---- building -------------------------------------------------------------------------------- */
 
 static enum ron_rc make_channels(struct kernel_check *k, struct ron_err *err)
 {
@@ -528,7 +529,7 @@ int kernel_check_run(struct kernel_check *k)
     return ron_sup_run(k->sup);
 }
 
-/* ---- the check ------------------------------------------------------------------------------------------------------- */
+/* ---- the check ------------------------------------------------------------------------------- */
 
 static uint64_t depth(const struct ron_chan *c)
 {

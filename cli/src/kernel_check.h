@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel_check.h - the self-check pipeline: a small service made of nothing but the kernel.
  *
- *     listener --work(512, reject)--> worker-0..n --results(512, wait)--> sink --events(1024 bus)--> observer
- *        |                              |
- *        |                              +--audit(512, drop_oldest)--> auditor
- *        +--backlog(512, retry_once) --> clerk
+ *     listener --work(512, reject)--> worker-0..n --results(512, wait)--> sink --events(1024
+ *     bus)--> observer |                              | |
+ *     +--audit(512, drop_oldest)--> auditor +--backlog(512, retry_once) --> clerk
  *
- * It has every kind of channel, both task modes and both roles, so that its topology documents the kernel and
- * its runs exercise it: under load, with failing workers, with a worker that hangs. At the end it checks
- * that nothing was lost: offered = accepted + refused, accepted = handled + left over. */
+ * It has every kind of channel, both task modes and both roles, so that its topology documents the
+ * kernel and its runs exercise it: under load, with failing workers, with a worker that hangs. At
+ * the end it checks that nothing was lost: offered = accepted + refused, accepted = handled + left
+ * over. */
 #pragma once
 
 #include "ron/base/buf.h"

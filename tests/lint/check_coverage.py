@@ -81,7 +81,7 @@ def known_tests(root):
             names |= set(re.findall(r"^static void (test_\w+)\(void \*\*", text, re.MULTILINE))
             if path.parts[1] == "scenario":
                 names |= {path.stem, path.stem.removeprefix("scn_")}
-                names |= set(re.findall(r'\.name = "([^"]+)"', text))
+                names |= set(re.findall(r'\{\.name = "([^"]+)",\s*\.body', text))
     return names
 
 
@@ -147,7 +147,7 @@ def page(changes=None, extra=""):
 
 
 TEST = {"tests/unit/chan/test_queue.c": "static void test_queue__full__busy(void **state)\n{\n}\n"}
-SCENARIO = {"tests/scenario/scn_close.c": "int x;\n"}
+SCENARIO = {"tests/scenario/scn_close.c": '{.name = "close_twice", .body = f},\n.name = "queue"\n'}
 CASES = [
     ("no page", {}, "does not exist"),
     ("all planned", page(), None),
@@ -160,7 +160,8 @@ CASES = [
     ("test that does not exist", page({"K-01": "built | test:test_x__y__z |"}), "does not exist"),
     ("test function", page({"K-01": "built | test:test_queue__full__busy |"}) | TEST, None),
     ("ctest name", page({"K-01": "built | `test:unit.chan.queue` |"}) | TEST, None),
-    ("scenario", page({"K-01": "built | test:close, test:model.close |"}) | SCENARIO, None),
+    ("scenario", page({"K-01": "built | test:close_twice, test:model.close |"}) | SCENARIO, None),
+    ("name that is no scenario", page({"K-01": "built | test:queue |"}) | SCENARIO, "not exist"),
     ("doc that does not exist", page({"K-01": "built | doc:docs/no.md#x |"}), "does not exist"),
     ("bench that does not exist", page({"K-01": "built | bench:no |"}), "does not exist"),
     ("gate that does not exist", page({"K-01": "built | gate:no |"}), "does not exist"),

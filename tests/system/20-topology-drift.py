@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goal: the tables in docs/concurrency are what the program says of itself.
 
-Method: run the command named in each generated:begin mark and compare its output with the text up to
-generated:end; then prove on a changed copy that a difference is noticed.
+Method: run the command named in each generated:begin mark and compare its output with the text up
+to generated:end; then prove on a changed copy that a difference is noticed.
 """
 import os
 import pathlib
@@ -14,13 +14,17 @@ import sys
 
 SOURCE = pathlib.Path(os.environ["RON_SOURCE_DIR"])
 PROGRAM = os.environ["RON_BIN"]
-BLOCK = re.compile(r"<!-- generated:begin ron ([^\n]*) -->\n(.*?)<!-- generated:end -->", re.DOTALL)
+BLOCK = re.compile(
+    r"<!-- generated:begin ron ([^\n]*) -->\n(.*?)<!-- generated:end -->", re.DOTALL
+)
 
 
 def drifted(text):
     """The commands whose output differs from what the page shows."""
     for arguments, shown in BLOCK.findall(text):
-        run = subprocess.run([PROGRAM, *shlex.split(arguments)], capture_output=True, text=True, check=True)
+        run = subprocess.run(
+            [PROGRAM, *shlex.split(arguments)], capture_output=True, text=True, check=True
+        )
         if run.stdout != shown:
             yield "ron " + arguments
 

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Goal: the kernel as a process: it drains on a signal, loses nothing, and its exit code tells how it went.
+"""Goal: the kernel as a process drains on a signal, loses nothing, and says how it went.
 
-Method: start `ron kernel` in its variants, wait for lines it prints, send signals, compare exit codes and the
-final line of counts.
+Method: start `ron kernel` in its variants, wait for lines it prints, send signals, compare exit
+codes and the final line of counts.
 """
 import os
 import re
@@ -13,9 +13,22 @@ import sys
 
 PROGRAM = os.environ["RON_BIN"]
 COUNTS = re.compile(
-    r"offered (\d+) = refused (\d+) \+ handled (\d+) \+ failed (\d+) \+ left (\d+); observed (\d+), missed (\d+); "
-    r"tasks spawned (\d+), aborted (\d+), leaked (\d+); (.*)")
-NAMES = ("offered", "refused", "handled", "failed", "left", "observed", "missed", "spawned", "aborted", "leaked")
+    r"offered (\d+) = refused (\d+) \+ handled (\d+) \+ failed (\d+) \+ left (\d+); "
+    r"observed (\d+), missed (\d+); "
+    r"tasks spawned (\d+), aborted (\d+), leaked (\d+); (.*)"
+)
+NAMES = (
+    "offered",
+    "refused",
+    "handled",
+    "failed",
+    "left",
+    "observed",
+    "missed",
+    "spawned",
+    "aborted",
+    "leaked",
+)
 bad = 0
 
 
@@ -27,7 +40,11 @@ def check(name, good, detail=""):
 
 def counts(text):
     match = COUNTS.search(text)
-    return dict(zip(NAMES, map(int, match.groups()[:10])), verdict=match.group(11)) if match else None
+    return (
+        dict(zip(NAMES, map(int, match.groups()[:10])), verdict=match.group(11))
+        if match
+        else None
+    )
 
 
 def finish(process, timeout=30):
@@ -36,7 +53,9 @@ def finish(process, timeout=30):
 
 
 def start(*arguments):
-    return subprocess.Popen([PROGRAM, "kernel", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    return subprocess.Popen(
+        [PROGRAM, "kernel", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
 
 
 def wait_line(process, start_of_line):
@@ -52,14 +71,35 @@ def drains_on(signo):
     process.send_signal(signo)
     code, out, err = finish(process)
     c = counts(out)
-    check(f"{signo.name}: exit 0 and nothing lost", code == 0 and c and c["verdict"] == "nothing lost", out + err)
-    check(f"{signo.name}: the counts add up",
-          c and c["offered"] == c["refused"] + c["handled"] + c["failed"] + c["left"] and c["handled"] > 0, out)
-    check(f"{signo.name}: no task leaked or aborted", c and c["leaked"] == 0 and c["aborted"] == 0, out)
+    check(
+        f"{signo.name}: exit 0 and nothing lost",
+        code == 0 and c and c["verdict"] == "nothing lost",
+        out + err,
+    )
+    check(
+        f"{signo.name}: the counts add up",
+        c
+        and c["offered"] == c["refused"] + c["handled"] + c["failed"] + c["left"]
+        and c["handled"] > 0,
+        out,
+    )
+    check(
+        f"{signo.name}: no task leaked or aborted",
+        c and c["leaked"] == 0 and c["aborted"] == 0,
+        out,
+    )
     order = [line.split()[-1] for line in err.splitlines() if line.startswith("draining: ended")]
-    stages = [1 if n.startswith("worker") or n == "clerk" else {"sink": 2, "auditor": 2, "observer": 3, "reporter": 4,
-                                                                "listener": 5}[n] for n in order]
-    check(f"{signo.name}: stages end in order, the listener last", stages == sorted(stages) and len(stages) >= 7, err)
+    stages = [
+        1
+        if n.startswith("worker") or n == "clerk"
+        else {"sink": 2, "auditor": 2, "observer": 3, "reporter": 4, "listener": 5}[n]
+        for n in order
+    ]
+    check(
+        f"{signo.name}: stages end in order, the listener last",
+        stages == sorted(stages) and len(stages) >= 7,
+        err,
+    )
 
 
 def second_signal_exits_at_once():
@@ -76,30 +116,56 @@ def second_signal_exits_at_once():
 
 
 def hanging_worker_is_aborted():
-    code, out, err = finish(start("--rate", "20000", "--seconds", "1", "--hang-after", "10", "--drain-deadline", "1000"))
+    code, out, err = finish(
+        start(
+            "--rate", "20000", "--seconds", "1", "--hang-after", "10", "--drain-deadline", "1000"
+        )
+    )
     c = counts(out)
     check("hang: exit 2", code == 2, f"{code}\n{out}{err}")
-    check("hang: counted as aborted and leaked", c and c["aborted"] >= 1 and c["leaked"] == 1, out)
+    check(
+        "hang: counted as aborted and leaked", c and c["aborted"] >= 1 and c["leaked"] == 1, out
+    )
     check("hang: the leaked task is named", "leaked worker" in err, err)
 
 
 def failing_workers_are_restarted():
     code, out, err = finish(start("--rate", "5000", "--seconds", "3", "--fail-every", "2000"))
     c = counts(out)
-    delays = [int(d) for d in re.findall(r"restarting worker-\d+ \(RON_INTERNAL\) after (\d+) ms", err)]
-    check("chaos: exit 0 and nothing lost", code == 0 and c and c["verdict"] == "nothing lost", out + err)
+    delays = [
+        int(d) for d in re.findall(r"restarting worker-\d+ \(RON_INTERNAL\) after (\d+) ms", err)
+    ]
+    check(
+        "chaos: exit 0 and nothing lost",
+        code == 0 and c and c["verdict"] == "nothing lost",
+        out + err,
+    )
     check("chaos: workers were restarted", c and c["spawned"] > 8 and delays, out + err)
-    check("chaos: first delays are 100-200 ms, none above 5 s",
-          delays and 100 <= delays[0] <= 200 and max(delays) <= 5000, str(delays))
+    check(
+        "chaos: first delays are 100-200 ms, none above 5 s",
+        delays and 100 <= delays[0] <= 200 and max(delays) <= 5000,
+        str(delays),
+    )
     check("chaos: no task leaked", c and c["leaked"] == 0, out)
 
 
 def crash_loop_escalates():
-    # Every message fails, so each worker fails again as soon as it is restarted; the default limit is five.
-    code, out, err = finish(start("--rate", "1000", "--seconds", "9", "--workers", "1", "--fail-every", "1"), timeout=60)
+    # Every message fails, so the worker fails as soon as it is restarted; the limit is five.
+    code, out, err = finish(
+        start("--rate", "1000", "--seconds", "9", "--workers", "1", "--fail-every", "1"),
+        timeout=60,
+    )
     restarts = err.count("restarting worker-0")
-    check("crash loop: five restarts, then it stays down", restarts == 5 and "escalated worker-0" in err, err)
-    check("crash loop: the service goes on without it", code == 0 and counts(out)["handled"] > 0, out + err)
+    check(
+        "crash loop: five restarts, then it stays down",
+        restarts == 5 and "escalated worker-0" in err,
+        err,
+    )
+    check(
+        "crash loop: the service goes on without it",
+        code == 0 and counts(out)["handled"] > 0,
+        out + err,
+    )
 
 
 def idle_memory():
@@ -114,16 +180,21 @@ def idle_memory():
 
 def wrong_use():
     for arguments, text in (
-            (["kernle"], "did you mean 'ron kernel'?"),
-            (["kernel", "--worker", "3"], "did you mean '--workers'?"),
-            (["kernel", "--rate", "x"], "takes a whole number"),
-            (["kernel", "--rate"], "needs a value"),
-            (["kernel", "--drain-deadline", "999"], "from 1000 to 5000"),
-            (["kernel", "--drain-deadline", "5001"], "from 1000 to 5000"),
-            (["kernel", "--print-topology", "xml"], "takes md|json"),
-            (["kernel", "stray"], "is not an option")):
+        (["kernle"], "did you mean 'ron kernel'?"),
+        (["kernel", "--worker", "3"], "did you mean '--workers'?"),
+        (["kernel", "--rate", "x"], "takes a whole number"),
+        (["kernel", "--rate"], "needs a value"),
+        (["kernel", "--drain-deadline", "999"], "from 1000 to 5000"),
+        (["kernel", "--drain-deadline", "5001"], "from 1000 to 5000"),
+        (["kernel", "--print-topology", "xml"], "takes md|json"),
+        (["kernel", "stray"], "is not an option"),
+    ):
         run = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=20)
-        check("wrong use: ron " + " ".join(arguments), run.returncode == 2 and text in run.stderr, run.stderr)
+        check(
+            "wrong use: ron " + " ".join(arguments),
+            run.returncode == 2 and text in run.stderr,
+            run.stderr,
+        )
 
 
 drains_on(signal.SIGINT)

@@ -39,7 +39,7 @@ struct ron_ctx *ron_ctx_swap(struct ron_ctx *ctx)
 {
     struct ron_ctx *before = ron_ctx_current();
 
-    ron_ctx_tls = ctx != NULL ? ctx : &default_ctx;
+    ron_ctx_tls = ctx; /* NULL: the next look adopts the default */
     return before;
 }
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bus.c - broadcast ring with a cursor per reader.
  *
- * Place: beside chan.c. Messages are numbered from 0; number n lives in slot n % capacity; `next` is the
- * number of the next message. Kept are the numbers [next - min(next, capacity), next).
+ * Place: beside chan.c. Messages are numbered from 0; number n lives in slot n % capacity; `next`
+ * is the number of the next message. Kept are the numbers [next - min(next, capacity), next).
  *
  * Invariants:
  *   I1 cursor <= next for every reader.
- *   I2 a reader whose cursor is below the oldest number kept is told how many it missed exactly once per
- *      gap, and its cursor moves to the oldest.
+ *   I2 a reader whose cursor is below the oldest number kept is told how many it missed exactly
+ *      once per gap, and its cursor moves to the oldest.
  *   I3 publishing copies one message under the lock and never waits for a reader.
  * Guards: everything below `mu` by mu, the readers' cursors too. */
 #include "ron/chan/bus.h"
@@ -254,6 +254,7 @@ enum ron_rc ron_bus_recv(struct ron_bus_reader *r, void *out, size_t max,
     enum ron_rc waited = RON_OK;
     enum ron_rc rc;
 
+    ron_blocking_point(b->name);
     for (;;) {
         rc = ron_bus_poll(r, out, max, ret_count, ret_missed);
         if (rc != RON_AGAIN || waited != RON_OK) {

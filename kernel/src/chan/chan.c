@@ -3,13 +3,13 @@
  *
  * Place: above sync, below task and every service. Never logs, never allocates after ron_chan_new.
  *
- * States: OPEN --ron_chan_close--> DRAINING --last receive, last reservation--> DRAINED (receive answers
- * RON_CLOSED). Invariants I1..I5 and the guards are in chan_priv.h.
+ * States: OPEN --ron_chan_close--> DRAINING --last receive, last reservation--> DRAINED (receive
+ * answers RON_CLOSED). Invariants I1..I5 and the guards are in chan_priv.h.
  *
- * Wake rule: decided under the lock, after the state that justifies it; delivered after the unlock, so the
- * woken side does not run into the lock.
- * Proof effort: tests/scenario explores every schedule to preemption bound 2; tests/model/spin/wakeup.pml
- * proves the wake rule; tests/unit/chan compares long random histories with a plain model. */
+ * Wake rule: decided under the lock, after the state that justifies it; delivered after the unlock,
+ * so the woken side does not run into the lock. Proof effort: tests/scenario explores every
+ * schedule to preemption bound 2; tests/model/spin/wakeup.pml proves the wake rule; tests/unit/chan
+ * compares long random histories with a plain model. */
 #include "chan_priv.h"
 
 #include "ron/base/alloc.h"
@@ -40,7 +40,7 @@ void ron__chan_assert(const struct ron_chan *c)
                     ron_stat_get(&c->received) + ron_stat_get(&c->evicted) + c->count); /* I5 */
 }
 
-/* ---- life ------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void fill_row(struct ron_reg_entry *e, struct ron_reg_row *row)
 {
@@ -148,6 +148,7 @@ void ron_chan_free(struct ron_chan *c)
     RON_ASSERT(ron__lot_idle(&c->tx));
     RON_ASSERT(c->reserved == 0);
     while (c->count > 0) {
+        ron_stat_bump(&c->dropped, 1);
         c->drop(c->ring[c->head], c->drop_arg);
         c->head = c->head + 1 == c->capacity ? 0 : c->head + 1;
         c->count--;
@@ -158,7 +159,7 @@ void ron_chan_free(struct ron_chan *c)
     ron_free(c);
 }
 
-/* ---- wake-ups -------------------------------------------------------------------------------------- */
+/* ---- wake-ups -------------------------------------------------------------------------------- */
 
 struct ron__chan_wakes ron__chan_due(struct ron_chan *c)
 {
@@ -204,7 +205,7 @@ bool ron_chan_is_closed(const struct ron_chan *c)
     return ron_au32_load(&c->closed_flag) != 0;
 }
 
-/* ---- sending ---------------------------------------------------------------------------------------- */
+/* ---- sending --------------------------------------------------------------------------------- */
 
 static bool has_room(const struct ron_chan *c)
 {
@@ -240,7 +241,8 @@ static void *evict(struct ron_chan *c)
     return item;
 }
 
-/* With the lock held: RON_OK and pushed, RON_FULL or RON_CLOSED. Counts nothing but closed sends. */
+/* With the lock held: RON_OK and pushed, RON_FULL or RON_CLOSED. Counts nothing but closed
+ * sends. */
 static enum ron_rc offer(struct ron_chan *c, void *item, void **ret_evicted)
 {
     if (RON_UNLIKELY(c->closed)) {
@@ -398,10 +400,13 @@ static enum ron_rc send_retry_once(struct ron_chan *c, void *item, struct ron_de
 enum ron_rc ron_chan_send(struct ron_chan *c, void *item, struct ron_deadline deadline,
                           void **ret_evicted)
 {
+    /* A blocking point even when there is room: a breach must not depend on the load of the day. */
     switch (c->policy) {
     case RON_CHAN_WAIT:
+        ron_blocking_point(c->name);
         return send_wait(c, item, deadline);
     case RON_CHAN_RETRY_ONCE:
+        ron_blocking_point(c->name);
         return send_retry_once(c, item, deadline);
     case RON_CHAN_REJECT:
     case RON_CHAN_DROP_OLDEST:
@@ -420,7 +425,7 @@ void ron_chan_send_forget(struct ron_chan *c, struct ron_wait_node *node)
     ron__chan_release(c);
 }
 
-/* ---- reservations ------------------------------------------------------------------------------------ */
+/* ---- reservations ---------------------------------------------------------------------------- */
 
 enum ron_rc ron_chan_reserve(struct ron_chan *c, uint32_t count)
 {
@@ -466,7 +471,7 @@ void ron_chan_unreserve(struct ron_chan *c, uint32_t count)
     release_after_reservation(c);
 }
 
-/* ---- looking ----------------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 void ron_chan_get_stats(const struct ron_chan *c, struct ron_chan_stats *ret_stats)
 {

@@ -8,8 +8,8 @@
  *   I4 while the ring holds messages and a receiver waits, a wake-up is under way
  *      (rx woken > 0); the same for room and senders (tx).
  *   I5 sent == received + evicted + count, at every unlock.
- * Guards: everything below `mu` by mu; the rest is immutable after ron_chan_new. Counters are bumped under
- * mu and read relaxed by anybody. */
+ * Guards: everything below `mu` by mu; the rest is immutable after ron_chan_new. Counters are
+ * bumped under mu and read relaxed by anybody. */
 #pragma once
 
 #include "lot.h"

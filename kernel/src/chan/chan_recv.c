@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* chan_recv.c - receiving from a channel: try, blocking, polling, and together with a watch.
  *
- * Place and invariants: see chan_priv.h. Every way to receive leaves its wait node first, so that a wake-up
- * meant for it is either used now or, by the rule in lot.h, goes to the next waiter. A deadline that passes
- * while a message arrives yields the message. */
+ * Place and invariants: see chan_priv.h. Every way to receive leaves its wait node first, so that a
+ * wake-up meant for it is either used now or, by the rule in lot.h, goes to the next waiter. A
+ * deadline that passes while a message arrives yields the message. */
 #include <string.h>
 
 #include "chan_priv.h"
@@ -60,7 +60,7 @@ enum ron_rc ron_chan_recv_poll(struct ron_chan *c, struct ron_wait_node *node, v
     ron__lot_leave(&c->rx, node);
     rc = take_or_tell(c, items, max, ret_count);
     /* Waiting again in the same critical section saves the round that would find nothing. */
-    *ret_more = c->count > 0 || c->closed;
+    *ret_more = c->count > 0 || (c->closed && c->reserved == 0);
     if (!*ret_more) {
         ron__lot_enter(&c->rx, node);
     }
@@ -76,6 +76,7 @@ enum ron_rc ron_chan_recv_many(struct ron_chan *c, void **items, size_t max,
     enum ron_rc rc;
 
     RON_ASSERT(max > 0);
+    ron_blocking_point(c->name);
     ron_wait_node_init(&node, NULL);
     for (;;) {
         ron_mutex_lock(&c->mu);
@@ -128,6 +129,7 @@ enum ron_rc ron_chan_recv_or_changed(struct ron_chan *c, struct ron_watch *w, ui
     struct ron_wait_node wn;
     enum ron_rc rc;
 
+    ron_blocking_point(c->name);
     ron_wait_node_init(&rx, NULL);
     ron_wait_node_init(&wn, NULL);
     for (;;) {

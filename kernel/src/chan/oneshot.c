@@ -3,10 +3,10 @@
  *
  * Place: beside chan.c. One small allocation per request; the slot is freed by whoever leaves last.
  *
- * States of the answering side: PENDING -> ANSWERED (ron_oneshot_answer) or DROPPED (ron_oneshot_drop).
- * The asker is PRESENT until ron_oneshot_leave.
- * Invariants:
- *   I1 a value is owned by the answerer until ANSWERED, then by the slot, then by the asker who took it.
+ * States of the answering side: PENDING -> ANSWERED (ron_oneshot_answer) or DROPPED
+ * (ron_oneshot_drop). The asker is PRESENT until ron_oneshot_leave. Invariants:
+ *   I1 a value is owned by the answerer until ANSWERED, then by the slot, then by the asker who
+ *      took it.
  *   I2 the slot lives until the answerer has left its state PENDING and the asker is gone.
  * Guards: all fields by mu; `asker_gone` is also readable without it. */
 #include "ron/chan/oneshot.h"
@@ -69,8 +69,9 @@ static enum ron_rc finish(struct ron_oneshot *s, int answer, void *value)
     if (!gone) {
         s->value = value;
     }
-    /* The waiter is taken out under the lock; its thread or task outlives the slot, so the wake-up itself
-     * needs nothing of the slot, which the asker may free as soon as the lock is released. */
+    /* The waiter is taken out under the lock; its thread or task outlives the slot, so the wake-up
+     * itself needs nothing of the slot, which the asker may free as soon as the lock is
+     * released. */
     wake = ron__lot_take(&s->lot);
     ron_mutex_unlock(&s->mu);
     if (gone) {
@@ -128,6 +129,7 @@ enum ron_rc ron_oneshot_wait(struct ron_oneshot *s, struct ron_deadline deadline
     enum ron_rc waited = RON_OK;
     enum ron_rc rc;
 
+    ron_blocking_point("oneshot");
     ron_wait_node_init(&node, NULL);
     for (;;) {
         rc = look(s, &node, ret_value);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* registry.c - the list of everything that queues or runs.
  *
- * Place: lowest of chan/, used by task/ too. Entries are embedded in their objects and linked in the order
- * of creation.
+ * Place: lowest of chan/, used by task/ too. Entries are embedded in their objects and linked in
+ * the order of creation.
  *
  * Invariants:
  *   I1 no two entries of one kind have the same name.

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* topology.c - writes the registry for people (Markdown) and programs (JSON).
  *
- * The Markdown tables hold only what is decided in the source (names, capacities, policies), so that they can
- * be kept in docs/concurrency and compared; the JSON also holds the counters. Texts need no escaping: the
- * registry accepts only plain ones. */
+ * The Markdown tables hold only what is decided in the source (names, capacities, policies), so
+ * that they can be kept in docs/concurrency and compared; the JSON also holds the counters. Texts
+ * need no escaping: the registry accepts only plain ones. */
 #include <inttypes.h>
 
 #include "ron/base/assert.h"

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* watch.c - latest value with a version.
  *
- * Place: beside chan.c, on the same waiting lots. The value and version are also kept in atomics so that
- * probes read them without the lock; a reader that needs the pair to match takes the lock.
+ * Place: beside chan.c, on the same waiting lots. The value and version are also kept in atomics so
+ * that probes read them without the lock; a reader that needs the pair to match takes the lock.
  *
  * Invariants:
  *   I1 version rises by one with each set and never falls.
- *   I2 a waiter is in the lot only if, under the lock, its `seen` equalled the version: a set that comes
- *      later finds it there. So the last value cannot be missed.
- * Threads: any number of readers; one writing task at a time (last write wins if there were two). */
+ *   I2 a waiter is in the lot only if, under the lock, its `seen` equalled the version: a set that
+ *      comes later finds it there. So the last value cannot be missed.
+ * Threads: any number of readers; one writing task at a time (last write wins if there were
+ * two). */
 #include "ron/chan/watch.h"
 
 #include "lot.h"
@@ -141,6 +142,7 @@ enum ron_rc ron_watch_wait(struct ron_watch *w, uint64_t seen, struct ron_deadli
     enum ron_rc waited = RON_OK;
     enum ron_rc rc;
 
+    ron_blocking_point(w->name);
     ron_wait_node_init(&node, NULL);
     for (;;) {
         rc = ron_watch_poll(w, seen, &node, ret_value, ret_version);

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sync_check.c - the rules of sync.h, common to real threads and to the model.
  *
- * Place: between the public header and the two back ends. Each thread's record lists the locks it holds
- * in the order taken; since ranks only rise, the last one is the highest.
+ * Place: between the public header and the two back ends. Each thread's record lists the locks it
+ * holds in the order taken; since ranks only rise, the last one is the highest.
  *
  * Invariants:
- *   I1 held[0..held_count) is sorted by strictly rising rank, unless a breach was counted (release build).
+ *   I1 held[0..held_count) is sorted by strictly rising rank, unless a breach was counted (release
+ *      build).
  *   I2 a lock is in the record from just before it is asked for until just before it is let go.
- * Failure policy: a breach is a programmer's mistake. Checked builds abort and name the locks; the release
- * build counts the breach and goes on, because stopping a working service helps nobody. */
+ * Failure policy: a breach is a programmer's mistake. Checked builds abort and name the locks; the
+ * release build counts the breach and goes on, because stopping a working service helps nobody. */
 #include <stdio.h>
 
 #include "ron/base/assert.h"
@@ -33,6 +34,7 @@ uint64_t ron_sync_violations(enum ron_sync_breach b)
     return ron_stat_get(&breaches[b]);
 }
 
+#if RON_CHECKED
 /* Cold: builds "a(10) b(40)" of the locks held by the calling thread. */
 static void describe_held(char *buf, size_t size)
 {
@@ -49,17 +51,19 @@ static void describe_held(char *buf, size_t size)
         used += (size_t)n;
     }
 }
+#endif
 
 void ron_sync_breach(enum ron_sync_breach b, const char *what)
 {
+    ron_stat_add(&breaches[b], 1);
+#if RON_CHECKED
     char held[256];
 
-    ron_stat_add(&breaches[b], 1);
     describe_held(held, sizeof held);
-#if RON_CHECKED
     RON_ASSERT_MSG(false, "sync breach %s at '%s', locks held: [%s]", ron_sync_breach_label(b),
                    what, held);
 #else
+    (void)what; /* May be gone when a report is written: an event keeps static text only. */
     ron_event("sync.breach", (uint64_t)b, 0);
 #endif
 }
@@ -79,7 +83,7 @@ void ron__note_acquire(struct ron_mutex *m)
     t->held[t->held_count++] = m;
 }
 
-void ron__note_release(struct ron_mutex *m)
+bool ron__note_release(struct ron_mutex *m)
 {
     struct ron_thread *t = ron__thread_current();
 
@@ -91,10 +95,11 @@ void ron__note_release(struct ron_mutex *m)
                 t->held[k - 1] = t->held[k];
             }
             t->held_count--;
-            return;
+            return true;
         }
     }
     ron_sync_breach(RON_BREACH_OWNER, m->name);
+    return false;
 }
 
 bool ron_mutex_held(const struct ron_mutex *m)

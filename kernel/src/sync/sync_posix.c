@@ -1,17 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sync_posix.c - sync.h on POSIX threads and the Linux futex.
  *
- * Place: lowest layer above base in every build but the model's, where tests/model/weave replaces it.
+ * Place: lowest layer above base in every build but the model's, where tests/model/weave replaces
+ * it.
  *
- * Thread records live in one static table and are recycled, never freed: a waker may hold a pointer to
- * the record of a thread that has just ended. Such a late unpark reaches an idle record, or a new thread
- * as a wake-up for no reason, which every wait loop tolerates.
+ * Thread records live in one static table and are recycled, never freed: a waker may hold a pointer
+ * to the record of a thread that has just ended. Such a late unpark reaches an idle record, or a
+ * new thread as a wake-up for no reason, which every wait loop tolerates.
  *
- * Parking: `park` is EMPTY, TOKEN (an unpark came first) or PARKED. The parked thread sleeps on a futex;
- * an unpark makes a system call only when the state was PARKED.
+ * Parking: `park` is EMPTY, TOKEN (an unpark came first) or PARKED. The parked thread sleeps on a
+ * futex; an unpark makes a system call only when the state was PARKED.
  *
- * Mutexes spin briefly before they sleep (adaptive), because every critical section of the kernel is a
- * few dozen instructions long and a sleep costs two context switches. */
+ * Mutexes spin briefly before they sleep (adaptive), because every critical section of the kernel
+ * is a few dozen instructions long and a sleep costs two context switches. */
 #include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
@@ -33,7 +34,7 @@ static struct ron_au32 live;
 
 static _Thread_local struct ron_thread *current;
 
-/* ---- records --------------------------------------------------------------------------------------- */
+/* ---- records --------------------------------------------------------------------------------- */
 
 static struct ron_thread *record_get(void)
 {
@@ -119,7 +120,7 @@ uint32_t ron_threads_live(void)
     return ron_au32_load(&live);
 }
 
-/* ---- threads --------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static void *thread_entry(void *arg)
 {
@@ -218,7 +219,7 @@ void ron_thread_signal(struct ron_thread *t, int signo)
     (void)pthread_kill(t->id, signo); /* It fails only when the thread has just ended. */
 }
 
-/* ---- parking --------------------------------------------------------------------------------------- */
+/* ---- parking --------------------------------------------------------------------------------- */
 
 static struct timespec to_timespec(uint64_t at_ns)
 {
@@ -287,7 +288,7 @@ uint64_t ron_mono_ns(void)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* ---- mutex and condition ---------------------------------------------------------------------------- */
+/* ---- mutex and condition --------------------------------------------------------------------- */
 
 void ron_mutex_init(struct ron_mutex *m, enum ron_lock_rank rank, const char *name)
 {
@@ -328,7 +329,9 @@ void ron_mutex_unlock(struct ron_mutex *m)
 {
     int rc;
 
-    ron__note_release(m);
+    if (RON_UNLIKELY(!ron__note_release(m))) {
+        return;
+    }
     rc = pthread_mutex_unlock(&m->_m);
     RON_ASSERT(rc == 0);
 }

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sync_priv.h - what the two back ends of sync share: the thread record and the checks.
  *
- * sync_check.c holds the rules (ranks, held locks, blocking points); sync_posix.c binds them to real
- * threads; tests/model/weave/sync_weave.c binds them to fibers. A back end calls ron__note_acquire
- * before it waits for a mutex (so that a bad order is reported even when it would deadlock) and
- * ron__note_release before it lets go. */
+ * sync_check.c holds the rules (ranks, held locks, blocking points); sync_posix.c binds them to
+ * real threads; tests/model/weave/sync_weave.c binds them to fibers. A back end calls
+ * ron__note_acquire before it waits for a mutex (so that a bad order is reported even when it would
+ * deadlock) and ron__note_release before it lets go. */
 #pragma once
 
 #include "ron/base/ctx.h"
@@ -39,6 +39,7 @@ struct ron_thread {
 struct ron_thread *ron__thread_current(void);
 
 void ron__note_acquire(struct ron_mutex *m);
-void ron__note_release(struct ron_mutex *m);
+/* False when the thread does not hold `m`: the back end then leaves the lock with its owner. */
+bool ron__note_release(struct ron_mutex *m);
 /* Before a condition wait: nothing but `m` may be held, and the thread may block. */
 void ron__note_cond_wait(const struct ron_mutex *m);

@@ -3,13 +3,14 @@
  *
  *   1. intake tasks are told to stop taking work; each confirms (or has ended)
  *   2. stage by stage, in rising order: inputs closed, stop asked, ends awaited
- *   3. intake tasks are asked to end, and awaited; then the detached ones are told
- *   deadline passed at a step: what lives of that group is aborted; the later groups are drained in the grace
- *   time (RON_ABORT_GRACE_MS); at the end aborted tasks have the grace time to unwind, what stays is leaked
+ *   3. intake tasks are asked to end, and awaited; then the detached ones are told deadline passed
+ *      at a step: what lives of that group is aborted; the later groups are drained in the grace
+ *      time (RON_ABORT_GRACE_MS); at the end aborted tasks have the grace time to unwind, what
+ *      stays is leaked
  *
  * Invariants:
- *   I1 a stage's input is closed only after every task of the stages before it has ended: nothing that was
- *      accepted is refused by the next stage.
+ *   I1 a stage's input is closed only after every task of the stages before it has ended: nothing
+ *      that was accepted is refused by the next stage.
  *   I2 each task is counted as aborted at most once, and as leaked only if it was aborted. */
 #include "ron/base/assert.h"
 #include "sup_priv.h"
@@ -162,8 +163,9 @@ static void wait_all(struct ron_sup *sup, struct ron_deadline deadline)
     }
 }
 
-/* The deadline has passed: whoever of the group still lives is aborted and counted. The groups after it are
- * still drained in order, in the grace time, so that a stuck task costs its neighbours as little as possible. */
+/* The deadline has passed: whoever of the group still lives is aborted and counted. The groups
+ * after it are still drained in order, in the grace time, so that a stuck task costs its neighbours
+ * as little as possible. */
 static void abort_group(struct ron_sup *sup, enum ron_task_role role, uint32_t stage,
                         bool for_intake, struct ron_deadline *deadline)
 {
@@ -210,7 +212,8 @@ static void drain_in_order(struct ron_sup *sup, struct ron_deadline deadline)
     end_group(sup, RON_ROLE_INTAKE, 0, &deadline);
 }
 
-/* Detached tasks are told. They and the aborted ones have the grace time to unwind, and are then left. */
+/* Detached tasks are told. They and the aborted ones have the grace time to unwind, and are then
+ * left. */
 static void end_leftovers(struct ron_sup *sup)
 {
     uint32_t count = ron_au32_load(&sup->task_count);
@@ -223,7 +226,8 @@ static void end_leftovers(struct ron_sup *sup)
     wait_all(sup, ron_deadline_after_ms(ron_env_now_ns(sup->env), RON_ABORT_GRACE_MS));
 }
 
-/* What still lives cannot be joined. A detached task was allowed to stay; anything else is a leak. */
+/* What still lives cannot be joined. A detached task was allowed to stay; anything else is a
+ * leak. */
 static void count_leaks(struct ron_sup *sup)
 {
     uint32_t count = ron_au32_load(&sup->task_count);

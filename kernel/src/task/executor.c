@@ -3,12 +3,13 @@
  *
  * Place: under the supervisor, above the poller port. Invariants I1-I4 are in task_priv.h.
  *
- * One round of a worker: fire timers, run up to RUNS_PER_ROUND runnable tasks, look for a backlog elsewhere
- * if there were none, then poll for descriptors: without waiting while tasks are runnable, else asleep.
+ * One round of a worker: fire timers, run up to RUNS_PER_ROUND runnable tasks, look for a backlog
+ * elsewhere if there were none, then poll for descriptors: without waiting while tasks are
+ * runnable, else asleep.
  *
- * Wake-ups cost more than the work they bring, so there are only two reasons to wake a sleeping worker: a
- * task was pushed to it, or another worker has at least BACKLOG tasks that may be taken over. The second is
- * looked at once per round, not once per push. */
+ * Wake-ups cost more than the work they bring, so there are only two reasons to wake a sleeping
+ * worker: a task was pushed to it, or another worker has at least BACKLOG tasks that may be taken
+ * over. The second is looked at once per round, not once per push. */
 #include <stdio.h>
 #include <string.h>
 
@@ -20,6 +21,7 @@ enum {
     RUNS_PER_ROUND = 64, /* between two looks at the descriptors: some tens of microseconds */
     BACKLOG = 2,         /* one runnable task is what the worker itself does next */
     STEAL_MAX = 16,
+    FIXED_IN_A_ROW = 4, /* then a shared task has its turn */
 };
 
 #if RON_MODEL
@@ -63,7 +65,7 @@ struct ron_worker *ron__worker_current(void)
 }
 #endif
 
-/* ---- run queue ----------------------------------------------------------------------------------------- */
+/* ---- run queue ------------------------------------------------------------------------------- */
 
 static bool stays(const struct ron_task *t)
 {
@@ -81,20 +83,21 @@ static void enqueue(struct ron_worker *w, struct ron_task *t, bool fixed)
     }
 }
 
-/* With the lock held: NULL when there is none. Fixed tasks carry the descriptors, so they go first. */
-static struct ron_task *dequeue(struct ron_worker *w)
+/* With the lock held: NULL when there is none. */
+static struct ron_task *dequeue(struct ron_worker *w, bool shared_first)
 {
-    struct ron_list_node *link = ron_list_pop_front(&w->fixed);
+    struct ron_list_node *link = shared_first ? NULL : ron_list_pop_front(&w->fixed);
 
     if (link == NULL) {
         link = ron_list_pop_front(&w->shared);
-        if (link == NULL) {
-            return NULL;
+        if (link != NULL) {
+            w->shared_count--;
+            ron_stat_set(&w->shared_hint, w->shared_count);
+        } else if (shared_first) {
+            link = ron_list_pop_front(&w->fixed);
         }
-        w->shared_count--;
-        ron_stat_set(&w->shared_hint, w->shared_count);
     }
-    return RON_LIST_ENTRY(link, struct ron_task, link);
+    return link != NULL ? RON_LIST_ENTRY(link, struct ron_task, link) : NULL;
 }
 
 /* With the lock held: true when the caller has to deliver a wake-up after unlocking. */
@@ -160,6 +163,8 @@ static bool steal_from(struct ron_worker *w, struct ron_worker *victim)
     want = RON_MIN((victim->shared_count + 1) / 2, (uint32_t)STEAL_MAX);
     while (n < want) {
         struct ron_list_node *link = ron_list_pop_front(&victim->shared);
+
+        RON_ASSERT(link != NULL); /* shared_count counts the list. */
         got[n] = RON_LIST_ENTRY(link, struct ron_task, link);
         got[n]->home = w; /* I3 */
         n++;
@@ -187,7 +192,7 @@ static bool steal(struct ron_worker *w)
     return false;
 }
 
-/* ---- the worker ---------------------------------------------------------------------------------------- */
+/* ---- the worker ------------------------------------------------------------------------------ */
 
 static void run_task(struct ron_worker *w, struct ron_task *t)
 {
@@ -225,7 +230,9 @@ static uint32_t run_some(struct ron_worker *w)
         struct ron_task *t;
 
         ron_mutex_lock(&w->mu);
-        t = dequeue(w);
+        /* Fixed tasks carry the descriptors, so they go first; but one that always has more to do
+         * must not starve the others. */
+        t = dequeue(w, n % FIXED_IN_A_ROW == FIXED_IN_A_ROW - 1);
         ron_mutex_unlock(&w->mu);
         if (t == NULL) {
             break;
@@ -312,7 +319,7 @@ static void worker_main(void *arg)
     set_current(NULL);
 }
 
-/* ---- descriptors and timers ------------------------------------------------------------------------------ */
+/* ---- descriptors and timers ------------------------------------------------------------------ */
 
 enum ron_rc ron_io_watch(struct ron_task *t, struct ron_io *io, uint32_t events)
 {
@@ -333,7 +340,8 @@ void ron_io_forget(struct ron_io *io)
         return;
     }
     RON_ASSERT(w == io->_task->home);
-    /* Removal can fail only when the descriptor is already gone; then nothing is reported for it anyway. */
+    /* Removal can fail only when the descriptor is already gone; then nothing is reported for it
+     * anyway. */
     (void)io->_task->env->poller->set(w->poller, io->fd, 0, NULL);
     for (size_t i = w->ready_at; i < w->ready_count; i++) {
         if (w->ready[i].user == io) {
@@ -356,7 +364,7 @@ void ron_task_timer_cancel(struct ron_task *t, struct ron_timer *timer)
     (void)ron_wheel_cancel(&t->home->wheel, timer);
 }
 
-/* ---- life ------------------------------------------------------------------------------------------------ */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static void fill_row(struct ron_reg_entry *e, struct ron_reg_row *row)
 {

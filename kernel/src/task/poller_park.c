@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* poller_park.c - a poller without descriptors: waiting is parking.
  *
- * Used by the model, where a worker must sleep on something the explorer understands, and by programs that
- * have no sockets. The worker may not block elsewhere; its poll is the one place where it may. */
+ * Used by the model, where a worker must sleep on something the explorer understands, and by
+ * programs that have no sockets. The worker may not block elsewhere; its poll is the one place
+ * where it may. */
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/task/executor.h"

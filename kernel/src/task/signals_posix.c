@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* signals_posix.c - the thread that takes signals.
  *
- * A thread of its own, because a second SIGTERM must work when every worker and the supervisor are stuck.
- * It is ended by a private real-time signal sent to it alone. */
+ * A thread of its own, because a second SIGTERM must work when every worker and the supervisor are
+ * stuck. It is ended by a private real-time signal sent to it alone. */
 #include <errno.h>
 #include <signal.h>
 #include <string.h>

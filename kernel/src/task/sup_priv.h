@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sup_priv.h - the supervisor's record, shared by supervisor.c (running) and drain.c (ending).
  *
- * Guards: `mu` guards the life, result and error text of every task; the rest is written by the supervisor's
- * thread alone, and read elsewhere only where it is atomic or a counter. The lock is held for a few copies
- * at a time, never while a task, channel or callback is called. */
+ * Guards: `mu` guards the life, result and error text of every task; the rest is written by the
+ * supervisor's thread alone, and read elsewhere only where it is atomic or a counter. The lock is
+ * held for a few copies at a time, never while a task, channel or callback is called. */
 #pragma once
 
 #include "task_priv.h"

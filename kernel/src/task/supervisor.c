@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* supervisor.c - starting, watching and restarting tasks. Ending them is in drain.c.
  *
- * Place: top of task/. It runs on one thread (ron_sup_run); tasks report their end under `mu` and unpark it.
- * The supervisor touches nothing of a task while the task is alive, except the request flags.
+ * Place: top of task/. It runs on one thread (ron_sup_run); tasks report their end under `mu` and
+ * unpark it. The supervisor touches nothing of a task while the task is alive, except the request
+ * flags.
  *
- * States: New -> Running -> Draining -> {Aborting ->} Stopped; ron__sup_enter_state asserts the edges.
- * Invariants:
+ * States: New -> Running -> Draining -> {Aborting ->} Stopped; ron__sup_enter_state asserts the
+ * edges. Invariants:
  *   I1 every task that was begun is joined exactly once (life DONE) or counted as leaked.
  *   I2 nothing is begun after Running was left.
  *   I3 readiness has fallen before any task is told to drain. */
@@ -37,7 +38,7 @@ const char *ron_sup_event_name(enum ron_sup_event_kind kind)
     return names[kind];
 }
 
-/* ---- small tools ------------------------------------------------------------------------------------------ */
+/* ---- small tools ----------------------------------------------------------------------------- */
 
 void ron__sup_emit(struct ron_sup *sup, enum ron_sup_event_kind kind, struct ron_task *t,
                    enum ron_rc rc, uint64_t delay_ms, const char *message)
@@ -128,7 +129,7 @@ struct ron_exec *ron__sup_exec(const struct ron_sup *sup)
     return sup->exec;
 }
 
-/* ---- starting and restarting -------------------------------------------------------------------------------- */
+/* ---- starting and restarting ----------------------------------------------------------------- */
 
 static void begin(struct ron_sup *sup, struct ron_task *t)
 {
@@ -279,9 +280,10 @@ static void restart_due(struct ron_sup *sup)
     }
 }
 
-/* ---- watchdog ------------------------------------------------------------------------------------------------ */
+/* ---- watchdog -------------------------------------------------------------------------------- */
 
-/* A callback that began before the last look and has not ended since is long; no clock is read per call. */
+/* A callback that began before the last look and has not ended since is long; no clock is read per
+ * call. */
 static void watch_task(struct ron_sup *sup, struct ron_task *t, uint64_t now_ms)
 {
     uint64_t seq = ron_stat_get(&t->busy);
@@ -318,7 +320,7 @@ static uint64_t next_look_ms(struct ron_sup *sup)
     return next_ms;
 }
 
-/* ---- running --------------------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
 /* Consumers before producers, intake last: nobody sends to a task that was never started. */
 static void start_all(struct ron_sup *sup)
@@ -417,7 +419,7 @@ struct ron_watch *ron_sup_shutdown(struct ron_sup *sup)
     return sup->shutdown;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------- */
+/* ---- life ------------------------------------------------------------------------------------ */
 
 enum ron_rc ron_sup_new(const struct ron_sup_opts *opts, struct ron_sup **ret_sup,
                         struct ron_err *err)
@@ -525,7 +527,7 @@ enum ron_rc ron_sup_add(struct ron_sup *sup, const struct ron_task_def *def,
     return RON_OK;
 }
 
-/* ---- looking --------------------------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 size_t ron_sup_causes(const struct ron_sup *sup, const char **names, size_t max)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* task.c - the life of one task: what is called when, in both modes.
  *
- * Place: between the executor, which decides where a task runs, and the supervisor, which decides whether.
- * Invariants I1-I4 are in task_priv.h. Besides:
- *   I5 `stop` is called exactly once for each `start` that was called, on the same thread or worker.
+ * Place: between the executor, which decides where a task runs, and the supervisor, which decides
+ * whether. Invariants I1-I4 are in task_priv.h. Besides:
+ *   I5 `stop` is called exactly once for each `start` that was called, on the same thread or
+ *      worker.
  *   I6 no lock is held when a callback returns; checked after each. */
 #include <stdio.h>
 
@@ -11,7 +12,7 @@
 #include "ron/base/assert.h"
 #include "task_priv.h"
 
-/* ---- waking ------------------------------------------------------------------------------------------ */
+/* ---- waking ---------------------------------------------------------------------------------- */
 
 static void make_runnable(struct ron_task *t)
 {
@@ -90,7 +91,7 @@ void ron_task_wake_at(struct ron_task *t, uint64_t at_ms)
     }
 }
 
-/* ---- small things for the callbacks -------------------------------------------------------------------- */
+/* ---- small things for the callbacks ---------------------------------------------------------- */
 
 const char *ron_task_name(const struct ron_task *t)
 {
@@ -144,7 +145,7 @@ void ron_task_get_stats(const struct ron_task *t, struct ron_task_stats *ret_sta
                                          .stuck = ron_stat_get(&t->stuck)};
 }
 
-/* ---- calling the callbacks ----------------------------------------------------------------------------- */
+/* ---- calling the callbacks ------------------------------------------------------------------- */
 
 struct caller {
     void *identity;
@@ -205,7 +206,7 @@ static void call_drain(struct ron_task *t)
     leave(t, old, "return of drain");
 }
 
-/* ---- loop mode ------------------------------------------------------------------------------------------ */
+/* ---- loop mode ------------------------------------------------------------------------------- */
 
 static enum ron__step end_loop(struct ron_task *t, enum ron_rc rc, enum ron_rc *ret_rc)
 {
@@ -222,19 +223,20 @@ static enum ron__step end_loop(struct ron_task *t, enum ron_rc rc, enum ron_rc *
     return RON__STEP_ENDED;
 }
 
-/* Takes a batch and handles it. RON_OK: go on; RON_AGAIN: nothing there; RON_CLOSED: drained; else failed. */
-static enum ron_rc serve_input(struct ron_task *t, bool *ret_more)
+/* Takes a batch, if there is one, and handles it. False when the task is over: *ret_rc says how. */
+static bool serve_input(struct ron_task *t, bool *ret_more, enum ron_rc *ret_rc)
 {
     size_t count = 0;
     enum ron_rc rc =
         ron_chan_recv_poll(t->def.input, &t->rx, t->batch, t->def.batch_max, &count, ret_more);
 
-    if (rc == RON_OK) {
-        rc = call_handle(t, count);
-        RON_ASSERT_MSG(rc != RON_AGAIN && rc != RON_CLOSED,
-                       "a handler returns RON_OK or a failure");
+    if (rc == RON_AGAIN) {
+        return true;
     }
-    return rc;
+    /* Drained is a good end. What the handler returns is its own, RON_CLOSED of some other channel
+     * too. */
+    *ret_rc = rc == RON_OK ? call_handle(t, count) : RON_OK;
+    return rc == RON_OK && *ret_rc == RON_OK;
 }
 
 enum ron__step ron__task_step(struct ron_task *t, enum ron_rc *ret_rc)
@@ -259,11 +261,8 @@ enum ron__step ron__task_step(struct ron_task *t, enum ron_rc *ret_rc)
         call_drain(t);
     }
     if (t->def.input != NULL) {
-        rc = serve_input(t, &more);
-        if (rc == RON_CLOSED) {
-            return end_loop(t, RON_OK, ret_rc);
-        }
-        if (rc != RON_OK && rc != RON_AGAIN) {
+        rc = RON_OK;
+        if (!serve_input(t, &more, &rc)) {
             return end_loop(t, rc, ret_rc);
         }
     } else if (ron_au32_load(&t->ask_stop) != 0) {
@@ -278,7 +277,7 @@ enum ron__step ron__task_step(struct ron_task *t, enum ron_rc *ret_rc)
     return more ? RON__STEP_MORE : RON__STEP_IDLE;
 }
 
-/* ---- blocking mode --------------------------------------------------------------------------------------- */
+/* ---- blocking mode --------------------------------------------------------------------------- */
 
 static enum ron_rc blocking_loop(struct ron_task *t)
 {
@@ -323,7 +322,7 @@ void ron__task_blocking_main(void *arg)
     ron__sup_task_ended(t, rc);
 }
 
-/* ---- birth and death -------------------------------------------------------------------------------------- */
+/* ---- birth and death ------------------------------------------------------------------------- */
 
 static void fill_row(struct ron_reg_entry *e, struct ron_reg_row *row)
 {

@@ -3,18 +3,18 @@
  *
  * Run state of a loop task (`run`), changed only by compare-and-set or exchange:
  *
- *     IDLE --ron_task_wake--> QUEUED --worker takes it--> RUNNING --handler done, nothing new--> IDLE
- *                             QUEUED <--handler done, more to do-- RUNNING
- *     RUNNING --ron_task_wake--> DIRTY --handler done--> QUEUED
- *     RUNNING or DIRTY --task has ended--> ENDED --supervisor restarts it--> IDLE
+ *     IDLE --ron_task_wake--> QUEUED --worker takes it--> RUNNING --handler done, nothing new-->
+ *     IDLE QUEUED <--handler done, more to do-- RUNNING RUNNING --ron_task_wake--> DIRTY --handler
+ *     done--> QUEUED RUNNING or DIRTY --task has ended--> ENDED --supervisor restarts it--> IDLE
  *
  * Invariants:
  *   I1 a task is linked in a run queue exactly while it is QUEUED (or on its way there).
- *   I2 only the worker that took it touches a RUNNING or DIRTY task; so handler calls never overlap.
- *   I3 `home` is written only by whoever moved the task to QUEUED, before it is linked, or by a thief under
- *      the victim's lock.
- *   I4 a worker sleeps only if, under its lock, its run queue was empty; a push under the same lock sees the
- *      flag. So no wake-up is lost between check and sleep. */
+ *   I2 only the worker that took it touches a RUNNING or DIRTY task; so handler calls never
+ *      overlap.
+ *   I3 `home` is written only by whoever moved the task to QUEUED, before it is linked, or by a
+ *      thief under the victim's lock.
+ *   I4 a worker sleeps only if, under its lock, its run queue was empty; a push under the same lock
+ *      sees the flag. So no wake-up is lost between check and sleep. */
 #pragma once
 
 #include "ron/base/ctx.h"
@@ -128,10 +128,11 @@ struct ron_exec {
     struct ron_worker *workers;
 };
 
-/* ---- task.c ------------------------------------------------------------------------------------------ */
+/* ---- task.c ---------------------------------------------------------------------------------- */
 
 enum ron__step { RON__STEP_IDLE, RON__STEP_MORE, RON__STEP_ENDED };
-/* One turn of a loop task on its worker. On ENDED `rc` is its result and its stop callback has run. */
+/* One turn of a loop task on its worker. On ENDED `rc` is its result and its stop callback has
+ * run. */
 enum ron__step ron__task_step(struct ron_task *t, enum ron_rc *ret_rc);
 /* Body of a blocking task's thread. */
 void ron__task_blocking_main(void *arg);
@@ -141,13 +142,13 @@ void ron__task_free(struct ron_task *t);
 /* Supervisor only: makes the task begin (again). */
 enum ron_rc ron__task_begin(struct ron_task *t, struct ron_err *err);
 
-/* ---- executor.c -------------------------------------------------------------------------------------- */
+/* ---- executor.c ------------------------------------------------------------------------------ */
 
 /* `t` was just moved to QUEUED by the caller. */
 void ron__exec_push(struct ron_task *t);
 struct ron_worker *ron__worker_current(void);
 
-/* ---- supervisor.c ------------------------------------------------------------------------------------ */
+/* ---- supervisor.c ---------------------------------------------------------------------------- */
 
 /* Last act of a task's life: after it the caller must not touch the task. */
 void ron__sup_task_ended(struct ron_task *t, enum ron_rc rc);

@@ -82,6 +82,7 @@ static void test_list__random_operations__match_an_array(void **state)
             ron_list_remove(&item->node);
             take_out(model, &len, position(model, len, item));
             assert_false(ron_list_linked(&item->node));
+            assert_null(item->node.prev); /* L2 */
         } else if (choice == 0) {
             ron_list_push_front(&list, &item->node);
             insert(model, &len, 0, item);

@@ -4,6 +4,7 @@
  * Method: a random driver that writes its own pattern into every live object. */
 #include "support/support.h"
 
+#include "base/poison.h"
 #include "ron/base/assert.h"
 #include "ron/base/pool.h"
 
@@ -19,7 +20,6 @@ static void test_pool__zero_or_absurd_capacity__is_refused(void **state)
     assert_int_equal(ron_pool_init(&pool, "p", SIZE_MAX, 8, 1), RON_INVALID);
     assert_int_equal(ron_pool_init(&pool, "p", 8, 8, SIZE_MAX), RON_INVALID);
     assert_int_equal(ron_pool_init(&pool, "p", 1 << 20, 8, (size_t)1 << 44), RON_INVALID);
-    assert_int_equal(ron_pool_init(&pool, "p", 1, 8, (size_t)1 << 59), RON_NOMEM);
     ron_pool_done(&pool); /* fine on zeros */
 }
 
@@ -168,7 +168,8 @@ static void test_pool__wrong_return__is_caught(void **state)
         support_death(put_twice, &pool, "P3: put twice in pool guarded");
         support_death(put_inside, &pool, "P3: pointer into an object of pool guarded");
         support_death(done_with_live, &pool, "pool->live == 0");
-        support_death(use_after_put, &pool, "a"); /* the report differs with the sanitizer */
+        support_death(use_after_put, &pool,
+                      RON_ASAN ? "use-after-poison" : "stale byte was overwritten");
     }
     ron_pool_done(&pool);
 }

@@ -2,60 +2,12 @@
 /* Goal: 256-bit product, division and multiply-divide are exact for every operand.
  * Method: oracles that work bit by bit and share no code with the implementation, operands that sit
  * on the edges of limbs, and the identity n = q * d + r. */
+#include "support/oracle.h"
 #include "support/support.h"
 
 #include "ron/base/wide.h"
 
 #define CASES 40000
-
-/* Adds with carry out of 256 bits asserted away. */
-static struct ron_u256 add_256(struct ron_u256 a, ron_u128 b)
-{
-    struct ron_u256 sum = {.hi = a.hi, .lo = a.lo + b};
-
-    sum.hi += sum.lo < b;
-    return sum;
-}
-
-static struct ron_u256 double_256(struct ron_u256 a)
-{
-    return (struct ron_u256){.hi = a.hi << 1 | a.lo >> 127, .lo = a.lo << 1};
-}
-
-/* Product by doubling and adding, one bit of b at a time. */
-static struct ron_u256 slow_mul(ron_u128 a, ron_u128 b)
-{
-    struct ron_u256 product = {0, 0};
-
-    for (int bit = 127; bit >= 0; bit--) {
-        product = double_256(product);
-        if (b >> bit & 1) {
-            product = add_256(product, a);
-        }
-    }
-    return product;
-}
-
-/* Quotient and remainder by long division, one bit of n at a time. */
-static void slow_div(struct ron_u256 n, ron_u128 d, struct ron_u256 *ret_q, ron_u128 *ret_r)
-{
-    struct ron_u256 q = {0, 0};
-    ron_u128 r = 0;
-
-    for (int bit = 255; bit >= 0; bit--) {
-        ron_u128 n_bit = (bit >= 128 ? n.hi >> (bit - 128) : n.lo >> bit) & 1;
-        bool carry = (r >> 127) != 0;
-
-        r = r << 1 | n_bit;
-        q = double_256(q);
-        if (carry || r >= d) {
-            r -= d;
-            q.lo |= 1;
-        }
-    }
-    *ret_q = q;
-    *ret_r = r;
-}
 
 static void assert_u256_equal(struct ron_u256 a, struct ron_u256 b)
 {
@@ -72,7 +24,7 @@ static void test_wide__product__matches_doubling_and_adding(void **state)
         ron_u128 a = support_rand_edgy_u128(&rand);
         ron_u128 b = support_rand_edgy_u128(&rand);
 
-        assert_u256_equal(ron_u256_mul(a, b), slow_mul(a, b));
+        assert_u256_equal(ron_u256_mul(a, b), support_slow_mul(a, b));
         assert_u256_equal(ron_u256_mul(a, b), ron_u256_mul(b, a));
     }
     struct ron_u256 most = ron_u256_mul(RON_U128_MAX, RON_U128_MAX);
@@ -100,7 +52,7 @@ static void test_wide__division__matches_long_division(void **state)
             support_assert_u128_equal(r, 7);
             continue;
         }
-        slow_div(n, d, &slow_q, &slow_r);
+        support_slow_div(n, d, &slow_q, &slow_r);
         assert_int_equal(ron_u256_div(n, d, &q, &r), RON_WIDE_OK);
         assert_u256_equal(q, slow_q);
         support_assert_u128_equal(r, slow_r);
@@ -118,7 +70,7 @@ static void test_wide__division_near_multiples__is_exact(void **state)
         ron_u128 d = support_rand_edgy_u128(&rand) | 1;
         ron_u128 q = support_rand_edgy_u128(&rand);
         ron_u128 r = support_rand_edgy_u128(&rand) % d;
-        struct ron_u256 n = add_256(ron_u256_mul(q, d), r);
+        struct ron_u256 n = support_add_256(ron_u256_mul(q, d), r);
         struct ron_u256 got_q;
         ron_u128 got_r;
 
@@ -153,7 +105,7 @@ static void test_wide__muldiv__rounds_as_asked(void **state)
             support_assert_u128_equal(floor_q, 7);
             continue;
         }
-        slow_div(slow_mul(a, b), d, &slow_q, &slow_r);
+        support_slow_div(support_slow_mul(a, b), d, &slow_q, &slow_r);
         if (slow_q.hi != 0) {
             overflows++;
             assert_int_equal(floor, RON_WIDE_OVERFLOW);
@@ -187,7 +139,6 @@ static void test_wide__muldiv_edges__are_results(void **state)
     support_assert_u128_equal(q, max);
     support_assert_u128_equal(r, 0);
     assert_int_equal(ron_muldiv(max, max, max - 1, RON_ROUND_FLOOR, &q, &r), RON_WIDE_OVERFLOW);
-    /* floor(max * (max - 1) / max) rounds nowhere; max * max - 1 over max would. */
     assert_int_equal(ron_muldiv(max, max - 1, max, RON_ROUND_CEIL, &q, &r), RON_WIDE_OK);
     support_assert_u128_equal(q, max - 1);
     assert_int_equal(ron_muldiv(0, max, 1, RON_ROUND_CEIL, &q, &r), RON_WIDE_OK);
@@ -197,14 +148,15 @@ static void test_wide__muldiv_edges__are_results(void **state)
     support_assert_u128_equal(r, 1);
     assert_int_equal(ron_muldiv(5, 5, 0, RON_ROUND_FLOOR, &q, &r), RON_WIDE_DIV_ZERO);
     assert_int_equal(ron_muldiv(5, 5, 4, RON_ROUND_FLOOR, NULL, NULL), RON_WIDE_OK);
-    /* Quotient max with a remainder: floor fits, ceil does not. (2^128-1)*2+1 = 2^129-1, odd. */
-    ron_u128 a = ron_u128_make(UINT64_MAX, UINT64_MAX); /* a * 3 / 3 + ... by hand: */
+    /* 0x4924..49 * 7 is 2^129 - 1: halved, the floor is the largest number and the ceiling is not
+     * one any more. */
+    ron_u128 sevenfold = ron_u128_make(UINT64_C(0x4924924924924924), UINT64_C(0x9249249249249249));
 
-    assert_int_equal(ron_muldiv(a, 3, 3, RON_ROUND_CEIL, &q, &r), RON_WIDE_OK);
-    /* 7 * 19 * 43 * ... : (2^128 - 1) * q0 + r0 with d = q0: choose d = 2, a*b odd above max. */
-    assert_int_equal(ron_muldiv(ron_u128_make(1, 1), ron_u128_make(UINT64_MAX, 0) | UINT64_MAX,
-                                ron_u128_make(1, 0), RON_ROUND_FLOOR, &q, &r),
-                     RON_WIDE_OVERFLOW);
+    assert_int_equal(ron_muldiv(sevenfold, 7, 2, RON_ROUND_FLOOR, &q, &r), RON_WIDE_OK);
+    support_assert_u128_equal(q, max);
+    support_assert_u128_equal(r, 1);
+    assert_int_equal(ron_muldiv(sevenfold, 7, 2, RON_ROUND_CEIL, &q, &r), RON_WIDE_OVERFLOW);
+    support_assert_u128_equal(q, max);
 }
 
 static void test_wide__compare_and_names__are_consistent(void **state)

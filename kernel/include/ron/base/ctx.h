@@ -41,7 +41,7 @@ struct ron_ctx {
     struct ron_ctx_event events[RON_CTX_EVENTS];
 };
 
-/* NULL until this thread asked for its context the first time. Use ron_ctx_current(). */
+/* NULL stands for the default context until someone asks. Use ron_ctx_current(). */
 extern _Thread_local struct ron_ctx *ron_ctx_tls;
 
 /* Makes this thread's default context current. Out of line because it happens once. */

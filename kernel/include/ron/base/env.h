@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* env.h - the ports through which all time, randomness, network and disk enter the program.
  *
- * Code above base never asks the system directly: it is given a `struct ron_env`. Production binds it to
- * Linux (kernel/src/io), the simulator (tests/sim) binds it to memory with virtual time and one seed. So
- * the same code runs under both, and a run under the simulator can be replayed.
+ * Code above base never asks the system directly: it is given a `struct ron_env`. Production binds
+ * it to Linux (kernel/src/io), the simulator (tests/sim) binds it to memory with virtual time and
+ * one seed. So the same code runs under both, and a run under the simulator can be replayed.
  *
- * Result codes of all ports: RON_OK; RON_AGAIN (would block, try when the poller says so); RON_CLOSED (end
- * of stream, or peer gone); RON_TIMEOUT; RON_NOTFOUND, RON_EXISTS, RON_DENIED, RON_LIMIT (out of space or
- * descriptors), RON_INVALID; RON_IO for the rest, with errno in `err`. Every port may fail at any call.
+ * Result codes of all ports: RON_OK; RON_AGAIN (would block, try when the poller says so);
+ * RON_CLOSED (end of stream, or peer gone); RON_TIMEOUT; RON_NOTFOUND, RON_EXISTS, RON_DENIED,
+ * RON_LIMIT (out of space or descriptors), RON_INVALID; RON_IO for the rest, with errno in `err`.
+ * Every port may fail at any call.
  *
- * Threads: an env is immutable after it is bound and may be used from all threads. Disk ports block: the
- * Linux binding asserts that the calling thread may (ron_blocking_point). Net ports never block. */
+ * Threads: an env is immutable after it is bound and may be used from all threads. Disk ports
+ * block: the Linux binding asserts that the calling thread may (ron_blocking_point). Net ports
+ * never block. */
 #pragma once
 
 #include <stdbool.h>
@@ -23,7 +25,7 @@
 struct ron_env;
 struct iovec;
 
-/* ---- poller ------------------------------------------------------------------------------------- */
+/* ---- poller ---------------------------------------------------------------------------------- */
 
 enum ron_io_events {
     RON_IO_READ = 1u << 0,
@@ -44,18 +46,22 @@ struct ron_poller_ops {
     enum ron_rc (*open)(const struct ron_env *env, struct ron_poller **ret_poller,
                         struct ron_err *err);
     void (*close)(struct ron_poller *p);
-    /* Adds, changes (same fd again) or removes (events 0) interest. Only the thread that waits calls it. */
+    /* Adds, changes (same fd again) or removes (events 0) interest. Only the thread that waits
+     * calls it. */
     enum ron_rc (*set)(struct ron_poller *p, int fd, uint32_t events, void *user);
-    /* Waits for events, a wake or the deadline; fills at most `max` entries and returns how many. */
+    /* Waits for events, a wake or the deadline; fills at most `max` entries and returns how
+     * many. */
     size_t (*wait)(struct ron_poller *p, struct ron_ready *ready, size_t max,
                    struct ron_deadline deadline);
-    /* From any thread: makes the present or next wait return. Many wakes before one wait count as one. */
+    /* From any thread: makes the present or next wait return. Many wakes before one wait count as
+     * one. */
     void (*wake)(struct ron_poller *p);
 };
 
-/* ---- network ------------------------------------------------------------------------------------ */
+/* ---- network --------------------------------------------------------------------------------- */
 
-/* Addresses are text: "127.0.0.1:7200", "[::1]:0", "unix:/run/ron/x.sock". Port 0 asks for a free one. */
+/* Addresses are text: "127.0.0.1:7200", "[::1]:0", "unix:/run/ron/x.sock". Port 0 asks for a free
+ * one. */
 enum { RON_ADDR_MAX = 128 };
 
 struct ron_peer {
@@ -93,7 +99,7 @@ struct ron_net_ops {
     void (*close)(const struct ron_env *env, int fd);
 };
 
-/* ---- disk --------------------------------------------------------------------------------------- */
+/* ---- disk ------------------------------------------------------------------------------------ */
 
 enum ron_open_flags {
     RON_OPEN_READ = 1u << 0,
@@ -122,7 +128,8 @@ struct ron_disk_ops {
     /* Writes all or fails; after a failure any prefix may be there. */
     enum ron_rc (*pwrite)(const struct ron_env *env, int fd, const void *buf, size_t len,
                           uint64_t off, struct ron_err *err);
-    /* After a failed sync nothing is known about earlier writes: never retry, treat the file as damaged. */
+    /* After a failed sync nothing is known about earlier writes: never retry, treat the file as
+     * damaged. */
     enum ron_rc (*sync)(const struct ron_env *env, int fd, bool data_only, struct ron_err *err);
     enum ron_rc (*truncate)(const struct ron_env *env, int fd, uint64_t size_bytes,
                             struct ron_err *err);
@@ -144,7 +151,7 @@ struct ron_disk_ops {
     enum ron_rc (*free_bytes)(const struct ron_env *env, const char *path, uint64_t *ret_bytes);
 };
 
-/* ---- the environment ----------------------------------------------------------------------------- */
+/* ---- the environment ------------------------------------------------------------------------- */
 
 struct ron_env {
     struct ron_clock clock;

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* bus.h - broadcast of small messages; the publisher never waits.
  *
- * Picture an endless array of messages of which only the last `capacity` are kept. Publishing writes at the
- * end. Each reader has its own cursor. A reader that falls more than `capacity` behind is told RON_LAGGED
- * with the number it missed, and goes on with the oldest message kept. Truth must therefore live
- * elsewhere: a laggard asks for the state again.
+ * Picture an endless array of messages of which only the last `capacity` are kept. Publishing
+ * writes at the end. Each reader has its own cursor. A reader that falls more than `capacity`
+ * behind is told RON_LAGGED with the number it missed, and goes on with the oldest message kept.
+ * Truth must therefore live elsewhere: a laggard asks for the state again.
  *
- * Messages are copied in and out (`message_bytes` each, at most RON_BUS_MESSAGE_MAX), so nobody owns
- * anything in the ring and no reader can be overwritten while it reads. A new reader starts with the
- * next message published. */
+ * Messages are copied in and out (`message_bytes` each, at most RON_BUS_MESSAGE_MAX), so nobody
+ * owns anything in the ring and no reader can be overwritten while it reads. A new reader starts
+ * with the next message published. */
 #pragma once
 
 #include "ron/chan/registry.h"
@@ -50,8 +50,9 @@ RON_MUST_USE enum ron_rc ron_bus_subscribe(struct ron_bus *b, struct ron_bus_rea
                                            struct ron_waker *waker, struct ron_err *err);
 void ron_bus_unsubscribe(struct ron_bus_reader *r);
 
-/* Copies up to `max` messages to `out`. RON_OK; RON_LAGGED with *ret_missed (call again to read on);
- * RON_CLOSED; RON_TIMEOUT, RON_CANCELLED (recv); RON_AGAIN (poll: the waker will be called). */
+/* Copies up to `max` messages to `out`. RON_OK; RON_LAGGED with *ret_missed (call again to read
+ * on); RON_CLOSED; RON_TIMEOUT, RON_CANCELLED (recv); RON_AGAIN (poll: the waker will be
+ * called). */
 RON_MUST_USE enum ron_rc ron_bus_recv(struct ron_bus_reader *r, void *out, size_t max,
                                       struct ron_deadline deadline, size_t *ret_count,
                                       uint64_t *ret_missed);

@@ -3,28 +3,31 @@
  *
  * The capacity and what happens when it is reached are fixed at birth and cannot be walked around:
  *   reject       a full queue refuses at once (RON_FULL): the caller answers Busy
- *   retry_once   a full queue is tried once more after 50-150 ms, then refused and counted as dropped
+ *   retry_once   a full queue is tried once more after 50-150 ms, then refused and counted as
+ *                dropped
  *   wait         the sender waits for room until its deadline
- *   drop_oldest  the oldest message makes room and is handed back, so that its caller can be answered
+ *   drop_oldest  the oldest message makes room and is handed back, so that its caller can be
+ *                answered
  *
- * Ownership: a send moves the message only when it returns RON_OK. RON_FULL, RON_CLOSED, RON_TIMEOUT,
- * RON_AGAIN and RON_CANCELLED leave it with the sender. Messages are never NULL.
+ * Ownership: a send moves the message only when it returns RON_OK. RON_FULL, RON_CLOSED,
+ * RON_TIMEOUT, RON_AGAIN and RON_CANCELLED leave it with the sender. Messages are never NULL.
  *
- * Closing is one-way. After it every send answers RON_CLOSED, receivers still get what is queued, then
- * RON_CLOSED for ever. A second close changes nothing and says so.
+ * Closing is one-way. After it every send answers RON_CLOSED, receivers still get what is queued,
+ * then RON_CLOSED for ever. A second close changes nothing and says so.
  *
- * Who may call: `try_` and `_poll` functions never wait and may be called on executor workers; the others
- * are blocking points. A task that polls keeps one wait node per channel and side:
+ * Who may call: `try_` and `_poll` functions never wait and may be called on executor workers; the
+ * others are blocking points. A task that polls keeps one wait node per channel and side:
  *
  *     rc = ron_chan_recv_poll(c, &node, items, max, &n, &more);
  *     RON_OK: n messages are yours; with `more` call again, without it your waker will be called.
  *     RON_AGAIN: nothing, your waker will be called.  RON_CLOSED: drained, end.
  *
- * The tempting wrong way is to look at the depth first and to sleep on the answer: depth is for the eyes
- * only, it is old when you read it.
+ * The tempting wrong way is to look at the depth first and to sleep on the answer: depth is for the
+ * eyes only, it is old when you read it.
  *
- * Wake-ups are the dearest thing here (tens of microseconds), so one is sent per `wake_batch` queued
- * messages and only to somebody who sleeps; a receiver that leaves messages behind wakes the next. */
+ * Wake-ups are the dearest thing here (tens of microseconds), so one is sent per `wake_batch`
+ * queued messages and only to somebody who sleeps; a receiver that leaves messages behind wakes the
+ * next. */
 #pragma once
 
 #include "ron/base/clock.h"
@@ -80,29 +83,29 @@ void ron_chan_free(struct ron_chan *c);
 bool ron_chan_close(struct ron_chan *c);
 bool ron_chan_is_closed(const struct ron_chan *c);
 
-/* ---- sending ------------------------------------------------------------------------------------------ */
+/* ---- sending --------------------------------------------------------------------------------- */
 
-/* Never waits. RON_OK, RON_FULL, RON_CLOSED. On a drop_oldest channel `ret_evicted` is required and set
- * to the message that made room, or to NULL; on the others it is ignored and may be NULL. */
+/* Never waits. RON_OK, RON_FULL, RON_CLOSED. On a drop_oldest channel `ret_evicted` is required and
+ * set to the message that made room, or to NULL; on the others it is ignored and may be NULL. */
 RON_MUST_USE enum ron_rc ron_chan_try_send(struct ron_chan *c, void *item, void **ret_evicted);
 
-/* The policy in full: waits where the policy waits (retry_once, wait). RON_OK, RON_FULL, RON_CLOSED,
- * RON_TIMEOUT (wait), RON_CANCELLED. */
+/* The policy in full: waits where the policy waits (retry_once, wait). RON_OK, RON_FULL,
+ * RON_CLOSED, RON_TIMEOUT (wait), RON_CANCELLED. */
 RON_MUST_USE enum ron_rc ron_chan_send(struct ron_chan *c, void *item, struct ron_deadline deadline,
                                        void **ret_evicted);
 
-/* As many of `items` as fit now, in order, under one lock; for reject and wait channels. RON_OK when all
- * were taken, else RON_FULL or RON_CLOSED; ret_sent is set in every case. */
+/* As many of `items` as fit now, in order, under one lock; for reject and wait channels. RON_OK
+ * when all were taken, else RON_FULL or RON_CLOSED; ret_sent is set in every case. */
 RON_MUST_USE enum ron_rc ron_chan_try_send_many(struct ron_chan *c, void *const *items,
                                                 size_t count, size_t *ret_sent);
 
-/* `wait` for a task on a worker. RON_OK, RON_CLOSED, or RON_AGAIN: the node's waker is called when there
- * may be room; then call again. */
+/* `wait` for a task on a worker. RON_OK, RON_CLOSED, or RON_AGAIN: the node's waker is called when
+ * there may be room; then call again. */
 RON_MUST_USE enum ron_rc ron_chan_send_poll(struct ron_chan *c, void *item,
                                             struct ron_wait_node *node);
 
-/* `retry_once` for a task on a worker. Zero the record first. RON_OK, RON_CLOSED, RON_AGAIN (call again after
- * delay_ms), RON_FULL (second refusal, counted as dropped). */
+/* `retry_once` for a task on a worker. Zero the record first. RON_OK, RON_CLOSED, RON_AGAIN (call
+ * again after delay_ms), RON_FULL (second refusal, counted as dropped). */
 struct ron_chan_retry {
     uint32_t tries;
     uint32_t delay_ms;
@@ -110,16 +113,17 @@ struct ron_chan_retry {
 RON_MUST_USE enum ron_rc ron_chan_send_retry(struct ron_chan *c, void *item,
                                              struct ron_chan_retry *retry);
 
-/* Room promised ahead: a sender that must not fail later (it is about to give out a number) reserves first.
- * A reservation made before a close is honoured after it; receivers see the end only when none is left. */
+/* Room promised ahead: a sender that must not fail later (it is about to give out a number)
+ * reserves first. A reservation made before a close is honoured after it; receivers see the end
+ * only when none is left. */
 RON_MUST_USE enum ron_rc ron_chan_reserve(struct ron_chan *c, uint32_t count);
 void ron_chan_send_reserved(struct ron_chan *c, void *item);
 void ron_chan_unreserve(struct ron_chan *c, uint32_t count);
 
-/* ---- receiving ----------------------------------------------------------------------------------------- */
+/* ---- receiving ------------------------------------------------------------------------------- */
 
-/* Waits until at least one message is there, takes up to `max`. RON_OK, RON_TIMEOUT, RON_CLOSED (drained),
- * RON_CANCELLED. */
+/* Waits until at least one message is there, takes up to `max`. RON_OK, RON_TIMEOUT, RON_CLOSED
+ * (drained), RON_CANCELLED. */
 RON_MUST_USE enum ron_rc ron_chan_recv_many(struct ron_chan *c, void **items, size_t max,
                                             struct ron_deadline deadline, size_t *ret_count);
 RON_MUST_USE enum ron_rc ron_chan_recv(struct ron_chan *c, struct ron_deadline deadline,
@@ -130,20 +134,21 @@ RON_MUST_USE enum ron_rc ron_chan_try_recv_many(struct ron_chan *c, void **items
 RON_MUST_USE enum ron_rc ron_chan_recv_poll(struct ron_chan *c, struct ron_wait_node *node,
                                             void **items, size_t max, size_t *ret_count,
                                             bool *ret_more);
-/* Waits for work and for a change of a watch together. While running, an intake task prefers the change
- * (prefer_work false); while draining, a worker prefers work. RON_OK with *ret_count == 0 means "the watch
- * has moved on from `seen`". */
+/* Waits for work and for a change of a watch together. While running, an intake task prefers the
+ * change (prefer_work false); while draining, a worker prefers work. RON_OK with *ret_count == 0
+ * means "the watch has moved on from `seen`". */
 struct ron_watch;
 RON_MUST_USE enum ron_rc ron_chan_recv_or_changed(struct ron_chan *c, struct ron_watch *w,
                                                   uint64_t seen, bool prefer_work, void **items,
                                                   size_t max, struct ron_deadline deadline,
                                                   size_t *ret_count);
 
-/* A polling task that ends takes its nodes out of the lots; a wake-up it holds goes to the next waiter. */
+/* A polling task that ends takes its nodes out of the lots; a wake-up it holds goes to the next
+ * waiter. */
 void ron_chan_recv_forget(struct ron_chan *c, struct ron_wait_node *node);
 void ron_chan_send_forget(struct ron_chan *c, struct ron_wait_node *node);
 
-/* ---- looking ------------------------------------------------------------------------------------------- */
+/* ---- looking --------------------------------------------------------------------------------- */
 
 struct ron_chan_stats {
     uint64_t sent;

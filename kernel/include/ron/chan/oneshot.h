@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* oneshot.h - a reply slot: one answer, from one asker's point of view.
  *
- * The asker makes a slot, sends the answering side along with a request, and waits with a deadline. Either
- * side may leave first, and neither needs to know: the slot is freed when both have left.
+ * The asker makes a slot, sends the answering side along with a request, and waits with a deadline.
+ * Either side may leave first, and neither needs to know: the slot is freed when both have left.
  *
- *   answerer: ron_oneshot_answer    RON_OK: the value now belongs to the slot.
- *                                   RON_CANCELLED: the asker has left; the value stays yours, and the work
- *                                   can be skipped (ron_oneshot_abandoned tells earlier).
- *             ron_oneshot_drop      leaves without an answer: the asker gets RON_CLOSED.
- *   asker:    ron_oneshot_wait      RON_OK, RON_CLOSED, RON_TIMEOUT, RON_CANCELLED. After RON_TIMEOUT and
+ *   answerer: ron_oneshot_answer    RON_OK: the value now belongs to the slot. RON_CANCELLED: the
+ *   asker has left; the value stays yours, and the work can be skipped (ron_oneshot_abandoned tells
+ *   earlier).
+ *             ron_oneshot_drop      leaves without an answer: the asker gets RON_CLOSED. asker:
+ *                                   ron_oneshot_wait      RON_OK, RON_CLOSED, RON_TIMEOUT,
+ *                                   RON_CANCELLED. After RON_TIMEOUT and
  *             ron_oneshot_poll      RON_CANCELLED the asker may wait again or leave.
  *             ron_oneshot_leave     an answer that comes too late is disposed of by `drop_value`.
  * Each side calls exactly one of its leaving functions once: answer or drop; leave. */

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* registry.h - the list of every channel, bus, watch, task and worker that exists.
  *
- * Nothing that queues or runs can be created without a name, a capacity, a policy and a sentence that says
- * what happens to what does not fit: the creating functions refuse it. What the registry shows is
- * therefore complete, and the tables in docs/concurrency, `GET /debug/topology` and the queue and task
- * metrics are all written from it.
+ * Nothing that queues or runs can be created without a name, a capacity, a policy and a sentence
+ * that says what happens to what does not fit: the creating functions refuse it. What the registry
+ * shows is therefore complete, and the tables in docs/concurrency, `GET /debug/topology` and the
+ * queue and task metrics are all written from it.
  *
- * Threads: any. Reading takes the registry's lock briefly and copies rows out; the counters in a row are
- * relaxed and may be a moment apart from each other.
- * Ownership: an entry is embedded in the object that it describes; the object registers itself when it is
- * made and leaves before it is freed. Texts are string constants. */
+ * Threads: any. Reading takes the registry's lock briefly and copies rows out; the counters in a
+ * row are relaxed and may be a moment apart from each other. Ownership: an entry is embedded in the
+ * object that it describes; the object registers itself when it is made and leaves before it is
+ * freed. Texts are string constants. */
 #pragma once
 
 #include "ron/base/buf.h"
@@ -97,7 +97,7 @@ const char *ron_reg_kind_name(enum ron_reg_kind kind);
 void ron_reg_row_sample(struct ron_reg_row *row, const char *metric, const char *label, bool gauge,
                         uint64_t value);
 
-/* ---- writers ---------------------------------------------------------------------------------------- */
+/* ---- writers --------------------------------------------------------------------------------- */
 
 /* JSON object with one array per kind, all counters included: the body of /debug/topology. */
 RON_MUST_USE enum ron_rc ron_registry_write_json(struct ron_registry *reg, struct ron_buf *out);

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* watch.h - the latest value of something, and a way to wait until it changes.
  *
- * One writer, many readers. Values in between may be skipped; the last one is never missed: a reader that
- * subscribes late sees it at once. The version rises by one with each set, also when the value is equal.
+ * One writer, many readers. Values in between may be skipped; the last one is never missed: a
+ * reader that subscribes late sees it at once. The version rises by one with each set, also when
+ * the value is equal.
  *
- * The right loop:                                     The wrong one:
- *     v = ron_watch_get(w, &seen);                        v = ron_watch_get(w, &seen);
- *     while (!good(v)) {                                  if (!good(v)) {
- *         rc = ron_watch_wait(w, seen, d, &v, &seen);         rc = ron_watch_wait(w, current version...)
- *     }                                                   }
- * Always hand in the version that belongs to the value you looked at; otherwise a set between the look
- * and the wait is lost.
+ * The right loop:                                     The wrong one: v = ron_watch_get(w, &seen);
+ * v = ron_watch_get(w, &seen); while (!good(v)) {                                  if (!good(v)) {
+ * rc = ron_watch_wait(w, seen, d, &v, &seen);         rc = ron_watch_wait(w, current version...) }
+ * } Always hand in the version that belongs to the value you looked at; otherwise a set between the
+ * look and the wait is lost.
  *
  * ron_watch_value takes no lock and may be called from a probe while anything else is held. */
 #pragma once
@@ -39,7 +38,8 @@ uint64_t ron_watch_value(const struct ron_watch *w);
 uint64_t ron_watch_get(struct ron_watch *w, uint64_t *ret_version);
 bool ron_watch_changed(const struct ron_watch *w, uint64_t seen); /* no lock */
 
-/* Waits until the version differs from `seen`. RON_OK, RON_TIMEOUT, RON_CANCELLED. Blocking point. */
+/* Waits until the version differs from `seen`. RON_OK, RON_TIMEOUT, RON_CANCELLED. Blocking
+ * point. */
 RON_MUST_USE enum ron_rc ron_watch_wait(struct ron_watch *w, uint64_t seen,
                                         struct ron_deadline deadline, uint64_t *ret_value,
                                         uint64_t *ret_version);

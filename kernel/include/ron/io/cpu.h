@@ -4,5 +4,6 @@
 
 #include <stdint.h>
 
-/* Cores in the affinity mask of the process (a container's share, not the machine's), at least 1. */
+/* Cores in the affinity mask of the process (a container's share, not the machine's), at least
+ * 1. */
 uint32_t ron_cpu_count(void);

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ranks.h - the one table of lock ranks for the whole program.
  *
- * A thread may take a lock only when its rank is higher than every lock the thread already holds, so a
- * cycle of waiting threads cannot form. The table generates the enum, the names in failure messages
- * and the lock table in docs/concurrency. Two locks of one rank can never be held together.
+ * A thread may take a lock only when its rank is higher than every lock the thread already holds,
+ * so a cycle of waiting threads cannot form. The table generates the enum, the names in failure
+ * messages and the lock table in docs/concurrency. Two locks of one rank can never be held
+ * together.
  *
  * X(NAME, number, "name", "what it guards") */
 #pragma once

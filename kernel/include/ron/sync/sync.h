@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* sync.h - the only door to threads, mutexes, conditions and atomics.
  *
- * Why a door: the concurrency rules of the services ("no lock across a blocking point", "no blocking
- * call on a loop thread", "locks in rank order") are checked here, where nobody can walk around them;
- * and the same kernel sources run on real threads or, when built with RON_MODEL=1, on fibers whose every
- * interleaving is explored (tests/model/weave).
+ * Why a door: the concurrency rules of the services ("no lock across a blocking point", "no
+ * blocking call on a loop thread", "locks in rank order") are checked here, where nobody can walk
+ * around them; and the same kernel sources run on real threads or, when built with RON_MODEL=1, on
+ * fibers whose every interleaving is explored (tests/model/weave).
  *
  * Rules that are checked on every call:
  *   R1 a mutex is taken only when its rank is above all ranks the thread holds;
- *   R2 a blocking point (ron_blocking_point, ron_park_until, ron_cond_wait) is reached with no lock held,
- *      except the condition's own mutex;
+ *   R2 a blocking point (ron_blocking_point, ron_park_until, ron_cond_wait) is reached with no lock
+ *      held, except the condition's own mutex;
  *   R3 a blocking point is reached only on a thread that may block. Executor workers may not;
  *   R4 a mutex is released by the thread that took it.
- * A breach aborts with the names of the locks in every build but release; the release build counts it
- * (ron_sync_violations) and goes on.
+ * A breach aborts with the names of the locks in every build but release; the release build counts
+ * it (ron_sync_violations) and goes on.
  *
  * Atomics are acquire on load, release on store and sequentially consistent on read-modify-write. A
- * `ron_stat` is a relaxed counter for observation only: never decide by its value. Standalone fences do
- * not exist here, because ThreadSanitizer cannot follow them. */
+ * `ron_stat` is a relaxed counter for observation only: never decide by its value. Standalone
+ * fences do not exist here, because ThreadSanitizer cannot follow them. */
 #pragma once
 
 #include <stdbool.h>
@@ -39,7 +39,7 @@
 #define RON_CHECKED 1
 #endif
 
-/* ---- atomics ------------------------------------------------------------------------------------ */
+/* ---- atomics --------------------------------------------------------------------------------- */
 
 #if RON_MODEL
 /* Every atomic operation is a point at which the explorer may switch to another fiber. */
@@ -61,8 +61,8 @@ void weave_point(const char *what, const void *addr);
 #define RON_AT_CAS(a, exp, x) atomic_compare_exchange_strong(a, exp, x)
 #endif
 
-/* ron_au32, ron_au64, ron_aptr: load, store, xchg (returns the old value), add (returns the old value)
- * and cas (true when *expected was there; otherwise *expected is refreshed). */
+/* ron_au32, ron_au64, ron_aptr: load, store, xchg (returns the old value), add (returns the old
+ * value) and cas (true when *expected was there; otherwise *expected is refreshed). */
 #define RON_ATOMIC_COMMON(name, type)                                                              \
     struct ron_##name {                                                                            \
         RON_AT_TYPE(type) _v;                                                                      \
@@ -144,7 +144,7 @@ static inline void ron_stat_bump(struct ron_stat *s, uint64_t n)
     ron_stat_set(s, ron_stat_get(s) + n);
 }
 
-/* ---- mutex and condition -------------------------------------------------------------------------- */
+/* ---- mutex and condition --------------------------------------------------------------------- */
 
 struct ron_mutex {
 #if RON_MODEL
@@ -177,18 +177,18 @@ void ron_cond_init(struct ron_cond *c);
 void ron_cond_done(struct ron_cond *c);
 void ron_cond_signal(struct ron_cond *c);
 void ron_cond_broadcast(struct ron_cond *c);
-/* Spurious returns happen: always wait in a loop on a predicate. Returns false when the deadline has
- * passed; the predicate must be looked at once more even then. */
+/* Spurious returns happen: always wait in a loop on a predicate. Returns false when the deadline
+ * has passed; the predicate must be looked at once more even then. */
 bool ron_cond_wait_until(struct ron_cond *c, struct ron_mutex *m, struct ron_deadline deadline);
 
-/* ---- threads -------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
-/* At most this many threads live at once: a worker per core, a thread per blocking task and the few of
- * the runtime itself; 256 is more than ten times what the five services together ask for. */
+/* At most this many threads live at once: a worker per core, a thread per blocking task and the few
+ * of the runtime itself; 256 is more than ten times what the five services together ask for. */
 enum { RON_THREADS_MAX = 256, RON_THREAD_HELD_MAX = 8 };
 
-struct
-    ron_thread; /* long-lived record of a thread; recycled, never freed, so a late wake is harmless */
+/* Long-lived record of a thread: recycled, never freed, so a late wake is harmless. */
+struct ron_thread;
 
 struct ron_thread_opts {
     const char *name;     /* at most 15 characters are shown by the system */
@@ -206,31 +206,31 @@ void ron_thread_join(struct ron_thread *t);
 bool ron_thread_try_join(struct ron_thread *t);
 struct ron_thread *ron_thread_self(void);
 const char *ron_thread_name(const struct ron_thread *t);
-/* Asks a thread to give up: its present and every later park returns RON_CANCELLED. Cooperative: C has
- * no safe way to end a thread that does not wait. */
+/* Asks a thread to give up: its present and every later park returns RON_CANCELLED. Cooperative: C
+ * has no safe way to end a thread that does not wait. */
 void ron_thread_cancel(struct ron_thread *t);
 bool ron_thread_cancelled(void); /* of the calling thread */
 /* Whether the calling thread may block; returns the old setting. */
 bool ron_thread_set_may_block(bool may_block);
 #if !RON_MODEL
-/* For task/signals alone: masks a signal set in the calling thread and those it starts; sends a signal to one
- * thread. */
+/* For task/signals alone: masks a signal set in the calling thread and those it starts; sends a
+ * signal to one thread. */
 int ron_thread_block_signals(const sigset_t *set);
 void ron_thread_signal(struct ron_thread *t, int signo);
 #endif
 /* Threads started and not yet joined. */
 uint32_t ron_threads_live(void);
 
-/* ---- waiting -------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
-/* Names a place where the calling thread may stop for a while: asserts R2 and R3. Every wrapper of a
- * blocking system call (file, fsync, DNS, SQL, poll) calls it first. */
+/* Names a place where the calling thread may stop for a while: asserts R2 and R3. Every wrapper of
+ * a blocking system call (file, fsync, DNS, SQL, poll) calls it first. */
 void ron_blocking_point(const char *what);
 /* Asserts R2 alone: for the loop's own poll and for the return of a handler. */
 void ron_no_lock_point(const char *what);
 
-/* A thread parks until somebody unparks it. An unpark that comes first is remembered (one, not many),
- * so "check, then park" cannot miss it. Returns RON_OK when unparked (maybe for no reason),
+/* A thread parks until somebody unparks it. An unpark that comes first is remembered (one, not
+ * many), so "check, then park" cannot miss it. Returns RON_OK when unparked (maybe for no reason),
  * RON_TIMEOUT, or RON_CANCELLED. */
 enum ron_rc ron_park_until(struct ron_deadline deadline, const char *what);
 void ron_unpark(struct ron_thread *t);
@@ -238,7 +238,7 @@ void ron_unpark(struct ron_thread *t);
 /* The clock by which all waits here are measured: monotonic; virtual under RON_MODEL. */
 uint64_t ron_mono_ns(void);
 
-/* ---- breaches -------------------------------------------------------------------------------------- */
+/* ---- breaches -------------------------------------------------------------------------------- */
 
 /* X(NAME, "metric label", "doc") */
 #define RON_SYNC_BREACHES(X)                                                                       \
@@ -259,10 +259,10 @@ uint64_t ron_sync_violations(enum ron_sync_breach b);
 /* Reports a breach: aborts in checked builds, counts in release. */
 void ron_sync_breach(enum ron_sync_breach b, const char *what);
 
-/* ---- single writer ---------------------------------------------------------------------------------- */
+/* ---- single writer --------------------------------------------------------------------------- */
 
-/* Data with one writing task. The first writer owns it; a write from elsewhere is a breach (OWNER). The
- * identity is the task when one is running, else the thread. */
+/* Data with one writing task. The first writer owns it; a write from elsewhere is a breach (OWNER).
+ * The identity is the task when one is running, else the thread. */
 struct ron_single_writer {
     struct ron_aptr _owner;
 };

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* signals.h - the one place where signals arrive.
  *
- * All signals that mean something are blocked in every thread and taken by one thread named "signals", which
- * still works when everything else is stuck. SIGINT and SIGTERM request a drain; a second one exits at
- * once with 128 + its number. SIGHUP calls `on_hangup` (reload). SIGPIPE is ignored. */
+ * All signals that mean something are blocked in every thread and taken by one thread named
+ * "signals", which still works when everything else is stuck. SIGINT and SIGTERM request a drain; a
+ * second one exits at once with 128 + its number. SIGHUP calls `on_hangup` (reload). SIGPIPE is
+ * ignored. */
 #pragma once
 
 #include "ron/task/supervisor.h"

@@ -3,18 +3,19 @@
  *
  * States, and no other edge:
  *
- *     Running --stop request, signal, fatal escalation--> Draining --all ended--> Stopped
- *                                                         Draining --deadline--> Aborting --> Stopped
+ *     Running --stop request, signal, fatal escalation--> Draining --all ended--> Stopped Draining
+ *     --deadline--> Aborting --> Stopped
  *
- * Drain: readiness falls first; intake tasks are told and confirm; then the stages in rising order have their
- * inputs closed and are waited for; last the intake tasks end. What has not ended at the deadline is aborted:
- * its waits return RON_CANCELLED and it is counted in tasks_aborted_total; the stages after it are still
- * drained, in the grace time. What does not end even then cannot be joined: tasks_leaked_total.
+ * Drain: readiness falls first; intake tasks are told and confirm; then the stages in rising order
+ * have their inputs closed and are waited for; last the intake tasks end. What has not ended at the
+ * deadline is aborted: its waits return RON_CANCELLED and it is counted in tasks_aborted_total; the
+ * stages after it are still drained, in the grace time. What does not end even then cannot be
+ * joined: tasks_leaked_total.
  *
  * Exit codes of ron_sup_run: 0 drained, 2 something was aborted, 3 an essential task kept failing.
  *
- * Threads: ron_sup_run runs on the calling thread, which becomes the supervisor. Requests and the health
- * snapshot may be used from any thread; the snapshot takes no lock. */
+ * Threads: ron_sup_run runs on the calling thread, which becomes the supervisor. Requests and the
+ * health snapshot may be used from any thread; the snapshot takes no lock. */
 #pragma once
 
 #include "ron/task/executor.h"
@@ -87,8 +88,8 @@ RON_MUST_USE enum ron_rc ron_sup_new(const struct ron_sup_opts *opts, struct ron
                                      struct ron_err *err);
 void ron_sup_free(struct ron_sup *sup); /* after ron_sup_run, or without having run */
 
-/* Before ron_sup_run. The task is owned by the supervisor; the definition is copied, its texts are not.
- * RON_INVALID names what is wrong, RON_EXISTS, RON_LIMIT. */
+/* Before ron_sup_run. The task is owned by the supervisor; the definition is copied, its texts are
+ * not. RON_INVALID names what is wrong, RON_EXISTS, RON_LIMIT. */
 RON_MUST_USE enum ron_rc ron_sup_add(struct ron_sup *sup, const struct ron_task_def *def,
                                      struct ron_task **ret_task, struct ron_err *err);
 
@@ -103,7 +104,7 @@ void ron_sup_request_stop_task(struct ron_sup *sup, struct ron_task *t);
 /* The `shutdown` watch: a value of enum ron_sup_state. */
 struct ron_watch *ron_sup_shutdown(struct ron_sup *sup);
 
-/* ---- looking: no locks ------------------------------------------------------------------------------- */
+/* ---- looking: no locks ----------------------------------------------------------------------- */
 
 struct ron_health {
     enum ron_sup_state state;
