@@ -7,8 +7,7 @@
  *   - A disk port called on a thread that may not block, or with a lock held, is a breach of sync
  *     (aborts in every build but release).
  *   - A poller wakes with one eventfd write until its wait has seen it, however many wakes come. A
- *     wait may return early with nothing (a signal); it never returns a millisecond before its
- *     deadline.
+ *     wait may return early with nothing (a signal). Deadlines are rounded up to milliseconds.
  *   - With RON_IO_READ, RON_IO_HUP is reported as soon as the peer has closed its side.
  *   - A Unix socket is created in a directory of mode 0700 that belongs to us (made when missing; a
  *     wider one is refused with RON_DENIED), with mode 0600. A socket file left by a dead process

@@ -1,0 +1,202 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Goal: the disk ports of the Linux binding, their codes, and their refusal on a loop thread.
+ * Method: a temporary directory; death tests for the blocking rule. */
+#include "fixture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+
+#include "ron/sync/sync.h"
+
+static int open_new(const struct fixture *f, const char *name)
+{
+    int fd = -1;
+
+    assert_int_equal(f->env->disk->open(f->env, fixture_path(f, name),
+                                        RON_OPEN_READ | RON_OPEN_WRITE | RON_OPEN_CREATE, 0600, &fd,
+                                        NULL),
+                     RON_OK);
+    return fd;
+}
+
+static void test_disk__write_and_read__move_everything(void **state)
+{
+    const struct fixture *f = *state;
+    const struct ron_disk_ops *disk = f->env->disk;
+    int fd = open_new(f, "a");
+    char buf[16] = {0};
+    size_t len = 0;
+    uint64_t size = 0;
+    struct ron_file_stat st;
+
+    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+    assert_int_equal(disk->pwrite(f->env, fd, "0123456789", 10, 4, NULL), RON_OK);
+    assert_int_equal(disk->sync(f->env, fd, true, NULL), RON_OK);
+    assert_int_equal(disk->sync(f->env, fd, false, NULL), RON_OK);
+    assert_int_equal(disk->size(f->env, fd, &size), RON_OK);
+    assert_int_equal(size, 14);
+    assert_int_equal(disk->pread(f->env, fd, buf, sizeof buf, 0, &len), RON_OK);
+    assert_int_equal(len, 14);
+    assert_memory_equal(buf,
+                        "\0\0\0\0"
+                        "0123456789",
+                        14);
+    assert_int_equal(disk->pread(f->env, fd, buf, 4, 20, &len), RON_OK);
+    assert_int_equal(len, 0);
+    assert_int_equal(disk->truncate(f->env, fd, 5, NULL), RON_OK);
+    assert_int_equal(disk->stat(f->env, fixture_path(f, "a"), &st), RON_OK);
+    assert_int_equal(st.size_bytes, 5);
+    assert_false(st.is_dir);
+    assert_true(st.mtime_ms > 0);
+    disk->close(f->env, fd);
+}
+
+static void test_disk__open_flags__mean_what_they_say(void **state)
+{
+    const struct fixture *f = *state;
+    const struct ron_disk_ops *disk = f->env->disk;
+    struct ron_err err = {0};
+    uint64_t size = 99;
+    int fd = -1;
+
+    assert_int_equal(disk->open(f->env, fixture_path(f, "x"), RON_OPEN_READ, 0, &fd, &err),
+                     RON_NOTFOUND);
+    assert_non_null(strstr(err.msg, "/x"));
+    fd = open_new(f, "x");
+    assert_int_equal(disk->pwrite(f->env, fd, "abc", 3, 0, NULL), RON_OK);
+    disk->close(f->env, fd);
+    assert_int_equal(disk->open(f->env, fixture_path(f, "x"),
+                                RON_OPEN_WRITE | RON_OPEN_CREATE | RON_OPEN_EXCL, 0600, &fd, &err),
+                     RON_EXISTS);
+    assert_int_equal(
+        disk->open(f->env, fixture_path(f, "x"), RON_OPEN_WRITE | RON_OPEN_TRUNC, 0, &fd, NULL),
+        RON_OK);
+    assert_int_equal(disk->size(f->env, fd, &size), RON_OK);
+    assert_int_equal(size, 0);
+    disk->close(f->env, fd);
+}
+
+struct names {
+    char text[256];
+    int stop_after;
+};
+
+static bool gather(void *arg, const char *name, bool is_dir)
+{
+    struct names *names = arg;
+    size_t used = strlen(names->text);
+
+    (void)snprintf(names->text + used, sizeof names->text - used, "%s%s ", name, is_dir ? "/" : "");
+    return --names->stop_after != 0;
+}
+
+static void test_disk__names__change_and_are_listed(void **state)
+{
+    const struct fixture *f = *state;
+    const struct ron_disk_ops *disk = f->env->disk;
+    struct names names = {.stop_after = -1};
+    uint64_t bytes = 0;
+
+    disk->close(f->env, open_new(f, "one"));
+    assert_int_equal(disk->mkdir(f->env, fixture_path(f, "sub"), 0700, NULL), RON_OK);
+    assert_int_equal(disk->mkdir(f->env, fixture_path(f, "sub"), 0700, NULL), RON_EXISTS);
+    assert_int_equal(disk->rename(f->env, fixture_path(f, "one"), fixture_path(f, "sub/two"), NULL),
+                     RON_OK);
+    assert_int_equal(disk->link(f->env, fixture_path(f, "sub/two"), fixture_path(f, "three"), NULL),
+                     RON_OK);
+    assert_int_equal(disk->link(f->env, fixture_path(f, "sub/two"), fixture_path(f, "three"), NULL),
+                     RON_EXISTS);
+    assert_int_equal(disk->sync_dir(f->env, f->dir, NULL), RON_OK);
+    assert_int_equal(disk->list(f->env, f->dir, gather, &names, NULL), RON_OK);
+    assert_non_null(strstr(names.text, "sub/ "));
+    assert_non_null(strstr(names.text, "three "));
+    assert_int_equal(strlen(names.text), strlen("sub/ three "));
+    names = (struct names){.stop_after = 1};
+    assert_int_equal(disk->list(f->env, f->dir, gather, &names, NULL), RON_OK);
+    assert_null(strchr(strchr(names.text, ' ') + 1, ' '));
+    assert_int_equal(disk->rmdir(f->env, fixture_path(f, "sub"), NULL), RON_EXISTS);
+    assert_int_equal(disk->remove(f->env, fixture_path(f, "sub/two"), NULL), RON_OK);
+    assert_int_equal(disk->remove(f->env, fixture_path(f, "sub/two"), NULL), RON_NOTFOUND);
+    assert_int_equal(disk->rmdir(f->env, fixture_path(f, "sub"), NULL), RON_OK);
+    assert_int_equal(disk->free_bytes(f->env, f->dir, &bytes), RON_OK);
+    assert_true(bytes > 0);
+    assert_int_equal(disk->sync_dir(f->env, fixture_path(f, "three"), NULL), RON_INVALID);
+    assert_int_equal(disk->list(f->env, fixture_path(f, "none"), gather, &names, NULL),
+                     RON_NOTFOUND);
+}
+
+static void test_disk__no_descriptors_left__is_a_limit(void **state)
+{
+    const struct fixture *f = *state;
+    struct rlimit before;
+    struct rlimit none;
+    int fd = -1;
+    enum ron_rc rc;
+
+    assert_int_equal(getrlimit(RLIMIT_NOFILE, &before), 0);
+    none = before;
+    none.rlim_cur = 0;
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+    rc = f->env->disk->open(f->env, fixture_path(f, "y"), RON_OPEN_WRITE | RON_OPEN_CREATE, 0600,
+                            &fd, NULL);
+    assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+    assert_int_equal(rc, RON_LIMIT);
+}
+
+static void test_disk__device_full__is_a_limit(void **state)
+{
+    const struct fixture *f = *state;
+    struct ron_err err = {0};
+    int fd = -1;
+
+    assert_int_equal(f->env->disk->open(f->env, "/dev/full", RON_OPEN_WRITE, 0, &fd, NULL), RON_OK);
+    assert_int_equal(f->env->disk->pwrite(f->env, fd, "x", 1, 0, &err), RON_LIMIT);
+    assert_int_equal(err.sys_errno, ENOSPC);
+    f->env->disk->close(f->env, fd);
+}
+
+static void open_on_loop_thread(void *arg)
+{
+    const struct fixture *f = arg;
+    int fd = -1;
+
+    (void)ron_thread_set_may_block(false);
+    (void)f->env->disk->open(f->env, "/dev/null", RON_OPEN_READ, 0, &fd, NULL);
+}
+
+static void sync_with_a_lock_held(void *arg)
+{
+    const struct fixture *f = arg;
+    struct ron_mutex mutex;
+
+    ron_mutex_init(&mutex, RON_RANK_LEAF, "held.by.test");
+    ron_mutex_lock(&mutex);
+    (void)f->env->disk->sync(f->env, 0, false, NULL);
+}
+
+static void test_disk__port_on_a_loop_thread_or_under_a_lock__aborts(void **state)
+{
+    struct fixture *f = *state;
+
+    if (!RON_CHECKED) {
+        skip(); /* the release build counts the breach instead */
+    }
+    support_death(open_on_loop_thread, f, "sync breach loop at 'open'");
+    support_death(sync_with_a_lock_held, f, "sync breach held at 'sync'", "held.by.test");
+}
+
+int main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
+    const struct CMUnitTest tests[] = {
+        CASE(test_disk__write_and_read__move_everything),
+        CASE(test_disk__open_flags__mean_what_they_say),
+        CASE(test_disk__names__change_and_are_listed),
+        CASE(test_disk__no_descriptors_left__is_a_limit),
+        CASE(test_disk__device_full__is_a_limit),
+        CASE(test_disk__port_on_a_loop_thread_or_under_a_lock__aborts),
+    };
+
+    return cmocka_run_group_tests_name("io.disk", tests, NULL, NULL);
+}
