@@ -23,6 +23,8 @@ target_compile_options(ron_flags INTERFACE
   -Wcast-qual -Wformat=2 -Wundef -Wswitch-enum
   # Frames stay whole, so that a sanitizer report or a profile shows every caller.
   -fno-omit-frame-pointer
+  # Assertions name files as they lie in the tree, whatever machine built them.
+  "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/="
 )
 if(NOT RON_SANITIZE STREQUAL "")
   target_compile_options(ron_flags INTERFACE

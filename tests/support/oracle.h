@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* oracle.h - slow arithmetic that is right by looking at it, to compare the fast one with.
  *
- * Works one bit at a time with additions and shifts, and shares no code with kernel/src/base/wide.c.
+ * Works one bit at a time with additions and shifts, and shares no code with the kernel's wide.c.
  * Header only, so that fuzz targets can use it without cmocka.
  */
 #pragma once
