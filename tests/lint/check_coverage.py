@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """docs/coverage.md names, for every requirement, what proves it; and what it names exists.
 
-The page holds Markdown tables `| id | status | proof |`:
+The page holds Markdown tables `| id | status | proof | requirement |`:
   id      K-01 and so on; each family runs from 01 without a gap and no id stands twice
   status  `built`, or `planned: AREA`
   proof   comma-separated; a built row needs at least one
@@ -10,6 +10,7 @@ The page holds Markdown tables `| id | status | proof |`:
             bench:NAME   a benchmark of tests/bench
             doc:PATH     a document, with #anchor if wanted
             gate:NAME    a preset, a lint test, or a script
+  requirement  in one sentence
 When the design folder that the project started from lies beside the checkout, its list of ids must
 be equal to ours; elsewhere that one comparison is left out.
 """
@@ -109,10 +110,10 @@ def proof_fault(root, item, tests):
 
 
 def row_faults(root, number, name, cells, tests):
-    if len(cells) != 2:
-        yield PAGE, number, f"{name}: a row is | id | status | proof |"
+    if len(cells) != 3 or not cells[2]:
+        yield PAGE, number, f"{name}: a row is | id | status | proof | requirement |"
         return
-    status, proof = cells
+    status, proof, _ = cells
     items = [item.strip().strip("`") for item in proof.split(",") if item.strip() not in ("", "-")]
     if status != "built" and not re.match(r"^planned: \S", status):
         yield PAGE, number, f"{name}: status `{status}` is neither `built` nor `planned: AREA`"
@@ -142,8 +143,8 @@ def page(changes=None, extra=""):
     """A whole good page, with some rows replaced and text appended."""
     names = [f"{f}-{n:02d}" for f, last in FAMILY_MIN.items() for n in range(1, last + 1)]
     table = {name: "planned: later | - |" for name in names} | (changes or {})
-    text = "".join(f"| {name} | {rest}\n" for name, rest in table.items() if rest)
-    return {PAGE: "| id | status | proof |\n|---|---|---|\n" + text + extra}
+    text = "".join(f"| {name} | {rest} text |\n" for name, rest in table.items() if rest)
+    return {PAGE: "| id | status | proof | requirement |\n|---|---|---|---|\n" + text + extra}
 
 
 TEST = {"tests/unit/chan/test_queue.c": "static void test_queue__full__busy(void **state)\n{\n}\n"}
@@ -153,8 +154,9 @@ CASES = [
     ("all planned", page(), None),
     ("missing id", page({"K-72": None}), "K-72 is missing"),
     ("missing id in the middle", page({"N-03": None}), "N-03 is missing"),
-    ("id twice", page(extra="| K-01 | planned: x | - |\n"), "K-01 stands twice"),
-    ("unknown id", page(extra="| Q-07 | planned: x | - |\n"), "Q-01 is missing"),
+    ("id twice", page(extra="| K-01 | planned: x | - | text |\n"), "K-01 stands twice"),
+    ("unknown id", page(extra="| Q-07 | planned: x | - | text |\n"), "Q-01 is missing"),
+    ("no requirement", page({"K-02": None}, "| K-02 | planned: x | - |\n"), "a row is"),
     ("bad status", page({"K-01": "done | - |"}), "neither `built` nor"),
     ("built without proof", page({"K-01": "built | - |"}), "nothing proves it"),
     ("test that does not exist", page({"K-01": "built | test:test_x__y__z |"}), "does not exist"),
