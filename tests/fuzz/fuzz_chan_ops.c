@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fuzz_chan_ops.c - lets a fuzzer write histories of channel operations.
  *
- * Property: after every operation a channel's results, contents, counters and wake-ups equal those of a
- * plain model (tests/support/chan_ops.h tells the encoding and what is compared). Every input is a
- * valid history, so nothing is rejected; one of more than 1,000 operations is cut.
+ * Property: after every operation a channel's results, contents, counters and wake-ups equal those
+ * of a plain model (tests/support/chan_ops.h tells the encoding and what is compared). Every input
+ * is a valid history, so nothing is rejected; one of more than 1,000 operations is cut.
  */
 #include <stddef.h>
 #include <stdint.h>

@@ -33,6 +33,7 @@ struct side {
     /* The model: numbers of waiting pollers, oldest first, and who was woken and has not come. */
     size_t waiting[NODES];
     size_t waiting_count;
+    bool busy[NODES]; /* entered while at work */
     bool woken[NODES];
 };
 
@@ -74,7 +75,7 @@ const char *chan_op_name(enum chan_op op)
     return names[op];
 }
 
-/* The model --------------------------------------------------------------------------------------- */
+/* The model ------------------------------------------------------------------------------------ */
 
 static void side_wake_first(struct side *s)
 {
@@ -106,9 +107,18 @@ static void side_leave(struct side *s, size_t who)
     s->woken[who] = false;
 }
 
-static void side_enter(struct side *s, size_t who)
+/* A poller that took something is still busy with it: idle ones stand before it. */
+static void side_enter(struct side *s, size_t who, bool busy)
 {
-    s->waiting[s->waiting_count++] = who;
+    size_t at = s->waiting_count;
+
+    while (!busy && at > 0 && s->busy[s->waiting[at - 1]]) {
+        s->waiting[at] = s->waiting[at - 1];
+        at--;
+    }
+    s->waiting[at] = who;
+    s->waiting_count++;
+    s->busy[who] = busy;
 }
 
 /* M2 for one side. */
@@ -182,7 +192,7 @@ static enum ron_rc take(struct world *w, size_t max, void *const *got, size_t go
     return RON_OK;
 }
 
-/* Sending ----------------------------------------------------------------------------------------- */
+/* Sending -------------------------------------------------------------------------------------- */
 
 static void *fresh_message(struct world *w)
 {
@@ -286,7 +296,7 @@ static enum ron_rc do_send_poll(struct world *w, uint8_t number)
     side_leave(&w->tx, who);
     expected = offer(w, item, &evicted);
     if (expected == RON_FULL) {
-        side_enter(&w->tx, who);
+        side_enter(&w->tx, who, false);
         expected = RON_AGAIN;
     }
     unlock(w);
@@ -385,7 +395,7 @@ static enum ron_rc do_unreserve(struct world *w, uint8_t number)
     return RON_OK;
 }
 
-/* Receiving --------------------------------------------------------------------------------------- */
+/* Receiving ------------------------------------------------------------------------------------ */
 
 /* On anything but RON_OK the outputs stay as they were. */
 static void check_untouched(struct world *w, enum ron_rc rc, size_t count)
@@ -440,7 +450,7 @@ static enum ron_rc do_recv_poll(struct world *w, uint8_t number)
     CHECK(w, rc == take(w, max, items, n));
     more_expected = w->count > 0 || (w->closed && w->reserved == 0);
     if (!more_expected) {
-        side_enter(&w->rx, who);
+        side_enter(&w->rx, who, rc == RON_OK);
     }
     unlock(w);
     CHECK(w, more == more_expected);
@@ -519,7 +529,7 @@ static enum ron_rc (*const actions[CHAN_OP_COUNT])(struct world *, uint8_t) = {
     [CHAN_OP_CLOSE] = do_close,
 };
 
-/* Life -------------------------------------------------------------------------------------------- */
+/* Life ----------------------------------------------------------------------------------------- */
 
 static void count_call(struct ron_waker *waker)
 {

@@ -4,9 +4,9 @@
  * One interpreter serves two tests: the fuzz target, which lets a fuzzer write the history, and the
  * property test of unit/chan, which draws it at random. Every byte string is a valid history.
  *
- * The model is an array, a few counters and two lists of waiters: slow and obvious. After each operation
- * the result, its outputs, every counter of the channel and every call of a waker are compared; a
- * difference is a failed assertion that names the step and the operation.
+ * The model is an array, a few counters and two lists of waiters: slow and obvious. After each
+ * operation the result, its outputs, every counter of the channel and every call of a waker are
+ * compared; a difference is a failed assertion that names the step and the operation.
  */
 #pragma once
 
@@ -46,6 +46,6 @@ struct chan_ops_seen {
 
 const char *chan_op_name(enum chan_op op);
 
-/* Byte 0 chooses the policy, byte 1 the capacity (1..8), byte 2 the wake batch (0..4); then each operation
- * takes two bytes: what, and with which number. `seen` may be NULL. */
+/* Byte 0 chooses the policy, byte 1 the capacity (1..8), byte 2 the wake batch (0..4); then each
+ * operation takes two bytes: what, and with which number. `seen` may be NULL. */
 void chan_ops_run(const uint8_t *bytes, size_t size, struct chan_ops_seen *seen);

@@ -35,7 +35,7 @@ struct ron_bus {
     uint64_t next;
     uint32_t readers;
     bool closed;
-    struct ron_stat published, lagged, reader_count;
+    struct ron_stat published, lagged, reader_count, closed_seen;
 };
 
 static void fill_row(struct ron_reg_entry *e, struct ron_reg_row *row)
@@ -43,7 +43,7 @@ static void fill_row(struct ron_reg_entry *e, struct ron_reg_row *row)
     const struct ron_bus *b = RON_CONTAINER_OF(e, struct ron_bus, entry);
     uint64_t published = ron_stat_get(&b->published);
 
-    row->state = "open";
+    row->state = ron_stat_get(&b->closed_seen) != 0 ? "closed" : "open";
     row->depth = RON_MIN(published, (uint64_t)b->capacity);
     ron_reg_row_sample(row, "bus_published_total", "bus", false, published);
     ron_reg_row_sample(row, "bus_lagged_total", "bus", false, ron_stat_get(&b->lagged));
@@ -134,6 +134,7 @@ bool ron_bus_close(struct ron_bus *b)
     ron_mutex_lock(&b->mu);
     first = !b->closed;
     b->closed = true;
+    ron_stat_set(&b->closed_seen, 1);
     ron__lot_wake_all(&b->lot, &b->mu);
     ron_mutex_unlock(&b->mu);
     return first;
@@ -239,6 +240,9 @@ enum ron_rc ron_bus_poll(struct ron_bus_reader *r, void *out, size_t max, size_t
     RON_ASSERT(max > 0);
     ron_mutex_lock(&b->mu);
     ron__lot_leave(&b->lot, &r->_node);
+    if (r->_node._waker == NULL) {
+        r->_node._thread = ron_thread_self(); /* A reader may have been handed to another thread. */
+    }
     rc = read_on(b, r, out, max, ret_count, ret_missed);
     if (rc == RON_AGAIN) {
         ron__lot_enter(&b->lot, &r->_node);

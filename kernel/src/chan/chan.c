@@ -10,6 +10,8 @@
  * so the woken side does not run into the lock. Proof effort: tests/scenario explores every
  * schedule to preemption bound 2; tests/model/spin/wakeup.pml proves the wake rule; tests/unit/chan
  * compares long random histories with a plain model. */
+#include <string.h>
+
 #include "chan_priv.h"
 
 #include "ron/base/alloc.h"
@@ -212,6 +214,29 @@ static bool has_room(const struct ron_chan *c)
     return c->count + c->reserved < c->capacity;
 }
 
+/* With room for them: one copy (two when it wraps) and one update of the counters. */
+static void push_many(struct ron_chan *c, void *const *items, uint32_t count)
+{
+    uint32_t tail = c->head + c->count;
+    uint32_t first;
+
+    if (tail >= c->capacity) {
+        tail -= c->capacity;
+    }
+    first = RON_MIN(count, c->capacity - tail);
+    for (uint32_t i = 0; i < count; i++) {
+        RON_ASSERT_SLOW(items[i] != NULL);
+    }
+    memcpy(c->ring + tail, items, first * sizeof *items);
+    memcpy(c->ring, items + first, (count - first) * sizeof *items);
+    c->count += count;
+    ron_stat_bump(&c->sent, count);
+    ron_stat_set(&c->depth, c->count);
+    if (c->count > ron_stat_get(&c->depth_max)) {
+        ron_stat_set(&c->depth_max, c->count);
+    }
+}
+
 static void push(struct ron_chan *c, void *item)
 {
     uint32_t tail = c->head + c->count;
@@ -283,9 +308,13 @@ enum ron_rc ron_chan_try_send_many(struct ron_chan *c, void *const *items, size_
 
     RON_ASSERT(c->policy == RON_CHAN_REJECT || c->policy == RON_CHAN_WAIT);
     ron_mutex_lock(&c->mu);
-    while (sent < count && rc == RON_OK) {
-        rc = offer(c, items[sent], NULL);
-        sent += rc == RON_OK;
+    if (RON_UNLIKELY(c->closed && count > 0)) {
+        ron_stat_bump(&c->refused, 1);
+        rc = RON_CLOSED;
+    } else {
+        sent = RON_MIN(count, (size_t)(c->capacity - c->count - c->reserved));
+        push_many(c, items, (uint32_t)sent);
+        rc = sent == count ? RON_OK : RON_FULL;
     }
     if (rc == RON_FULL && c->policy == RON_CHAN_REJECT) {
         ron_stat_bump(&c->rejected, count - sent);

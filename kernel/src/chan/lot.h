@@ -25,12 +25,18 @@ struct ron_wake {
 static inline void ron__lot_init(struct ron_lot *lot)
 {
     ron_list_init(&lot->_waiting);
+    ron_list_init(&lot->_busy);
     lot->_woken = 0;
+}
+
+static inline bool ron__lot_empty(const struct ron_lot *lot)
+{
+    return ron_list_empty(&lot->_waiting) && ron_list_empty(&lot->_busy);
 }
 
 static inline bool ron__lot_idle(const struct ron_lot *lot)
 {
-    return ron_list_empty(&lot->_waiting) && lot->_woken == 0;
+    return ron__lot_empty(lot) && lot->_woken == 0;
 }
 
 static inline void ron__lot_enter(struct ron_lot *lot, struct ron_wait_node *n)
@@ -38,6 +44,14 @@ static inline void ron__lot_enter(struct ron_lot *lot, struct ron_wait_node *n)
     RON_ASSERT(n->_state == RON_NODE_OUT);
     RON_ASSERT((n->_thread == NULL) != (n->_waker == NULL));
     ron_list_push_back(&lot->_waiting, &n->_link);
+    n->_state = RON_NODE_WAITING;
+}
+
+/* For a task that has just taken messages and will handle them first. */
+static inline void ron__lot_enter_busy(struct ron_lot *lot, struct ron_wait_node *n)
+{
+    RON_ASSERT(n->_state == RON_NODE_OUT);
+    ron_list_push_back(&lot->_busy, &n->_link);
     n->_state = RON_NODE_WAITING;
 }
 
@@ -71,14 +85,16 @@ static inline struct ron_wake ron__lot_take_from(struct ron_lot *lot, struct ron
 /* The next waiter to wake, or an empty record. */
 static inline struct ron_wake ron__lot_take(struct ron_lot *lot)
 {
-    return ron__lot_take_from(lot, &lot->_waiting);
+    bool idle = !ron_list_empty(&lot->_waiting);
+
+    return ron__lot_take_from(lot, idle ? &lot->_waiting : &lot->_busy);
 }
 
 /* Applies the rule above. */
 static inline struct ron_wake ron__lot_take_due(struct ron_lot *lot, uint64_t available,
                                                 uint32_t batch)
 {
-    if (RON_LIKELY(ron_list_empty(&lot->_waiting)) || (uint64_t)lot->_woken * batch >= available) {
+    if (RON_LIKELY(ron__lot_empty(lot)) || (uint64_t)lot->_woken * batch >= available) {
         return (struct ron_wake){NULL, NULL};
     }
     return ron__lot_take(lot);
@@ -108,6 +124,7 @@ static inline void ron__lot_wake_all(struct ron_lot *lot, struct ron_mutex *mu)
 
     ron_list_init(&now);
     ron_list_splice_back(&now, &lot->_waiting);
+    ron_list_splice_back(&now, &lot->_busy);
     for (;;) {
         struct ron_wake w = ron__lot_take_from(lot, &now);
 

@@ -98,13 +98,18 @@ bool ron_oneshot_abandoned(const struct ron_oneshot *s)
     return ron_au32_load(&s->asker_gone) != 0;
 }
 
-static enum ron_rc look(struct ron_oneshot *s, struct ron_wait_node *node, void **ret_value)
+/* `waker` is that of a polling asker, NULL for a waiting thread. It is set under the lock, because
+ * the answerer may be reading the one of the last look. */
+static enum ron_rc look(struct ron_oneshot *s, struct ron_wait_node *node, struct ron_waker *waker,
+                        void **ret_value)
 {
     enum ron_rc rc = RON_AGAIN;
 
     RON_ASSERT(s->magic == ONESHOT_MAGIC);
     ron_mutex_lock(&s->mu);
     ron__lot_leave(&s->lot, node);
+    ron__lot_leave(&s->lot, &s->node); /* A wait takes the place of the poll before it. */
+    node->_waker = waker;
     if (s->answer == ANSWERED && s->value != NULL) {
         *ret_value = RON_TAKE(s->value); /* I1 */
         rc = RON_OK;
@@ -119,8 +124,7 @@ static enum ron_rc look(struct ron_oneshot *s, struct ron_wait_node *node, void 
 
 enum ron_rc ron_oneshot_poll(struct ron_oneshot *s, struct ron_waker *waker, void **ret_value)
 {
-    s->node._waker = waker;
-    return look(s, &s->node, ret_value);
+    return look(s, &s->node, waker, ret_value);
 }
 
 enum ron_rc ron_oneshot_wait(struct ron_oneshot *s, struct ron_deadline deadline, void **ret_value)
@@ -132,7 +136,7 @@ enum ron_rc ron_oneshot_wait(struct ron_oneshot *s, struct ron_deadline deadline
     ron_blocking_point("oneshot");
     ron_wait_node_init(&node, NULL);
     for (;;) {
-        rc = look(s, &node, ret_value);
+        rc = look(s, &node, NULL, ret_value);
         if (rc != RON_AGAIN || waited != RON_OK) {
             break;
         }

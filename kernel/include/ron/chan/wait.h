@@ -34,6 +34,8 @@ static inline void ron_wait_node_init(struct ron_wait_node *n, struct ron_waker 
 }
 
 struct ron_lot {
-    struct ron_list _waiting; /* nodes in state WAITING, oldest first */
-    uint32_t _woken;          /* nodes in state WOKEN: wake-ups under way */
+    struct ron_list
+        _waiting;          /* nodes in state WAITING of waiters with nothing to do, oldest first */
+    struct ron_list _busy; /* the same of tasks still at work: woken only if nobody idles */
+    uint32_t _woken;       /* nodes in state WOKEN: wake-ups under way */
 };
