@@ -422,9 +422,8 @@ static void worker_close(struct ron_worker *w)
 }
 
 /* Tells every started worker to end and joins those that can be joined within the grace time. */
-static bool stop_workers(struct ron_exec *exec)
+static bool stop_workers(struct ron_exec *exec, struct ron_deadline grace)
 {
-    struct ron_deadline grace = ron_deadline_after_ms(ron_mono_ns(), RON_ABORT_GRACE_MS);
     bool all = true;
 
     ron_au32_store(&exec->stopping, 1);
@@ -483,8 +482,7 @@ enum ron_rc ron_exec_new(const struct ron_exec_opts *opts, struct ron_exec **ret
             &w->thread, err);
     }
     if (rc != RON_OK) {
-        bool joined = stop_workers(exec);
-        RON_ASSERT(joined); /* They have nothing to do yet. */
+        (void)stop_workers(exec, ron_deadline_never()); /* They have nothing to do yet. */
         for (uint32_t i = 0; i < opened; i++) {
             worker_close(&exec->workers[i]);
         }
@@ -502,7 +500,7 @@ bool ron_exec_free(struct ron_exec *exec)
         return true;
     }
     ron_blocking_point("executor free");
-    if (!stop_workers(exec)) {
+    if (!stop_workers(exec, ron_deadline_after_ms(ron_mono_ns(), RON_ABORT_GRACE_MS))) {
         ron_event("exec.leaked", 0, 0);
         return false; /* A stuck worker still uses this memory. */
     }

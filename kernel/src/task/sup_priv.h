@@ -35,14 +35,16 @@ struct ron_sup {
     struct ron__kind kinds[RON_SUP_KINDS_MAX];
     struct ron_au32 kind_count;
     struct ron_stat leaked;
+    struct ron_clock_guard clock;
     bool fatal;
     bool aborted;
     bool left_behind; /* a task still lives and uses this memory */
 };
 
-static inline uint64_t ron__sup_now_ms(const struct ron_sup *sup)
+/* Supervisor's thread only. A clock that steps back stands still here, so ages never underflow. */
+static inline uint64_t ron__sup_now_ms(struct ron_sup *sup)
 {
-    return ron_env_now_ns(sup->env) / RON_NS_PER_MS;
+    return ron_clock_guard_ns(&sup->clock, ron_env_now_ns(sup->env)) / RON_NS_PER_MS;
 }
 
 void ron__sup_enter_state(struct ron_sup *sup, enum ron_sup_state to);

@@ -333,7 +333,7 @@ static void start_all(struct ron_sup *sup)
         bool found = false;
         for (uint32_t i = 0; i < count; i++) {
             struct ron_task *t = sup->tasks[i];
-            if (t->def.role != RON_ROLE_STAGE || t->life != RON__LIFE_NEW) {
+            if (t->def.role != RON_ROLE_STAGE || ron__sup_life(sup, t) != RON__LIFE_NEW) {
                 continue;
             }
             if (t->def.stage == stage) {
@@ -364,7 +364,8 @@ static void obey_single_stops(struct ron_sup *sup)
         bool ask;
 
         ron_mutex_lock(&sup->mu);
-        ask = t->stop_for_good && t->life == RON__LIFE_ALIVE && ron_au32_load(&t->ask_stop) == 0;
+        /* Dead or alive: its producers must hear that nobody will take what they send. */
+        ask = t->stop_for_good && ron_au32_load(&t->ask_stop) == 0;
         if (t->stop_for_good && t->life == RON__LIFE_BACKOFF) {
             t->life = RON__LIFE_DONE;
         }

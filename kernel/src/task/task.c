@@ -254,7 +254,7 @@ enum ron__step ron__task_step(struct ron_task *t, enum ron_rc *ret_rc)
         if (rc != RON_OK) {
             return end_loop(t, rc, ret_rc);
         }
-        tick = t->def.input == NULL;
+        tick = tick || t->def.input == NULL;
     }
     if (!t->drain_told && t->def.drain != NULL && ron_au32_load(&t->ask_drain) != 0) {
         t->drain_told = true;
@@ -343,6 +343,9 @@ static enum ron_rc check_def(const struct ron_task_def *d, const struct ron_exec
 
     if (d->kind == NULL || d->kind[0] == '\0') {
         wrong = "no kind is given";
+    } else if ((unsigned)d->mode > RON_TASK_BLOCKING || (unsigned)d->role > RON_ROLE_INTAKE ||
+               (unsigned)d->restart.when > RON_RESTART_NEVER) {
+        wrong = "mode, role or restart rule is unknown";
     } else if (d->run != NULL &&
                (d->mode != RON_TASK_BLOCKING || d->handle != NULL || d->input != NULL)) {
         wrong = "a run body is for blocking tasks, instead of input and handler";

@@ -3,9 +3,11 @@
  *
  * Run state of a loop task (`run`), changed only by compare-and-set or exchange:
  *
- *     IDLE --ron_task_wake--> QUEUED --worker takes it--> RUNNING --handler done, nothing new-->
- *     IDLE QUEUED <--handler done, more to do-- RUNNING RUNNING --ron_task_wake--> DIRTY --handler
- *     done--> QUEUED RUNNING or DIRTY --task has ended--> ENDED --supervisor restarts it--> IDLE
+ *     IDLE --ron_task_wake--> QUEUED --worker takes it--> RUNNING
+ *     RUNNING --handler done, nothing new--> IDLE
+ *     RUNNING --handler done, more to do--> QUEUED
+ *     RUNNING --ron_task_wake--> DIRTY --handler done--> QUEUED
+ *     RUNNING or DIRTY --task has ended--> ENDED --supervisor restarts it--> QUEUED
  *
  * Invariants:
  *   I1 a task is linked in a run queue exactly while it is QUEUED (or on its way there).
