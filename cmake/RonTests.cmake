@@ -142,6 +142,8 @@ if("sim" IN_LIST RON_TESTS AND TARGET ron_weave)
 endif()
 
 if("fuzz-smoke" IN_LIST RON_TESTS)
+  # The oracle of fuzz_json; no part of the program uses it.
+  pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
   ron_glob(files "tests/fuzz/fuzz_*.c")
   foreach(file IN LISTS files)
     ron_name(name "${file}" "fuzz_")
@@ -159,6 +161,7 @@ if("fuzz-smoke" IN_LIST RON_TESTS)
       ron_test_program(fuzz_${name} "${file}" "${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.c")
       ron_add_test(fuzz-smoke "${name}" COMMAND fuzz_${name} "${corpus}")
     endif()
+    target_link_libraries(fuzz_${name} PRIVATE PkgConfig::JANSSON)
   endforeach()
 endif()
 
