@@ -71,6 +71,19 @@ enum ron_rc ron_chan_recv_poll(struct ron_chan *c, struct ron_wait_node *node, v
     return rc;
 }
 
+/* Looks for a message for a few microseconds: a sender at work is often just about to bring one,
+ * and then neither side pays for a sleep. The counter is only a hint; the caller looks under the
+ * lock. */
+static void spin_for_message(const struct ron_chan *c)
+{
+    uint32_t left = ron_spin_budget();
+
+    while (left > 0 && ron_stat_get(&c->depth) == 0 && !ron_chan_is_closed(c)) {
+        ron_spin_pause();
+        left--;
+    }
+}
+
 enum ron_rc ron_chan_recv_many(struct ron_chan *c, void **items, size_t max,
                                struct ron_deadline deadline, size_t *ret_count)
 {
@@ -81,6 +94,7 @@ enum ron_rc ron_chan_recv_many(struct ron_chan *c, void **items, size_t max,
     RON_ASSERT(max > 0);
     ron_blocking_point(c->name);
     ron_wait_node_init(&node, NULL);
+    spin_for_message(c);
     for (;;) {
         ron_mutex_lock(&c->mu);
         ron__lot_leave(&c->rx, &node);

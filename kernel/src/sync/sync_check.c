@@ -68,27 +68,8 @@ void ron_sync_breach(enum ron_sync_breach b, const char *what)
 #endif
 }
 
-void ron__note_acquire(struct ron_mutex *m)
+bool ron__note_release_slow(struct ron_thread *t, struct ron_mutex *m)
 {
-    struct ron_thread *t = ron__thread_current();
-
-    RON_ASSERT(m->_magic == RON_MUTEX_MAGIC);
-    if (t->held_count > 0) {
-        const struct ron_mutex *top = t->held[t->held_count - 1];
-        if (RON_UNLIKELY(top->rank >= m->rank)) {
-            ron_sync_breach(RON_BREACH_RANK, m->name);
-        }
-        RON_ASSERT(t->held_count < RON_THREAD_HELD_MAX);
-    }
-    t->held[t->held_count++] = m;
-}
-
-bool ron__note_release(struct ron_mutex *m)
-{
-    struct ron_thread *t = ron__thread_current();
-
-    RON_ASSERT(m->_magic == RON_MUTEX_MAGIC);
-    /* Usually the last one taken is the first released. */
     for (uint32_t i = t->held_count; i > 0; i--) {
         if (t->held[i - 1] == m) {
             for (uint32_t k = i; k < t->held_count; k++) {

@@ -25,6 +25,8 @@
 
 enum { PARK_EMPTY = 0, PARK_TOKEN = 1, PARK_PARKED = 2 };
 enum { STACK_BYTES_DEFAULT = 256 * 1024 };
+/* A few microseconds: far below the cost of a sleep and a wake-up, which it often saves. */
+enum { SPIN_PAUSES = 100 };
 
 static struct ron_thread table[RON_THREADS_MAX];
 static struct ron_thread *free_list; /* guarded by table_lock */
@@ -32,7 +34,7 @@ static uint32_t table_used;          /* guarded by table_lock */
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 static struct ron_au32 live;
 
-static _Thread_local struct ron_thread *current;
+_Thread_local struct ron_thread *ron__current;
 
 /* ---- records --------------------------------------------------------------------------------- */
 
@@ -86,7 +88,7 @@ static void foreign_key_make(void)
     RON_ASSERT(rc == 0);
 }
 
-static struct ron_thread *adopt_foreign(void)
+struct ron_thread *ron__thread_adopt(void)
 {
     struct ron_thread *t = record_get();
 
@@ -94,15 +96,8 @@ static struct ron_thread *adopt_foreign(void)
     pthread_once(&foreign_once, foreign_key_make);
     (void)pthread_setspecific(foreign_key, t); /* On failure the record stays taken: harmless. */
     t->id = pthread_self();
-    current = t;
+    ron__current = t;
     return t;
-}
-
-struct ron_thread *ron__thread_current(void)
-{
-    struct ron_thread *t = current;
-
-    return RON_LIKELY(t != NULL) ? t : adopt_foreign();
 }
 
 struct ron_thread *ron_thread_self(void)
@@ -126,7 +121,7 @@ static void *thread_entry(void *arg)
 {
     struct ron_thread *t = arg;
 
-    current = t;
+    ron__current = t;
     ron_ctx_swap(&t->ctx);
     (void)pthread_setname_np(pthread_self(), t->ctx.thread); /* Only for the eyes of tools. */
     t->main(t->arg);
@@ -277,6 +272,27 @@ void ron_unpark(struct ron_thread *t)
     if (ron_au32_xchg(&t->park, PARK_TOKEN) == PARK_PARKED) {
         (void)syscall(SYS_futex, &t->park._v, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
     }
+}
+
+uint32_t ron_spin_budget(void)
+{
+    static struct ron_au32 cached; /* budget + 1, 0 = not asked yet; a race writes the same twice */
+    uint32_t budget = ron_au32_load(&cached);
+
+    if (budget == 0) {
+        budget = 1 + (sysconf(_SC_NPROCESSORS_ONLN) > 1 ? SPIN_PAUSES : 0);
+        ron_au32_store(&cached, budget);
+    }
+    return budget - 1;
+}
+
+void ron_spin_pause(void)
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ volatile("yield");
+#endif
 }
 
 uint64_t ron_mono_ns(void)

@@ -7,6 +7,7 @@
  * deadlock) and ron__note_release before it lets go. */
 #pragma once
 
+#include "ron/base/assert.h"
 #include "ron/base/ctx.h"
 #include "ron/sync/sync.h"
 
@@ -36,10 +37,50 @@ struct ron_thread {
 };
 
 /* The record of the calling thread; made on first use for threads that sync did not start. */
+#if RON_MODEL
 struct ron_thread *ron__thread_current(void);
+#else
+extern _Thread_local struct ron_thread *ron__current;
+struct ron_thread *ron__thread_adopt(void);
 
-void ron__note_acquire(struct ron_mutex *m);
+static inline struct ron_thread *ron__thread_current(void)
+{
+    struct ron_thread *t = ron__current;
+
+    return RON_LIKELY(t != NULL) ? t : ron__thread_adopt();
+}
+#endif
+
+/* The rest of ron__note_release when the lock is not the last one taken. */
+bool ron__note_release_slow(struct ron_thread *t, struct ron_mutex *m);
+
+/* Before the lock is waited for. Inline: every critical section of the kernel pays it. */
+static inline void ron__note_acquire(struct ron_mutex *m)
+{
+    struct ron_thread *t = ron__thread_current();
+
+    RON_ASSERT(m->_magic == RON_MUTEX_MAGIC);
+    if (RON_UNLIKELY(t->held_count > 0)) {
+        if (RON_UNLIKELY(t->held[t->held_count - 1]->rank >= m->rank)) {
+            ron_sync_breach(RON_BREACH_RANK, m->name);
+        }
+        RON_ASSERT(t->held_count < RON_THREAD_HELD_MAX);
+    }
+    t->held[t->held_count++] = m;
+}
+
 /* False when the thread does not hold `m`: the back end then leaves the lock with its owner. */
-bool ron__note_release(struct ron_mutex *m);
+static inline bool ron__note_release(struct ron_mutex *m)
+{
+    struct ron_thread *t = ron__thread_current();
+
+    RON_ASSERT(m->_magic == RON_MUTEX_MAGIC);
+    if (RON_LIKELY(t->held_count > 0 && t->held[t->held_count - 1] == m)) {
+        t->held_count--;
+        return true;
+    }
+    return ron__note_release_slow(t, m);
+}
+
 /* Before a condition wait: nothing but `m` may be held, and the thread may block. */
 void ron__note_cond_wait(const struct ron_mutex *m);

@@ -235,6 +235,21 @@ void ron_no_lock_point(const char *what);
 enum ron_rc ron_park_until(struct ron_deadline deadline, const char *what);
 void ron_unpark(struct ron_thread *t);
 
+/* How often a waiter may look again before it sleeps: 0 on one core and under RON_MODEL, where the
+ * other side cannot act meanwhile. */
+#if RON_MODEL
+static inline uint32_t ron_spin_budget(void)
+{
+    return 0;
+}
+static inline void ron_spin_pause(void)
+{
+}
+#else
+uint32_t ron_spin_budget(void);
+void ron_spin_pause(void);
+#endif
+
 /* The clock by which all waits here are measured: monotonic; virtual under RON_MODEL. */
 uint64_t ron_mono_ns(void);
 
