@@ -452,6 +452,8 @@ static void test_executor__fixed_tasks__never_taken_over(void **state)
 }
 
 /* Work that a worker makes for itself is shared too, at the end of a round. */
+enum { MILLS = 4 };
+
 struct treadmill {
     struct ron_chan *in;
     struct ron_aptr *threads; /* the first two threads seen, common to all */
@@ -480,34 +482,57 @@ static enum ron_rc tread(struct ron_task *t, void *arg, void **items, size_t cou
     return RON_OK;
 }
 
+/* On worker 0: one message for each mill, so that all of them become runnable there. */
+static enum ron_rc feed_mills(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    struct treadmill *mills = arg;
+
+    (void)t;
+    (void)count;
+    for (size_t i = 0; i < MILLS; i++) {
+        RON_TRY(ron_chan_try_send(mills[i].in, items[0], NULL));
+    }
+    return RON_OK;
+}
+
 static void test_executor__worker_makes_its_own_backlog__another_joins_in(void **state)
 {
-    static const char *const names[] = {"a", "b", "c", "d"};
+    static const char *const names[MILLS] = {"a", "b", "c", "d"};
     struct ron_aptr threads[2] = {{NULL}, {NULL}};
     struct fx_gate both;
-    struct treadmill mills[RON_ARRAY_LEN(names)];
+    struct treadmill mills[MILLS];
     struct fx *fx = fx_open(2);
+    struct ron_chan *feed = fx_chan(fx, "feed", 1, RON_CHAN_REJECT);
 
     (void)state;
     fx_gate_init(&both);
-    for (size_t i = 0; i < RON_ARRAY_LEN(names); i++) {
+    for (size_t i = 0; i < MILLS; i++) {
         mills[i] = (struct treadmill){
             .in = fx_chan(fx, names[i], 4, RON_CHAN_REJECT), .threads = threads, .both = &both};
         (void)fx_add(fx, &(struct ron_task_def){.name = names[i],
                                                 .kind = "mill",
+                                                .stage = 1,
                                                 .worker = RON_WORKER_ANY,
                                                 .input = mills[i].in,
                                                 .batch_max = 1,
                                                 .handle = tread,
                                                 .arg = &mills[i]});
-        assert_true(fx_send(mills[i].in, 1));
     }
+    (void)fx_add(fx, &(struct ron_task_def){.name = "feed",
+                                            .kind = "feed",
+                                            .worker = 0,
+                                            .input = feed,
+                                            .handle = feed_mills,
+                                            .arg = mills});
     fx_start(fx);
+    fx_until(fx_stats(fx).runs >= MILLS + 1 && fx_sleepers(fx) == 2);
+    assert_true(fx_send(feed, 1));
     assert_true(fx_gate_reached(&both, 1));
     assert_int_equal(fx_stop(fx), RON_EXIT_DRAINED);
-    for (size_t i = 0; i < RON_ARRAY_LEN(names); i++) {
+    for (size_t i = 0; i < MILLS; i++) {
         ron_chan_free(mills[i].in);
     }
+    ron_chan_free(feed);
     assert_true(fx_close(fx));
     fx_gate_done(&both);
 }

@@ -466,7 +466,16 @@ static void test_loop__wake_time_pending__stays_on_its_worker(void **state)
     ron_au32_store(&a.order, FORGET);
     assert_ptr_equal(poke_from(&a, pokers[1]), home);
     assert_ptr_equal(poke_from(&a, pokers[1]), second);
+    /* Once the time has come it is free again. */
+    ron_au32_store(&a.far, 0);
+    ron_au32_store(&a.order, ARM);
+    uint64_t before = fx_gate_count(&a.ticks);
+    assert_ptr_equal(poke_from(&a, pokers[0]), first);
+    assert_true(fx_gate_reached(&a.ticks, before + 2));
+    fx_until(ron_au32_load(&a.task->run) == RON__IDLE);
+    assert_ptr_equal(poke_from(&a, pokers[1]), second);
     /* It ends with a wake time pending: the wheel must be clean afterwards. */
+    ron_au32_store(&a.far, 1);
     ron_au32_store(&a.order, ARM);
     (void)poke_from(&a, pokers[0]);
     assert_int_equal(fx_stop(fx), RON_EXIT_DRAINED);
