@@ -2,16 +2,16 @@
 /* test_task_faults.c - task/ when memory and system calls fail.
  *
  * Goal: each allocation and each system call of making an executor, a supervisor, tasks and the
- * signal thread may fail, alone or with all later ones; the caller gets a clean code, nothing leaks,
- * no thread stays. A thread that cannot be started while running is a failed task: it is restarted,
- * or escalates when it never can be.
- * Method: the fault sweep of support/. Workers poll while a case runs, so the faults are confined to
- * the thread of the case; what the workers meet is failed by a test of its own. */
+ * signal thread may fail, alone or with all later ones; the caller gets a clean code, nothing
+ * leaks, no thread stays. A thread that cannot be started while running is a failed task: it is
+ * restarted, or escalates when it never can be. Method: the fault sweep of support/. Workers poll
+ * while a case runs, so the faults are confined to the thread of the case; what the workers meet is
+ * failed by a test of its own. */
 #include "unit/task/fixture.h"
 
 #include "ron/task/signals.h"
 
-/* ---- faults on the thread of the case only -------------------------------------------------------- */
+/* ---- faults on the thread of the case only --------------------------------------------------- */
 
 static _Thread_local bool sweeping;
 static bool (*sweep_hook)(enum ron_fault_kind kind, const char *site);
@@ -35,7 +35,7 @@ static void release(void)
     sweeping = false;
 }
 
-/* ---- the case: one service, taken as far as it comes ------------------------------------------------- */
+/* ---- the case: one service, taken as far as it comes ----------------------------------------- */
 
 enum how_far { TO_EXEC, TO_SUP, TO_TASKS, TO_SIGNALS, TO_THE_END };
 
@@ -250,7 +250,7 @@ SUPPORT_FAULT_SWEEP(test_task__faults_in_signals_start__clean, live_to_signals)
 /* A failed start heals by a restart, so the case may succeed. */
 SUPPORT_FAULT_SWEEP_TOLERANT(test_task__faults_in_a_whole_run__healed_or_clean, live_to_the_end)
 
-/* ---- what the workers meet ---------------------------------------------------------------------------- */
+/* ---- what the workers meet ------------------------------------------------------------------- */
 
 static struct ron_stat polls_failed;
 

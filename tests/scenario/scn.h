@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scn.h - a concurrency scenario, written once and run twice.
  *
- * A scenario is a function that sets something up, lets a few threads race, joins them and checks what must
- * be true in every schedule. tests/model/run_weave.c explores all schedules of it on fibers, with a handful
- * of messages; tests/stress/run_threads.c runs it on real threads, under ThreadSanitizer too, with a
- * million. Each file scn_*.c defines `scn_list`, ended by an empty entry.
+ * A scenario is a function that sets something up, lets a few threads race, joins them and checks
+ * what must be true in every schedule. tests/model/run_weave.c explores all schedules of it on
+ * fibers, with a handful of messages; tests/stress/run_threads.c runs it on real threads, under
+ * ThreadSanitizer too, with a million. Each file scn_*.c defines `scn_list`, ended by an empty
+ * entry.
  *
  * Rules for a scenario:
  *   - all state is made in the body and given back in it; nothing survives into the next run;
  *   - threads are made by scn_spawn only, and the body joins them all;
- *   - it depends on nothing but its schedule: no real time, no addresses, no random numbers of its own;
- *   - plain fields may be used for what the code under test is to hand over: if it hands over without
- *     ordering, ThreadSanitizer reports exactly that field. */
+ *   - it depends on nothing but its schedule: no real time, no addresses, no random numbers of its
+ *     own;
+ *   - plain fields may be used for what the code under test is to hand over: if it hands over
+ *     without ordering, ThreadSanitizer reports exactly that field. */
 #pragma once
 
 #include <stdbool.h>
@@ -28,29 +30,31 @@ enum {
 struct scn {
     const char *name;
     void (*body)(void);
-    /* Model: choices per schedule beyond who runs next. Waits that return for no reason are explored (one per
-     * schedule) unless this says why not; early timeouts only where asked. */
+    /* Model: choices per schedule beyond who runs next. Waits that return for no reason are
+     * explored (one per schedule) unless this says why not; early timeouts only where asked. */
     const char *no_spurious;
     uint32_t timeouts_max;
-    /* Model: things that must happen in some schedule, else the scenario does not test what it says. The body
-     * reports mark i with scn_saw(i). */
+    /* Model: things that must happen in some schedule, else the scenario does not test what it
+     * says. The body reports mark i with scn_saw(i). */
     const char *must_see[SCN_MARKS_MAX + 1];
-    /* Threads: how often the body is run, and how many messages scn_count must have seen by then. */
+    /* Threads: how often the body is run, and how many messages scn_count must have seen by
+     * then. */
     uint32_t stress_rounds; /* 0 = 1 */
     uint64_t stress_messages;
 };
 
 extern const struct scn scn_list[];
 
-/* ---- implemented by the runners ---------------------------------------------------------------------- */
+/* ---- implemented by the runners -------------------------------------------------------------- */
 
 bool scn_is_model(void);
 
 /* On threads: how often the body has been run before. 0 in the model. */
 uint32_t scn_round(void);
 
-/* On threads rounds alternate between tight ones, with the capacity of the model, where almost every message
- * makes somebody sleep and wake, and wide ones, which carry the bulk of the messages. */
+/* On threads rounds alternate between tight ones, with the capacity of the model, where almost
+ * every message makes somebody sleep and wake, and wide ones, which carry the bulk of the
+ * messages. */
 static inline bool scn_is_wide(void)
 {
     return scn_round() % 2 == 1;
@@ -83,10 +87,10 @@ void scn_count(uint64_t messages);
 __attribute__((noreturn)) void scn_fail(const char *expr, const char *file, int line);
 #define SCN_CHECK(cond) ((cond) ? (void)0 : scn_fail(#cond, __FILE__, __LINE__))
 
-/* ---- ownership ledger --------------------------------------------------------------------------------- */
+/* ---- ownership ledger ------------------------------------------------------------------------ */
 
-/* Every message is owned by exactly one party, and says by whom. The owner alone may look at it or change
- * it, so the fields are plain. */
+/* Every message is owned by exactly one party, and says by whom. The owner alone may look at it or
+ * change it, so the fields are plain. */
 enum scn_owner { SCN_SENDER, SCN_FLIGHT, SCN_RECEIVER, SCN_EVICTED, SCN_DROPPED };
 
 struct scn_msg {
@@ -118,7 +122,8 @@ static inline void scn_receive(struct scn_order *order, struct scn_msg *m)
     order->count++;
 }
 
-static inline uint64_t scn_owned_by(const struct scn_msg *msgs, uint32_t count, enum scn_owner owner)
+static inline uint64_t scn_owned_by(const struct scn_msg *msgs, uint32_t count,
+                                    enum scn_owner owner)
 {
     uint64_t n = 0;
 

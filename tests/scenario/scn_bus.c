@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scn_bus.c - a broadcast whose publisher never waits, and readers that may be overtaken while they read.
+/* scn_bus.c - a broadcast whose publisher never waits, and readers that may be overtaken while they
+ * read.
  *
- * Expected in every schedule: a reader sees numbers in rising order, none torn and none twice; what it read
- * and what it was told to have missed add up to everything published since it subscribed; the close ends
- * every reader. */
+ * Expected in every schedule: a reader sees numbers in rising order, none torn and none twice; what
+ * it read and what it was told to have missed add up to everything published since it subscribed;
+ * the close ends every reader. */
 #include "ron/base/assert.h"
 #include "ron/chan/bus.h"
 #include "scenario/scn.h"
@@ -165,7 +166,8 @@ static void bus_late_subscriber(void)
 const struct scn scn_list[] = {
     {.name = "bus_laggard",
      .body = bus_laggard,
-     .must_see = {"a reader that lagged", "a reader that kept up", "a reader overtaken in the middle"},
+     .must_see = {"a reader that lagged", "a reader that kept up",
+                  "a reader overtaken in the middle"},
      .stress_messages = 1000000},
     {.name = "bus_late_subscriber",
      .body = bus_late_subscriber,

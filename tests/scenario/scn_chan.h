@@ -32,11 +32,13 @@ static inline void scn_drop(void *item, void *arg)
     scn_move(item, SCN_FLIGHT, SCN_DROPPED);
 }
 
-/* Messages that a tight and a wide round carry on threads: together the million, in some seconds. */
+/* Messages that a tight and a wide round carry on threads: together the million, in some
+ * seconds. */
 enum { SCN_TIGHT_MESSAGES = 20000, SCN_WIDE_MESSAGES = 1000000, SCN_WIDE_CAPACITY = 256 };
 
-static inline void scn_queue_init_exact(struct scn_queue *q, uint32_t capacity, enum ron_chan_policy policy,
-                                        uint32_t producers, uint32_t per_producer)
+static inline void scn_queue_init_exact(struct scn_queue *q, uint32_t capacity,
+                                        enum ron_chan_policy policy, uint32_t producers,
+                                        uint32_t per_producer)
 {
     struct ron_chan_opts opts = {.name = "queue",
                                  .producers = "scenario",
@@ -66,8 +68,9 @@ static inline uint32_t scn_capacity(uint32_t tight)
 }
 
 /* The capacity and messages of the model; on threads those of the round. */
-static inline void scn_queue_init(struct scn_queue *q, uint32_t capacity, enum ron_chan_policy policy,
-                                  uint32_t producers, uint32_t per_producer)
+static inline void scn_queue_init(struct scn_queue *q, uint32_t capacity,
+                                  enum ron_chan_policy policy, uint32_t producers,
+                                  uint32_t per_producer)
 {
     uint32_t messages = scn_is_wide() ? SCN_WIDE_MESSAGES : SCN_TIGHT_MESSAGES;
 
@@ -80,7 +83,8 @@ static inline uint32_t scn_queue_total(const struct scn_queue *q)
     return q->producers * q->per_producer;
 }
 
-/* Checks what holds at the end of every scenario, counts what arrived, and takes everything apart. */
+/* Checks what holds at the end of every scenario, counts what arrived, and takes everything
+ * apart. */
 static inline void scn_queue_done(struct scn_queue *q)
 {
     uint32_t total = scn_queue_total(q);
@@ -92,7 +96,8 @@ static inline void scn_queue_done(struct scn_queue *q)
     queued = stats.depth;
     ron_chan_free(q->chan);
     ron_registry_free(q->registry);
-    /* Nothing is lost: what was queued at the end came back through scn_drop, and nothing is in flight. */
+    /* Nothing is lost: what was queued at the end came back through scn_drop, and nothing is in
+     * flight. */
     SCN_CHECK(scn_owned_by(q->msgs, total, SCN_FLIGHT) == 0);
     SCN_CHECK(scn_owned_by(q->msgs, total, SCN_DROPPED) == queued);
     SCN_CHECK(scn_owned_by(q->msgs, total, SCN_RECEIVER) == stats.received);
@@ -101,11 +106,13 @@ static inline void scn_queue_done(struct scn_queue *q)
 }
 
 /* A send that gives the message away only when it succeeds. */
-static inline enum ron_rc scn_send(struct scn_queue *q, struct scn_msg *m, struct ron_deadline deadline)
+static inline enum ron_rc scn_send(struct scn_queue *q, struct scn_msg *m,
+                                   struct ron_deadline deadline)
 {
     enum ron_rc rc;
 
-    scn_move(m, SCN_SENDER, SCN_FLIGHT); /* Before it: the receiver may be quicker than our return. */
+    scn_move(m, SCN_SENDER,
+             SCN_FLIGHT); /* Before it: the receiver may be quicker than our return. */
     rc = ron_chan_send(q->chan, m, deadline, NULL);
     if (rc != RON_OK) {
         scn_move(m, SCN_FLIGHT, SCN_SENDER);

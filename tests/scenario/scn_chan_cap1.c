@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scn_chan_cap1.c - a queue with one place: every send and every receive meets the edge.
  *
- * Expected in every schedule: all messages arrive once, each producer's in order, the end is seen after the
- * last of them, and nobody sleeps through it. */
+ * Expected in every schedule: all messages arrive once, each producer's in order, the end is seen
+ * after the last of them, and nobody sleeps through it. */
 #include "scenario/scn_chan.h"
 
 static void chan_cap1(void)

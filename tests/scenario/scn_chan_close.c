@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scn_chan_close.c - a close racing senders that wait for room and receivers that wait for messages.
+/* scn_chan_close.c - a close racing senders that wait for room and receivers that wait for
+ * messages.
  *
- * Expected in every schedule: exactly one close is the first; every waiting thread wakes; a send that was
- * refused leaves its message with the sender; what was queued before the close is received or given back. */
+ * Expected in every schedule: exactly one close is the first; every waiting thread wakes; a send
+ * that was refused leaves its message with the sender; what was queued before the close is received
+ * or given back. */
 #include "scenario/scn_chan.h"
 
 struct closer {
@@ -79,7 +81,8 @@ static void chan_close_race(void)
     if (scn_is_model()) {
         scn_spawn("closer", close_once, &closer);
     } else {
-        /* Threads carry the million first; rounds with few messages are in the two scenarios above. */
+        /* Threads carry the million first; rounds with few messages are in the two scenarios
+         * above. */
         struct ron_chan_stats stats;
 
         do {

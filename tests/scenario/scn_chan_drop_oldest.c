@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scn_chan_drop_oldest.c - eviction racing receive.
  *
- * Expected in every schedule: each message is received once or handed back once as evicted, never both and
- * never neither; what is received is in order; a send never waits. */
+ * Expected in every schedule: each message is received once or handed back once as evicted, never
+ * both and never neither; what is received is in order; a send never waits. */
 #include "scenario/scn_chan.h"
 
 static void send_evicting(void *arg)

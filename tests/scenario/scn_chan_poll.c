@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scn_chan_poll.c - tasks that poll: a waker instead of a parked thread.
  *
- * A task is a thread here that does only what an executor worker would do for it: it polls until told to
- * wait, then waits for its waker. The waker is a flag and an unpark.
+ * A task is a thread here that does only what an executor worker would do for it: it polls until
+ * told to wait, then waits for its waker. The waker is a flag and an unpark.
  *
- * Expected in every schedule: a task that was told "your waker will be called" is called; one that leaves the
- * lot passes its wake-up on; all messages arrive once. */
+ * Expected in every schedule: a task that was told "your waker will be called" is called; one that
+ * leaves the lot passes its wake-up on; all messages arrive once. */
 #include "scenario/scn_chan.h"
 
 struct task {
@@ -101,8 +101,8 @@ static void chan_poll(void)
     scn_queue_done(&q);
 }
 
-/* Two polling receivers, each leaves after its message: the one that leaves may hold the wake-up of the
- * other's message. Nobody closes, so a lost wake-up is a deadlock. */
+/* Two polling receivers, each leaves after its message: the one that leaves may hold the wake-up of
+ * the other's message. Nobody closes, so a lost wake-up is a deadlock. */
 static void chan_poll_leave(void)
 {
     struct scn_queue q;

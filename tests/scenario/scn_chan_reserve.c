@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scn_chan_reserve.c - room promised ahead, racing a close.
  *
- * Expected in every schedule: a reservation that was granted can always be used, even after the close; a
- * receiver sees the end only when no reservation is left; reservations count against the capacity. */
+ * Expected in every schedule: a reservation that was granted can always be used, even after the
+ * close; a receiver sees the end only when no reservation is left; reservations count against the
+ * capacity. */
 #include "scenario/scn_chan.h"
 
 enum { CAPACITY = 2 };

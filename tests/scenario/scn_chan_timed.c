@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scn_chan_timed.c - deadlines racing the message, the room or the cancel they wait for.
  *
- * Expected in every schedule: a message is received or still queued, never lost with a timeout; a send that
- * timed out leaves its message with the sender; a waiter that gives up hands its wake-up to the next. */
+ * Expected in every schedule: a message is received or still queued, never lost with a timeout; a
+ * send that timed out leaves its message with the sender; a waiter that gives up hands its wake-up
+ * to the next. */
 #include "scenario/scn_chan.h"
 
 static struct ron_deadline soon(void)
@@ -42,7 +43,7 @@ static void chan_timed_recv(void)
     scn_queue_done(&q);
 }
 
-/* ---- wake-ups that a leaving waiter holds --------------------------------------------------------------- */
+/* ---- wake-ups that a leaving waiter holds ---------------------------------------------------- */
 
 static void receive_one(void *arg)
 {
@@ -74,8 +75,9 @@ static void send_first(void *arg)
     SCN_CHECK(p->last == RON_OK);
 }
 
-/* One message and two receivers, one of which gives up. There is no close that could wake a forgotten
- * receiver: if the leaver kept the wake-up, the other sleeps for ever and that is a deadlock. */
+/* One message and two receivers, one of which gives up. There is no close that could wake a
+ * forgotten receiver: if the leaver kept the wake-up, the other sleeps for ever and that is a
+ * deadlock. */
 static void hand_over(void (*leaver)(void *), bool cancel)
 {
     struct scn_queue q;
@@ -117,7 +119,7 @@ static void chan_cancel_hands_over(void)
     hand_over(receive_one, true);
 }
 
-/* ---- senders with a deadline ------------------------------------------------------------------------------ */
+/* ---- senders with a deadline ----------------------------------------------------------------- */
 
 static void send_timed(void *arg)
 {
@@ -127,7 +129,8 @@ static void send_timed(void *arg)
         p->last = scn_send(p->q, scn_message(p, i), soon());
         if (p->last == RON_TIMEOUT) {
             p->timeouts++;
-            /* On threads the message is tried again until it arrives; the model leaves it behind. */
+            /* On threads the message is tried again until it arrives; the model leaves it
+             * behind. */
             i -= !scn_is_model();
         } else {
             SCN_CHECK(p->last == RON_OK);
@@ -156,7 +159,8 @@ static void chan_timed_send(void)
     SCN_CHECK(rx.order.count == stats.sent);
     scn_saw_if(stats.timeouts > 0, 0);
     scn_saw_if(stats.timeouts == 0, 1);
-    SCN_CHECK(scn_owned_by(q.msgs, scn_queue_total(&q), SCN_SENDER) + stats.sent == scn_queue_total(&q));
+    SCN_CHECK(scn_owned_by(q.msgs, scn_queue_total(&q), SCN_SENDER) + stats.sent ==
+              scn_queue_total(&q));
     scn_queue_done(&q);
 }
 

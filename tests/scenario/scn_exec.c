@@ -1,8 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scn_exec.c - executor workers: a wake-up between the check and the sleep, and hand-over racing a steal.
+/* scn_exec.c - executor workers: a wake-up between the check and the sleep, and hand-over racing a
+ * steal.
  *
- * Expected in every schedule: every message sent before the stop is handled exactly once and in order; two
- * calls of one handler never overlap, whichever workers make them; the drain ends without a deadline. */
+ * Expected in every schedule: every message sent before the stop is handled exactly once and in
+ * order; two calls of one handler never overlap, whichever workers make them; the drain ends
+ * without a deadline. */
 #include "scenario/scn_chan.h"
 #include "scenario/scn_task.h"
 
@@ -42,7 +44,7 @@ static enum ron_rc stage_handle(struct ron_task *t, void *arg, void **items, siz
     return RON_OK;
 }
 
-/* ---- a wake-up between the check and the sleep ------------------------------------------------------------ */
+/* ---- a wake-up between the check and the sleep ----------------------------------------------- */
 
 static void send_and_stop(void *arg)
 {
@@ -72,13 +74,14 @@ static void exec_wakeup(void)
     stage_done(&s);
 }
 
-/* ---- hand-over racing a steal ------------------------------------------------------------------------------ */
+/* ---- hand-over racing a steal ---------------------------------------------------------------- */
 
 enum { FIRST, SECOND, THIRD, STAGES };
 
-/* Two workers. Tasks get their homes in turn, so FIRST and THIRD live on worker 0 and SECOND on worker 1. Waking
- * FIRST and THIRD makes a backlog on worker 0, for which worker 1 is woken to take over; meanwhile FIRST
- * hands a message to SECOND, which makes that one runnable on whichever worker FIRST is on. */
+/* Two workers. Tasks get their homes in turn, so FIRST and THIRD live on worker 0 and SECOND on
+ * worker 1. Waking FIRST and THIRD makes a backlog on worker 0, for which worker 1 is woken to take
+ * over; meanwhile FIRST hands a message to SECOND, which makes that one runnable on whichever
+ * worker FIRST is on. */
 struct line {
     struct scn_house house;
     struct stage stages[STAGES];
@@ -114,14 +117,16 @@ static enum ron_rc line_handle(struct ron_task *t, void *arg, void **items, size
     return rc;
 }
 
-/* It has the highest number, so in the calm of the start it comes last: the workers sleep by then. */
+/* It has the highest number, so in the calm of the start it comes last: the workers sleep by
+ * then. */
 static void feed(void *arg)
 {
     struct line *l = arg;
 
     scn_calm(false);
     for (uint32_t i = 0; i < l->count; i++) {
-        enum ron_rc rc = scn_send(&l->stages[FIRST].q, &l->stages[FIRST].q.msgs[i], ron_deadline_never());
+        enum ron_rc rc =
+            scn_send(&l->stages[FIRST].q, &l->stages[FIRST].q.msgs[i], ron_deadline_never());
 
         SCN_CHECK(rc == RON_OK);
         rc = scn_send(&l->stages[THIRD].q, &l->stages[THIRD].q.msgs[i], ron_deadline_never());

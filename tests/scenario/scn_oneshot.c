@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scn_oneshot.c - an answer racing the asker's deadline, and either side leaving first.
  *
- * Expected in every schedule: a value is taken by the asker, disposed of by the slot, or still with the
- * answerer, exactly one of them; the slot is freed once, by whoever leaves last. */
+ * Expected in every schedule: a value is taken by the asker, disposed of by the slot, or still with
+ * the answerer, exactly one of them; the slot is freed once, by whoever leaves last. */
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/chan/oneshot.h"
 #include "scenario/scn.h"
 
-/* On threads both sides run along an array of slots, so that they meet without starting a thread each time. */
+/* On threads both sides run along an array of slots, so that they meet without starting a thread
+ * each time. */
 struct exchange {
     uint32_t count;
     struct ron_oneshot **slots;
@@ -104,7 +105,8 @@ static void oneshot_drop_or_timeout(void)
     exchange_run(true, false);
 }
 
-/* The asker leaves without having waited; the answerer asks first whether the work is still wanted. */
+/* The asker leaves without having waited; the answerer asks first whether the work is still
+ * wanted. */
 static void leave_at_once(void *arg)
 {
     struct exchange *x = arg;

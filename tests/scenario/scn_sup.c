@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scn_sup.c - the supervisor's stop racing the ends of its children.
  *
- * Expected in every schedule: every start has its stop; a child that fails is restarted only while the
- * supervisor runs; the stop always ends in Stopped with nothing aborted or leaked; stopping twice is
- * stopping once. */
+ * Expected in every schedule: every start has its stop; a child that fails is restarted only while
+ * the supervisor runs; the stop always ends in Stopped with nothing aborted or leaked; stopping
+ * twice is stopping once. */
 #include "scenario/scn_task.h"
 
 enum { RESTART_MS = 5 };
@@ -88,8 +88,10 @@ static void ask_stop(void *arg)
     }
 }
 
-/* Runs the child and the stopper against each other, checks what always holds, and returns the child. */
-static struct child race(enum act first, enum act later, bool alone_first, uint32_t times, int exit_code)
+/* Runs the child and the stopper against each other, checks what always holds, and returns the
+ * child. */
+static struct child race(enum act first, enum act later, bool alone_first, uint32_t times,
+                         int exit_code)
 {
     struct scn_house h;
     struct child child = {.first = first, .later = later};

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scn_task.h - an executor and a supervisor for scenarios about tasks.
  *
- * The environment is the smallest that tasks need: the clock of sync (virtual in the model), a jitter that is
- * always the same, and the poller that parks. The watchdog is off: its periodic look would turn a lost
- * wake-up from a deadlock, which is plain to see, into a run that goes on for ever. */
+ * The environment is the smallest that tasks need: the clock of sync (virtual in the model), a
+ * jitter that is always the same, and the poller that parks. The watchdog is off: its periodic look
+ * would turn a lost wake-up from a deadlock, which is plain to see, into a run that goes on for
+ * ever. */
 #pragma once
 
 #include "ron/base/assert.h"
@@ -68,7 +69,8 @@ static inline struct ron_task *scn_house_add(struct scn_house *h, struct ron_tas
     return t;
 }
 
-/* Supervises on the calling thread until somebody asks for the stop. Nothing may have been left behind. */
+/* Supervises on the calling thread until somebody asks for the stop. Nothing may have been left
+ * behind. */
 static inline void scn_house_run(struct scn_house *h, int expected_exit)
 {
     int code = ron_sup_run(h->sup);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scn_watch.c - the latest value: late subscribers, and a set between the look and the sleep.
  *
- * Expected in every schedule: values may be skipped, the last one is never missed, a value and its version
- * belong together, versions only rise. */
+ * Expected in every schedule: values may be skipped, the last one is never missed, a value and its
+ * version belong together, versions only rise. */
 #include "ron/base/assert.h"
 #include "ron/chan/watch.h"
 #include "scenario/scn.h"

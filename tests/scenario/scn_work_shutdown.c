@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scn_work_shutdown.c - the seeds' models: producers, a queue of two, consumers, and a shutdown at any point.
+/* scn_work_shutdown.c - the seeds' models: producers, a queue of two, consumers, and a shutdown at
+ * any point.
  *
- * A producer stands for a listener: it never waits, a full queue means Busy and the message stays with it. A
- * consumer stands for a worker: it prefers the shutdown over work while running, then closes the queue
- * and drains what is left.
+ * A producer stands for a listener: it never waits, a full queue means Busy and the message stays
+ * with it. A consumer stands for a worker: it prefers the shutdown over work while running, then
+ * closes the queue and drains what is left.
  *
- * Expected in every schedule: no deadlock; the shutdown is always observed; at most two messages are drained
- * after it; every message is either handled once or still with its producer. */
+ * Expected in every schedule: no deadlock; the shutdown is always observed; at most two messages
+ * are drained after it; every message is either handled once or still with its producer. */
 #include "ron/chan/watch.h"
 #include "scenario/scn_chan.h"
 
@@ -94,8 +95,8 @@ static void work_main(void *arg)
 
     for (;;) {
         size_t n = 0;
-        enum ron_rc rc = ron_chan_recv_or_changed(w->crew->q.chan, w->crew->shutdown, seen, false, items,
-                                                  BATCH, ron_deadline_never(), &n);
+        enum ron_rc rc = ron_chan_recv_or_changed(w->crew->q.chan, w->crew->shutdown, seen, false,
+                                                  items, BATCH, ron_deadline_never(), &n);
 
         if (rc == RON_CLOSED) { /* Drained by the other worker, who has seen the shutdown. */
             SCN_CHECK(ron_watch_value(w->crew->shutdown) == STOP);
@@ -112,7 +113,8 @@ static void work_main(void *arg)
     }
 }
 
-/* A thread of its own, so that the explorer may run it at any point without spending a preemption. */
+/* A thread of its own, so that the explorer may run it at any point without spending a
+ * preemption. */
 static void shutdown_main(void *arg)
 {
     struct crew *crew = arg;
@@ -149,7 +151,8 @@ static void crew_run(uint32_t listeners, uint32_t workers, uint32_t per_listener
     SCN_CHECK(w[0].drained + w[1].drained <= scn_capacity(CAPACITY));
     scn_saw_if(w[0].drained + w[1].drained > 0, SAW_DRAINED);
     scn_saw_if(l[0].party.last == RON_CLOSED, SAW_REFUSED);
-    scn_saw_if(scn_owned_by(crew.q.msgs, scn_queue_total(&crew.q), SCN_SENDER) == 0, SAW_ALL_HANDLED);
+    scn_saw_if(scn_owned_by(crew.q.msgs, scn_queue_total(&crew.q), SCN_SENDER) == 0,
+               SAW_ALL_HANDLED);
     SCN_CHECK(scn_owned_by(crew.q.msgs, scn_queue_total(&crew.q), SCN_RECEIVER) ==
               w[0].order.count + w[1].order.count);
     ron_watch_free(crew.shutdown);

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Goal: executor, channels and supervisor run unchanged on the simulator: under any schedule that a
- * seed draws, with failing tasks and a failing disk, nothing is lost, drains end, and a run repeats.
- * Method: listener -> work -> loop and blocking workers -> results -> a sink that writes to the
- * simulated disk; workers fail at random, the disk fails by swarm, the stop comes at a random virtual
- * time. The sums are compared at the end of each seed. */
+ * seed draws, with failing tasks and a failing disk, nothing is lost, drains end, and a run
+ * repeats. Method: listener -> work -> loop and blocking workers -> results -> a sink that writes
+ * to the simulated disk; workers fail at random, the disk fails by swarm, the stop comes at a
+ * random virtual time. The sums are compared at the end of each seed. */
 #include "sim/simtest.h"
 
 #include "model/weave/weave.h"

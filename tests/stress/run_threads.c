@@ -4,10 +4,10 @@
  *   program [NAME...]     all scenarios of the file, or the named ones
  *   RON_SOAK=1            ten times as many rounds
  *
- * The explorer (tests/model) shows that every order of operations is good, for a handful of messages and a
- * machine where each operation is seen by all at once. This runner adds what it leaves out: a million
- * messages, the real mutexes, futexes and atomics, and in the tsan build a proof for the executed schedules
- * that every access was ordered.
+ * The explorer (tests/model) shows that every order of operations is good, for a handful of
+ * messages and a machine where each operation is seen by all at once. This runner adds what it
+ * leaves out: a million messages, the real mutexes, futexes and atomics, and in the tsan build a
+ * proof for the executed schedules that every access was ordered.
  *
  * A hang is reported with the scenario's name instead of being left to the timeout of the test.
  * Exit code: 0 all passed, 1 otherwise, 2 for a mistake in the arguments. */
@@ -20,7 +20,8 @@
 #include "scenario/scn_run.h"
 
 enum {
-    HANG_S = 110, /* below the timeout of a test; a scenario takes some seconds, with sanitizer too */
+    HANG_S =
+        110, /* below the timeout of a test; a scenario takes some seconds, with sanitizer too */
     SOAK_FACTOR = 10,
 };
 

@@ -94,10 +94,11 @@ enum ron_rc ron_chan_new(const struct ron_chan_opts *opts, struct ron_chan **ret
     enum ron_rc rc;
 
     RON_TRY(check_opts(opts, err));
-    c = ron_alloc_zero(sizeof *c);
+    c = ron_alloc_aligned(RON_CACHELINE, sizeof *c);
     if (c == NULL) {
         return ron_err_set(err, RON_NOMEM, "channel '%s': no memory", opts->name);
     }
+    memset(c, 0, sizeof *c);
     c->ring = ron_alloc_array(opts->capacity, sizeof *c->ring);
     if (c->ring == NULL) {
         ron_free(c);

@@ -478,7 +478,7 @@ static inline struct ron_kind_stats fx_kind(struct fx *fx, const char *kind)
     return (struct ron_kind_stats){0};
 }
 
-/* ---- what cannot be joined runs in a process of its own --------------------------------------- */
+/* ---- what cannot be joined runs in a process of its own -------------------------------------- */
 
 /* Runs body(ret, arg) in a child and brings the `size` bytes at `ret` back. */
 static inline void fx_child(void (*body)(void *ret, void *arg), void *arg, void *ret, size_t size)

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_abort.c - what does not end by the drain deadline.
  *
- * Goal: every kind of wait returns RON_CANCELLED when its task is aborted, and nothing is lost by it;
- * aborted and cancelled tasks are counted by kind, once; tasks behind the stuck one still drain; what
- * cannot be joined is counted as leaked, unless it was declared detached.
- * Method: virtual time, so the deadline passes at a chosen millisecond. A task that really cannot be
- * joined lives in a process of its own. */
+ * Goal: every kind of wait returns RON_CANCELLED when its task is aborted, and nothing is lost by
+ * it; aborted and cancelled tasks are counted by kind, once; tasks behind the stuck one still
+ * drain; what cannot be joined is counted as leaked, unless it was declared detached. Method:
+ * virtual time, so the deadline passes at a chosen millisecond. A task that really cannot be joined
+ * lives in a process of its own. */
 #include "unit/task/fixture.h"
 
 #include <semaphore.h>
@@ -28,7 +28,7 @@ static void pass_deadline(struct fx *fx)
     fx_advance_ms(fx, 1);
 }
 
-/* ---- every kind of wait ------------------------------------------------------------------------------ */
+/* ---- every kind of wait ---------------------------------------------------------------------- */
 
 /* X(NAME, "task name") */
 #define WAITS(X)                                                                                   \
@@ -226,7 +226,7 @@ static void test_abort__task_in_any_kind_of_wait__cancelled_and_nothing_lost(voi
     assert_true(fx_close(fx));
 }
 
-/* ---- one stuck among others ---------------------------------------------------------------------------- */
+/* ---- one stuck among others ------------------------------------------------------------------ */
 
 struct stuck {
     struct fx_gate stuck_at_ten;
@@ -382,7 +382,7 @@ static void test_abort__intake_never_confirms__aborted_and_stages_still_drain(vo
     assert_true(fx_close(fx));
 }
 
-/* ---- detached and leaked ----------------------------------------------------------------------------------- */
+/* ---- detached and leaked --------------------------------------------------------------------- */
 
 static enum ron_rc park_for_ever(struct ron_task *t, void *arg)
 {

@@ -1,16 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_drain.c - ending well: who is told when, and that nothing accepted is lost.
  *
- * Goal: readiness falls, then intake is told and confirms, then the stages end in order, then intake
- * ends; both "work" and "shutdown" ready are taken in the decided order; under load the counts add
- * up; every trigger of a stop leads to the same drain.
- * Method: callbacks number themselves in one sequence. What does not end in time is in
- * test_abort.c. */
+ * Goal: readiness falls, then intake is told and confirms, then the stages end in order, then
+ * intake ends; both "work" and "shutdown" ready are taken in the decided order; under load the
+ * counts add up; every trigger of a stop leads to the same drain. Method: callbacks number
+ * themselves in one sequence. What does not end in time is in test_abort.c. */
 #include "unit/task/fixture.h"
 
 #include <semaphore.h>
 
-/* ---- the deadline option ---------------------------------------------------------------------------- */
+/* ---- the deadline option --------------------------------------------------------------------- */
 
 static void test_drain__deadline_option__one_to_five_seconds_three_by_default(void **state)
 {
@@ -51,7 +50,7 @@ static void test_drain__deadline_option__one_to_five_seconds_three_by_default(vo
     free(fx);
 }
 
-/* ---- order -------------------------------------------------------------------------------------------- */
+/* ---- order ----------------------------------------------------------------------------------- */
 
 struct pipeline {
     struct fx *fx;
@@ -270,7 +269,7 @@ static void test_drain__messages_queued_everywhere__all_pass_through(void **stat
     pipeline_close(&p);
 }
 
-/* ---- shutdown and work at once --------------------------------------------------------------------------- */
+/* ---- shutdown and work at once --------------------------------------------------------------- */
 
 struct both {
     struct ron_chan *in;
@@ -403,7 +402,7 @@ static void test_drain__work_and_shutdown_ready_in_a_body__as_it_prefers(void **
     }
 }
 
-/* ---- under load -------------------------------------------------------------------------------------------- */
+/* ---- under load ------------------------------------------------------------------------------ */
 
 enum { SENDERS = 2 };
 
@@ -533,7 +532,8 @@ static void test_drain__stop_under_load__everything_accepted_is_handled(void **s
     }
     ron_chan_get_stats(l.in, &in);
     ron_chan_get_stats(l.out, &out);
-    /* Clients: offered = accepted + busy + closed. Service: accepted = handled + shed, none left. */
+    /* Clients: offered = accepted + busy + closed. Service: accepted = handled + shed, none
+     * left. */
     assert_int_equal(ron_au64_load(&l.offered), ron_au64_load(&l.accepted) +
                                                     ron_au64_load(&l.busy) +
                                                     ron_au64_load(&l.closed));
@@ -555,7 +555,7 @@ static void test_drain__stop_under_load__everything_accepted_is_handled(void **s
     assert_true(fx_close(l.fx));
 }
 
-/* ---- other beginnings ---------------------------------------------------------------------------------------- */
+/* ---- other beginnings ------------------------------------------------------------------------ */
 
 static enum ron_rc stop_everything(struct ron_task *t, void *arg, void **items, size_t count)
 {

@@ -10,7 +10,7 @@
 #include <dirent.h>
 #include <semaphore.h>
 
-/* ---- number of workers ------------------------------------------------------------------------ */
+/* ---- number of workers ----------------------------------------------------------------------- */
 
 /* Entries of a folder of /proc whose file `leaf` (or name, without leaf) starts with `prefix`. */
 static size_t count_proc(const char *folder, const char *leaf, const char *prefix)
@@ -92,7 +92,7 @@ static void test_executor__absurd_worker_count__refused_with_text(void **state)
     assert_true(ron_exec_free(NULL));
 }
 
-/* ---- hand-over --------------------------------------------------------------------------------- */
+/* ---- hand-over ------------------------------------------------------------------------------- */
 
 struct stage {
     struct ron_chan *next; /* NULL: the last */
@@ -205,7 +205,7 @@ static void test_executor__burst__sent_once_per_stage_not_per_message(void **sta
     chain_close(&c, fx);
 }
 
-/* ---- one at a time ------------------------------------------------------------------------------ */
+/* ---- one at a time --------------------------------------------------------------------------- */
 
 enum { CROWD = 6, PUSHERS = 3, PUSHES = 6000 };
 
@@ -309,7 +309,7 @@ static void test_executor__woken_from_everywhere__handler_calls_never_overlap(vo
     fx_gate_done(&c.pushed);
 }
 
-/* ---- taking over -------------------------------------------------------------------------------- */
+/* ---- taking over ----------------------------------------------------------------------------- */
 
 struct held {
     struct ron_task *task;
@@ -537,7 +537,7 @@ static void test_executor__worker_makes_its_own_backlog__another_joins_in(void *
     fx_gate_done(&both);
 }
 
-/* ---- fairness ------------------------------------------------------------------------------------ */
+/* ---- fairness -------------------------------------------------------------------------------- */
 
 static enum ron_rc spin_on(struct ron_task *t, void *arg, void **items, size_t count)
 {
@@ -586,7 +586,7 @@ static void test_executor__busy_fixed_task__shared_task_still_served(void **stat
     fx_gate_done(&served);
 }
 
-/* ---- a worker that does not come back -------------------------------------------------------------- */
+/* ---- a worker that does not come back -------------------------------------------------------- */
 
 struct stuck_end {
     bool freed;

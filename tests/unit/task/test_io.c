@@ -245,7 +245,7 @@ static void test_io__peer_closes__hang_up_reported(void **state)
     listener_close(&l, fx);
 }
 
-/* ---- watching what cannot be watched ---------------------------------------------------------------- */
+/* ---- watching what cannot be watched --------------------------------------------------------- */
 
 static void never_ready(struct ron_io *io, uint32_t events)
 {

@@ -8,7 +8,7 @@
 
 #include <semaphore.h>
 
-/* ---- batches ------------------------------------------------------------------------------------ */
+/* ---- batches --------------------------------------------------------------------------------- */
 
 struct tape {
     struct fx_gate calls;
@@ -94,7 +94,7 @@ static void test_loop__nothing_queued__no_call_at_all(void **state)
     assert_int_equal(tape.size_count, 0);
 }
 
-/* ---- wake-ups ------------------------------------------------------------------------------------ */
+/* ---- wake-ups -------------------------------------------------------------------------------- */
 
 struct sleeper {
     struct tape tape;
@@ -302,7 +302,7 @@ static void test_loop__own_waker_on_a_watch__called_for_each_change(void **state
     assert_true(fx_close(fx));
 }
 
-/* ---- wake times ---------------------------------------------------------------------------------- */
+/* ---- wake times ------------------------------------------------------------------------------ */
 
 enum order { NOTHING, ARM, FORGET };
 
@@ -485,7 +485,7 @@ static void test_loop__wake_time_pending__stays_on_its_worker(void **state)
     assert_true(fx_close(fx));
 }
 
-/* ---- timers of a fixed task ------------------------------------------------------------------------ */
+/* ---- timers of a fixed task ------------------------------------------------------------------ */
 
 struct timers {
     struct ron_timer wanted;
@@ -561,7 +561,7 @@ static void test_loop__own_timers__armed_fires_cancelled_does_not(void **state)
     assert_true(fx_close(fx));
 }
 
-/* ---- results --------------------------------------------------------------------------------------- */
+/* ---- results --------------------------------------------------------------------------------- */
 
 static enum ron_rc fail_with(struct ron_task *t, void *arg, void **items, size_t count)
 {

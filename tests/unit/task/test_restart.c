@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_restart.c - failed tasks come back: when, how often, and when no more.
  *
- * Goal: delays lie on the curve (100 ms, doubling, at most 5 s, spread at random), the sixth failure
- * inside 60 s escalates and the fifth does not, an essential task takes the service down with exit
- * code 3, another leaves it degraded; all of it by the supervisor's clock, even when that steps back.
- * Method: virtual time that only the test moves, so each failure happens at a chosen millisecond;
- * one seed, so the random part of each delay is known beforehand. */
+ * Goal: delays lie on the curve (100 ms, doubling, at most 5 s, spread at random), the sixth
+ * failure inside 60 s escalates and the fifth does not, an essential task takes the service down
+ * with exit code 3, another leaves it degraded; all of it by the supervisor's clock, even when that
+ * steps back. Method: virtual time that only the test moves, so each failure happens at a chosen
+ * millisecond; one seed, so the random part of each delay is known beforehand. */
 #include "unit/task/fixture.h"
 
 struct failing {
@@ -236,7 +236,7 @@ static void test_restart__essential_task_escalates__unhealthy_drain_exit_3(void 
     failing_close(&f);
 }
 
-/* ---- the window ----------------------------------------------------------------------------------- */
+/* ---- the window ------------------------------------------------------------------------------ */
 
 /* Delays of exactly 1 ms, so that the test owns the calendar. */
 static const struct ron_restart_policy plain = {.base_ms = 1, .cap_ms = 1};
@@ -307,7 +307,7 @@ static void test_restart__clock_steps_back__failures_are_not_forgotten(void **st
     failing_close(&f);
 }
 
-/* ---- policies -------------------------------------------------------------------------------------- */
+/* ---- policies -------------------------------------------------------------------------------- */
 
 static void test_restart__policy_never__one_failure_is_final_and_degrades(void **state)
 {
@@ -361,7 +361,7 @@ static void test_restart__good_end__final_unless_policy_is_always(void **state)
     assert_true(fx_close(fx));
 }
 
-/* ---- metric ------------------------------------------------------------------------------------------ */
+/* ---- metric ---------------------------------------------------------------------------------- */
 
 static uint64_t metric(struct fx *fx, const char *task, const char *name)
 {

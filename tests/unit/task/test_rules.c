@@ -238,7 +238,7 @@ static void test_rules__blocking_call_in_a_blocking_task__allowed(void **state)
     }
 }
 
-/* ---- misuse of the task functions ------------------------------------------------------------------- */
+/* ---- misuse of the task functions ------------------------------------------------------------ */
 
 enum misuse { WATCH_UNFIXED, TIMER_UNFIXED, WAKE_AT_BLOCKING, INTAKE_WORD_OF_A_STAGE, MISUSES };
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_signals.c - the signals of a service process.
  *
- * Goal: SIGINT and SIGTERM start the same drain as a request from inside; a second one exits at once,
- * whatever is stuck; SIGHUP reloads; SIGPIPE is no death; a signal that came early is not lost.
- * Method: a small service in a process of its own, which tells the test by a pipe what it has
+ * Goal: SIGINT and SIGTERM start the same drain as a request from inside; a second one exits at
+ * once, whatever is stuck; SIGHUP reloads; SIGPIPE is no death; a signal that came early is not
+ * lost. Method: a small service in a process of its own, which tells the test by a pipe what it has
  * reached, and ends with a report of its counts. */
 #include "unit/task/fixture.h"
 

@@ -4,7 +4,8 @@
  * Goal: a bad definition is refused with a text that says what is wrong; every task belongs to the
  * supervisor and shows in the registry; only the drawn state edges exist; the health snapshot
  * answers whatever is locked; one failed job or one ended task leaves the rest alone.
- * Method: definitions from a table; lives on real workers; illegal edges in a process of their own. */
+ * Method: definitions from a table; lives on real workers; illegal edges in a process of their
+ * own. */
 #include "unit/task/fixture.h"
 
 #include <semaphore.h>
@@ -46,7 +47,7 @@ static enum ron_rc run_until_stop(struct ron_task *t, void *arg)
     return RON_OK;
 }
 
-/* ---- definitions ---------------------------------------------------------------------------------- */
+/* ---- definitions ----------------------------------------------------------------------------- */
 
 #define LONG_NAME "a-name-that-is-one-character-longer-than-allowed"
 
@@ -168,7 +169,7 @@ static void test_supervisor__too_many_kinds_or_tasks__refused(void **state)
     assert_true(fx_close(fx));
 }
 
-/* ---- registry -------------------------------------------------------------------------------------- */
+/* ---- registry -------------------------------------------------------------------------------- */
 
 static void test_supervisor__every_task__registered_and_owned_by_it(void **state)
 {
@@ -223,7 +224,7 @@ static void test_supervisor__every_task__registered_and_owned_by_it(void **state
     assert_true(fx_close(fx)); /* a supervisor that never ran can be freed too */
 }
 
-/* ---- starting --------------------------------------------------------------------------------------- */
+/* ---- starting -------------------------------------------------------------------------------- */
 
 static void test_supervisor__start__consumers_before_producers_intake_last(void **state)
 {
@@ -288,7 +289,7 @@ static void test_supervisor__tasks_end_during_start__each_joined_once(void **sta
     assert_true(fx_close(fx));
 }
 
-/* ---- life of one task -------------------------------------------------------------------------------- */
+/* ---- life of one task ------------------------------------------------------------------------ */
 
 struct life {
     struct ron_stat starts;
@@ -428,7 +429,7 @@ static void test_supervisor__start_fails__stop_still_tears_down(void **state)
     lives_close(&ls, fx);
 }
 
-/* ---- ending one alone ---------------------------------------------------------------------------------- */
+/* ---- ending one alone ------------------------------------------------------------------------ */
 
 static void test_supervisor__one_task_stopped__ends_for_good_and_alone(void **state)
 {
@@ -496,7 +497,7 @@ static void test_supervisor__stopped_while_it_waits_for_restart__stays_down_and_
     assert_true(fx_close(fx));
 }
 
-/* ---- failed jobs ---------------------------------------------------------------------------------------- */
+/* ---- failed jobs ----------------------------------------------------------------------------- */
 
 struct poison {
     struct fx_gate served;
@@ -560,7 +561,7 @@ static void test_supervisor__poisoned_job__counted_and_next_served_by_same_worke
     }
 }
 
-/* ---- looking without locks -------------------------------------------------------------------------------- */
+/* ---- looking without locks ------------------------------------------------------------------- */
 
 struct locked {
     struct fx *fx;
@@ -659,7 +660,7 @@ static void test_supervisor__all_locks_held_elsewhere__probe_answers(void **stat
     assert_true(fx_close(l.fx));
 }
 
-/* ---- states ------------------------------------------------------------------------------------------------ */
+/* ---- states ---------------------------------------------------------------------------------- */
 
 struct edge {
     enum ron_sup_state from;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_watchdog.c - a callback that does not return is reported.
  *
- * Goal: one report per stuck call, at the stated time and not before; none for many short calls, for
- * a task without watchdog, or because the clock stepped back.
- * Method: virtual time; the handler is held in a semaphore behind the back of sync. */
+ * Goal: one report per stuck call, at the stated time and not before; none for many short calls,
+ * for a task without watchdog, or because the clock stepped back. Method: virtual time; the handler
+ * is held in a semaphore behind the back of sync. */
 #include "unit/task/fixture.h"
 
 #include <semaphore.h>
