@@ -12,16 +12,20 @@
 /* With the lock held: moves up to `max` messages out, oldest first. */
 static size_t take(struct ron_chan *c, void **items, size_t max)
 {
-    size_t n = RON_MIN((size_t)c->count, max);
-    size_t first = RON_MIN(n, (size_t)(c->capacity - c->head));
+    uint32_t n = (uint32_t)RON_MIN((size_t)c->count, max);
+    uint32_t first = RON_MIN(n, c->capacity - c->head);
 
     if (n == 0) {
         return 0;
     }
-    memcpy(items, c->ring + c->head, first * sizeof *items);
-    memcpy(items + first, c->ring, (n - first) * sizeof *items);
-    c->head = (uint32_t)((c->head + n) % c->capacity);
-    c->count -= (uint32_t)n;
+    if (n == 1) { /* The common case of a lone message does not pay for two copies. */
+        items[0] = c->ring[c->head];
+    } else {
+        memcpy(items, c->ring + c->head, first * sizeof *items);
+        memcpy(items + first, c->ring, (n - first) * sizeof *items);
+    }
+    c->head = n < c->capacity - c->head ? c->head + n : n - first;
+    c->count -= n;
     ron_stat_bump(&c->received, n);
     ron_stat_set(&c->depth, c->count);
     return n;
