@@ -451,6 +451,10 @@ static void on_event(void *arg, const struct ron_sup_event *e)
     if (k->opts.quiet && (chatty || e->kind == RON_SUP_EVENT_STATE)) {
         return;
     }
+    if (e->kind == RON_SUP_EVENT_STATE) {
+        fprintf(stderr, "%s\n", ron_sup_state_name(e->state));
+        return;
+    }
     fprintf(stderr, "%s: %s%s%s", ron_sup_state_name(e->state), ron_sup_event_name(e->kind),
             e->task != NULL ? " " : "", e->task != NULL ? e->task : "");
     if (e->rc != RON_OK) {

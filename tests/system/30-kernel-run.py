@@ -108,7 +108,7 @@ def second_signal_exits_at_once():
     check("second signal: it comes up", wait_line(process, "offered"))
     process.send_signal(signal.SIGTERM)
     for line in process.stderr:
-        if line.startswith("draining: state"):
+        if line.strip() == "draining":
             break
     process.send_signal(signal.SIGTERM)
     code, out, err = finish(process, timeout=4)
