@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* run_weave.c - runs the scenarios of one file under the schedule explorer.
  *
- *   program [NAME...]                     all scenarios of the file, or the named ones
- *   RON_TAPE=NAME/TAPE program            replays one schedule of scenario NAME and prints every step
- *   RON_WEAVE_BOUND=N                     preemption bound, default 2
- *   RON_WEAVE_BUDGET_S=S                  give up on a scenario after S seconds, default 100
- *   RON_WEAVE_UNLOCK=1                    points after unlocks from the start (weave/README.md says why)
- *   RON_WEAVE_FULL=1                      without reduction (reduce.c): slower, the same findings
- *   RON_SOAK=1                            bound 3, then random schedules from RON_SEED until the budget ends
+ *   program [NAME...]            all scenarios of the file, or the named ones
+ *   RON_TAPE=NAME/TAPE program   replays one schedule of scenario NAME and prints every step
+ *   RON_WEAVE_BOUND=N            preemption bound, default 2
+ *   RON_WEAVE_BUDGET_S=S         give up on a scenario after S seconds, default 100
+ *   RON_WEAVE_UNLOCK=1           points after unlocks from the start (weave/README.md says why)
+ *   RON_WEAVE_FULL=1             without reduction (reduce.c): slower, the same findings
+ *   RON_SOAK=1                   bound 3 with unlocks, then random schedules from RON_SEED, each
+ *                                until the budget ends
  *
- * A scenario passes when every schedule within the bound was run and none failed. One that the budget cuts
- * short fails too, unless a bound above the default was asked for: then what was explored is reported.
+ * A scenario passes when every schedule within the bound was run and none failed. One that the
+ * budget cuts short fails too, unless a bound above the default was asked for: then what was
+ * explored is reported.
  *
  * Exit code: 0 all passed, 1 otherwise, 2 for a mistake in the arguments. */
 #include <stdio.h>
@@ -21,10 +23,11 @@
 #include "scenario/scn_run.h"
 
 enum {
-    BOUND_DEFAULT = 2,   /* most concurrency bugs show with two preemptions or fewer */
-    BUDGET_DEFAULT_S = 100, /* below the timeout of a test, far above the few seconds a scenario takes */
-    /* Quick scenarios are explored further: with a point after each unlock too, which costs about three times
-     * as much, and without any bound for a short while. */
+    BOUND_DEFAULT = 2, /* most concurrency bugs show with two preemptions or fewer */
+    /* Below the timeout of a test, far above the few seconds a scenario takes. */
+    BUDGET_DEFAULT_S = 100,
+    /* Quick scenarios are explored further: with a point after each unlock too, which costs about
+     * three times as much, and without any bound for a short while. */
     UNLOCKS_IF_BELOW_MS = 2000,
     UNBOUNDED_IF_BELOW_MS = 200,
     UNBOUNDED_BUDGET_S = 1,
@@ -95,7 +98,8 @@ static struct weave_opts options_for(const struct scn *scn)
 
     return (struct weave_opts){
         .mode = WEAVE_DFS,
-        .preemptions_max = (uint32_t)env_number("RON_WEAVE_BOUND", soak ? BOUND_DEFAULT + 1 : BOUND_DEFAULT),
+        .preemptions_max =
+            (uint32_t)env_number("RON_WEAVE_BOUND", soak ? BOUND_DEFAULT + 1 : BOUND_DEFAULT),
         .spurious_max = scn->no_spurious != NULL ? 0 : 1,
         .timeouts_max = scn->timeouts_max,
         .budget_s = (uint32_t)env_number("RON_WEAVE_BUDGET_S", BUDGET_DEFAULT_S),
@@ -123,7 +127,8 @@ static void replay(const struct scn *scn, struct weave_result *ret)
     weave_explore_isolated(run_body, scn_arg(scn), &opts, false, ret);
 }
 
-static void report_failure(const struct scn *scn, const struct weave_opts *opts, const char *program)
+static void report_failure(const struct scn *scn, const struct weave_opts *opts,
+                           const char *program)
 {
     uint32_t picks;
 
@@ -133,7 +138,8 @@ static void report_failure(const struct scn *scn, const struct weave_opts *opts,
     if (!weave_tape_format(&result.tape, tape_text, sizeof tape_text)) {
         (void)snprintf(tape_text, sizeof tape_text, "(too long)");
     }
-    (void)printf("the simplest schedule found differs from the dull one in %u places; its steps:\n", picks);
+    (void)printf("the simplest schedule found differs from the dull one in %u places; its steps:\n",
+                 picks);
     replay(scn, &result);
     (void)printf("replay: RON_TAPE=%s/%s %s\n", scn->name, tape_text, program);
 }
@@ -145,14 +151,16 @@ static bool saw_everything(const struct scn *scn)
 
     for (uint32_t i = 0; i < SCN_MARKS_MAX && scn->must_see[i] != NULL; i++) {
         if ((result.seen & (UINT64_C(1) << i)) == 0) {
-            (void)printf("scenario %s: FAILED: no schedule has shown: %s\n", scn->name, scn->must_see[i]);
+            (void)printf("scenario %s: FAILED: no schedule has shown: %s\n", scn->name,
+                         scn->must_see[i]);
             all = false;
         }
     }
     return all;
 }
 
-/* Explores with the given options and prints the line of the result. `bound` is its text for the bounds. */
+/* Explores with the given options and prints the line of the result. `bound` is its text for the
+ * bounds. */
 static bool explore_with(const struct scn *scn, const struct weave_opts *opts, const char *bound,
                          const char *if_cut_short, const char *program)
 {
@@ -177,11 +185,14 @@ static bool explore(const struct scn *scn, const char *program)
 
     (void)snprintf(bound, sizeof bound, "bound %u%s", opts.preemptions_max,
                    opts.unlock_points ? " with unlocks" : "");
-    if (!explore_with(scn, &opts, bound, deep ? "bounded by budget" : "NOT COMPLETE within the budget",
-                      program)) {
+    if (!explore_with(scn, &opts, bound,
+                      deep ? "bounded by budget" : "NOT COMPLETE within the budget", program)) {
         return false;
     }
-    if (!saw_everything(scn) || (!result.exhaustive && !deep)) {
+    if (!result.exhaustive) {
+        return deep;
+    }
+    if (!saw_everything(scn)) {
         return false;
     }
     first_ms = result.elapsed_ms;
@@ -213,7 +224,8 @@ static bool soak(const struct scn *scn, const char *program)
         return false;
     }
     (void)printf("scenario %s: %llu random schedules, seed %llu, max depth %u, ", scn->name,
-                 (unsigned long long)result.schedules, (unsigned long long)opts.seed, result.depth_max);
+                 (unsigned long long)result.schedules, (unsigned long long)opts.seed,
+                 result.depth_max);
     print_seconds(result.elapsed_ms);
     (void)printf("\n");
     return true;
@@ -233,8 +245,9 @@ static int replay_tape(const char *text)
             break;
         }
         replay(scn, &result);
-        (void)printf("scenario %s: the tape %s%s%s%s\n", scn->name, result.failed ? "fails: " : "passes",
-                     result.kind, result.failed ? ": " : "", result.message);
+        (void)printf("scenario %s: the tape %s%s%s%s\n", scn->name,
+                     result.failed ? "fails: " : "passes", result.kind, result.failed ? ": " : "",
+                     result.message);
         return result.failed ? 1 : 0;
     }
     (void)fprintf(stderr, "RON_TAPE=%s: want NAME/TAPE with a scenario of this program\n", text);

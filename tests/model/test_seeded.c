@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_seeded.c - bugs put here on purpose, which the explorer must find.
  *
- * Goal: show that weave finds the classic mistakes of hand-written queues, and that the tape it prints fails
- * again in the same way. Method: each case exists twice, wrong and right. The wrong one must be found within
- * the default bound, its tape must survive printing, parsing and a replay in a fresh process; the right one,
- * which differs in a line or two, must pass every schedule. */
+ * Goal: show that weave finds the classic mistakes of hand-written queues, and that the tape it
+ * prints fails again in the same way. Method: each case exists twice, wrong and right. The wrong
+ * one must be found within the default bound, its tape must survive printing, parsing and a replay
+ * in a fresh process; the right one, which differs in a line or two, must pass every schedule. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -14,25 +14,17 @@
 #include <cmocka.h>
 
 #include "model/weave/weave.h"
+#include "model/weave/weave_test.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"
 
 enum { TAPE_TEXT_MAX = 4096, THREADS_MAX = 4 };
 
-static struct ron_thread *start(const char *name, void (*fn)(void *), void *arg)
-{
-    struct ron_thread_opts opts = {.name = name, .may_block = true, .main = fn, .arg = arg};
-    struct ron_thread *t = NULL;
-    enum ron_rc rc = ron_thread_start(&opts, &t, NULL);
+/* ---- one condition for both sides, and a signal where a broadcast is needed ------------------ */
 
-    RON_ASSERT(rc == RON_OK);
-    return t;
-}
-
-/* ---- one condition for both sides, and a signal where a broadcast is needed ------------------------------- */
-
-/* A queue with one place. The signal may wake a thread of the side that cannot use it, and is then lost. */
+/* A queue with one place. The signal may wake a thread of the side that cannot use it, and is then
+ * lost. */
 struct queue {
     bool right;
     struct ron_mutex mu;
@@ -99,7 +91,7 @@ static void shared_condition(void *arg)
     ron_mutex_done(&q.mu);
 }
 
-/* ---- the look outside of the lock -------------------------------------------------------------------------- */
+/* ---- the look outside of the lock ------------------------------------------------------------ */
 
 /* The set and the signal may fall between the look and the sleep. */
 struct gate {
@@ -151,10 +143,11 @@ static void look_then_sleep(void *arg)
     ron_mutex_done(&g.mu);
 }
 
-/* ---- a waiter that is gone when it is woken ------------------------------------------------------------------ */
+/* ---- a waiter that is gone when it is woken -------------------------------------------------- */
 
-/* A waiter leaves its node in the lot and parks. The waker takes the node out under the lock and then, without
- * it, marks and wakes; meanwhile the waiter may have timed out, seen itself taken, and freed the node. */
+/* A waiter leaves its node in the lot and parks. The waker takes the node out under the lock and
+ * then, without it, marks and wakes; meanwhile the waiter may have timed out, seen itself taken,
+ * and freed the node. */
 struct node {
     struct ron_thread *thread;
     struct ron_au32 woken;
@@ -235,7 +228,7 @@ static void waiter_gone_plain(void *arg)
     run_lot(arg != NULL, true);
 }
 
-/* ---- finding, printing, replaying ----------------------------------------------------------------------------- */
+/* ---- finding, printing, replaying ------------------------------------------------------------ */
 
 static struct weave_result found;
 static struct weave_result again;
@@ -243,8 +236,11 @@ static struct weave_tape tape;
 
 static const struct weave_opts defaults = {
     .mode = WEAVE_DFS, .preemptions_max = 2, .spurious_max = 1, .timeouts_max = 1};
-static const struct weave_opts with_unlocks = {
-    .mode = WEAVE_DFS, .preemptions_max = 2, .spurious_max = 1, .timeouts_max = 1, .unlock_points = true};
+static const struct weave_opts with_unlocks = {.mode = WEAVE_DFS,
+                                               .preemptions_max = 2,
+                                               .spurious_max = 1,
+                                               .timeouts_max = 1,
+                                               .unlock_points = true};
 
 /* `kinds` are the ways in which the bug may show. */
 static void expect_found(weave_body *body, const struct weave_opts *opts, const char *name,
@@ -287,22 +283,26 @@ static void expect_right(weave_body *body, const struct weave_opts *opts)
 static void test_seeded__signal_on_shared_condition__is_found_and_replayed(void **state)
 {
     (void)state;
-    expect_found(shared_condition, &defaults, "shared condition", (const char *const[]){"deadlock", NULL});
+    expect_found(shared_condition, &defaults, "shared condition",
+                 (const char *const[]){"deadlock", NULL});
     expect_right(shared_condition, &defaults);
 }
 
 static void test_seeded__look_outside_the_lock__is_found_and_replayed(void **state)
 {
     (void)state;
-    expect_found(look_then_sleep, &defaults, "look, then sleep", (const char *const[]){"deadlock", NULL});
+    expect_found(look_then_sleep, &defaults, "look, then sleep",
+                 (const char *const[]){"deadlock", NULL});
     expect_right(look_then_sleep, &defaults);
 }
 
-/* The stale write is seen by the heap, or the stale pointer crashes: which one depends on the schedule. */
+/* The stale write is seen by the heap, or the stale pointer crashes: which one depends on the
+ * schedule. */
 static void test_seeded__waiter_freed_before_the_wake__is_found_and_replayed(void **state)
 {
     (void)state;
-    expect_found(waiter_gone, &defaults, "waiter gone", (const char *const[]){"heap", "crash", NULL});
+    expect_found(waiter_gone, &defaults, "waiter gone",
+                 (const char *const[]){"heap", "crash", NULL});
     expect_right(waiter_gone, &defaults);
 }
 

@@ -7,6 +7,7 @@
 #include "ron/chan/chan.h"
 #include "ron/chan/registry.h"
 #include "scenario/scn.h"
+#include "scenario/scn_env.h"
 
 /* A thread of a scenario: one sender or one receiver. */
 struct scn_party {
@@ -40,7 +41,8 @@ static inline void scn_queue_init_exact(struct scn_queue *q, uint32_t capacity,
                                         enum ron_chan_policy policy, uint32_t producers,
                                         uint32_t per_producer)
 {
-    struct ron_chan_opts opts = {.name = "queue",
+    struct ron_chan_opts opts = {.env = &scn_env,
+                                 .name = "queue",
                                  .producers = "scenario",
                                  .consumers = "scenario",
                                  .drop_text = "given back to the scenario",

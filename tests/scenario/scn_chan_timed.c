@@ -164,6 +164,53 @@ static void chan_timed_send(void)
     scn_queue_done(&q);
 }
 
+/* ---- one more try after a delay -------------------------------------------------------------- */
+
+static void send_with_retry(void *arg)
+{
+    struct scn_party *p = arg;
+
+    for (uint32_t i = 0; i < p->q->per_producer; i++) {
+        p->last = scn_send(p->q, scn_message(p, i), ron_deadline_never());
+        scn_saw_if(p->last == RON_FULL, 0);
+        scn_saw_if(p->last == RON_CLOSED, 1);
+        if (p->last == RON_CLOSED) {
+            return;
+        }
+        SCN_CHECK(p->last == RON_OK || p->last == RON_FULL);
+    }
+}
+
+static void receive_one_and_close(void *arg)
+{
+    struct scn_party *p = arg;
+
+    receive_one(p);
+    SCN_CHECK(p->last == RON_OK);
+    SCN_CHECK(ron_chan_close(p->q->chan));
+}
+
+/* A sender that waits out its delay meets room, no room, or a close that ends the delay early. */
+static void chan_retry_once(void)
+{
+    struct scn_queue q;
+    struct scn_party tx = {.q = &q};
+    struct scn_party rx = {.q = &q};
+    struct ron_chan_stats stats;
+
+    scn_queue_init_exact(&q, 1, RON_CHAN_RETRY_ONCE, 1, 3);
+    scn_spawn("sender", send_with_retry, &tx);
+    scn_spawn("receiver", receive_one_and_close, &rx);
+    scn_join_all();
+    ron_chan_get_stats(q.chan, &stats);
+    SCN_CHECK(rx.order.count == 1);
+    SCN_CHECK(stats.sent + scn_owned_by(q.msgs, scn_queue_total(&q), SCN_SENDER) ==
+              scn_queue_total(&q));
+    SCN_CHECK(stats.dropped == stats.rejected);
+    scn_saw_if(stats.retried > 0 && stats.sent == 2, 2);
+    scn_queue_done(&q);
+}
+
 const struct scn scn_list[] = {
     {.name = "chan_timed_recv",
      .body = chan_timed_recv,
@@ -186,5 +233,10 @@ const struct scn scn_list[] = {
      .must_see = {"a send that timed out", "no timeout"},
      .stress_rounds = 2,
      .stress_messages = 1000000},
+    {.name = "chan_retry_once",
+     .body = chan_retry_once,
+     .timeouts_max = 2,
+     .must_see = {"a second refusal", "a close during the delay", "a second try that met room"},
+     .stress_rounds = 20},
     {0},
 };

@@ -1,51 +1,28 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* scn_task.h - an executor and a supervisor for scenarios about tasks.
  *
- * The environment is the smallest that tasks need: the clock of sync (virtual in the model), a
- * jitter that is always the same, and the poller that parks. The watchdog is off: its periodic look
- * would turn a lost wake-up from a deadlock, which is plain to see, into a run that goes on for
- * ever. */
+ * The watchdog is off: its periodic look would turn a lost wake-up from a deadlock, which is plain
+ * to see, into a run that goes on for ever. */
 #pragma once
 
 #include "ron/base/assert.h"
-#include "ron/base/env.h"
 #include "ron/task/supervisor.h"
 #include "scenario/scn.h"
+#include "scenario/scn_env.h"
 
 struct scn_house {
-    struct ron_env env;
     struct ron_registry *registry;
     struct ron_exec *exec;
     struct ron_sup *sup;
 };
 
-static inline uint64_t scn_mono_ns(void *ctx)
-{
-    (void)ctx;
-    return ron_mono_ns();
-}
-
-static inline uint64_t scn_wall_ms(void *ctx)
-{
-    (void)ctx;
-    return 0;
-}
-
-static inline uint64_t scn_rand_u64(const struct ron_env *env)
-{
-    (void)env;
-    return 0;
-}
-
 static inline void scn_house_init(struct scn_house *h, uint32_t workers)
 {
-    struct ron_exec_opts exec_opts = {.env = &h->env, .workers = workers};
-    struct ron_sup_opts sup_opts = {.env = &h->env, .drain_deadline_ms = RON_DRAIN_DEADLINE_MIN_MS};
+    struct ron_exec_opts exec_opts = {.env = &scn_env, .workers = workers};
+    struct ron_sup_opts sup_opts = {.env = &scn_env,
+                                    .drain_deadline_ms = RON_DRAIN_DEADLINE_MIN_MS};
     enum ron_rc rc;
 
-    h->env = (struct ron_env){.clock = {.mono_ns = scn_mono_ns, .wall_ms = scn_wall_ms},
-                              .rand_u64 = scn_rand_u64,
-                              .poller = &ron_poller_park};
     rc = ron_registry_new(&h->registry, NULL);
     RON_ASSERT(rc == RON_OK);
     exec_opts.registry = h->registry;

@@ -6,21 +6,25 @@
  *
  * Invariants:
  *   I1 exactly one fiber runs; it alone changes anything here.
- *   I2 a fiber may be chosen when it is READY and its gate is open (`*gate == NULL`): a fiber that asks for a
- *      held mutex is not a candidate, so no schedule is spent on finding that out.
- *   I3 leaving a fiber that could go on is a preemption; leaving one that waits or has ended is not.
- *   I4 a fiber that starts, or is woken from a wait, is about to do its first operation: no choice is made
- *      again just before it, since choosing another fiber there would be choosing it in the first place.
- *   I5 a fiber that waited for another's end goes on at once when that comes: what it does before its next
- *      operation is its own business. At that operation it may be left without a preemption.
+ *   I2 a fiber may be chosen when it is READY and its gate is open (`*gate == NULL`): a fiber that
+ *      asks for a held mutex is not a candidate, so no schedule is spent on finding that out.
+ *   I3 leaving a fiber that could go on is a preemption; leaving one that waits or has ended is
+ *      not.
+ *   I4 a fiber that starts, or is woken from a wait, is about to do its first operation: no choice
+ *      is made again just before it, since choosing another fiber there would be choosing it in the
+ *      first place.
+ *   I5 a fiber that waited for another's end goes on at once when that comes: what it does before
+ *      its next operation is its own business. At that operation it may be left without a
+ *      preemption.
  *   I6 time moves only when a wait ends by its deadline, to that deadline.
  *
- * Why a wait decides at its start whether it will end early: a fiber that is to wake for no reason, or by
- * timeout, at some later moment behaves like one that is awake but does not get to run until then, and
- * the scheduler explores that delay anyway. One choice per wait replaces one per waiter and point.
+ * Why a wait decides at its start whether it will end early: a fiber that is to wake for no reason,
+ * or by timeout, at some later moment behaves like one that is awake but does not get to run until
+ * then, and the scheduler explores that delay anyway. One choice per wait replaces one per waiter
+ * and point.
  *
- * Failure policy: weave_fail ends the schedule, in a child process by leaving it, else by jumping back to the
- * caller and leaving the fibers' stacks to be overwritten by the next run. */
+ * Failure policy: weave_fail ends the schedule, in a child process by leaving it, else by jumping
+ * back to the caller and leaving the fibers' stacks to be overwritten by the next run. */
 #include "engine.h"
 
 #include <stdarg.h>
@@ -33,8 +37,6 @@
 #include "ron/base/clock.h"
 #include "ron/base/fault.h"
 #include "ron/sync/sync.h"
-
-enum { LABELS_MAX = 256 };
 
 /* Not 0, so that code which subtracts from "now" is not tested at the edge of the number range. */
 static const uint64_t CLOCK_START_NS = 1000 * RON_NS_PER_S;
@@ -57,40 +59,16 @@ static struct {
     uint32_t timeouts;
     uint32_t alloc_fails;
     int64_t blocks; /* allocated minus freed */
-    const void *labels[LABELS_MAX];
-    uint32_t label_count;
     struct weave_fiber fibers[WEAVE_FIBERS_MAX];
 } w;
 
-/* ---- trace and failure ---------------------------------------------------------------------------- */
-
-/* Numbers objects in the order of their first appearance: the same in every replay, unlike addresses. */
-static uint32_t label_of(const void *obj)
-{
-    uint32_t i = 0;
-
-    while (i < w.label_count && w.labels[i] != obj) {
-        i++;
-    }
-    if (i == w.label_count && i < LABELS_MAX) {
-        w.labels[w.label_count++] = obj;
-    }
-    return i;
-}
+/* ---- trace and failure ----------------------------------------------------------------------- */
 
 static void trace(const char *what, const void *obj, const char *name)
 {
-    if (!w.opts->trace) {
-        return;
+    if (RON_UNLIKELY(w.opts->trace)) {
+        report_step(w.cur, w.steps, what, obj, name);
     }
-    (void)fprintf(stderr, "  %5llu %4x  %-12s %s", (unsigned long long)w.steps, strategy_depth(), w.cur->name,
-                  what);
-    if (name != NULL) {
-        (void)fprintf(stderr, " %s", name);
-    } else if (obj != NULL) {
-        (void)fprintf(stderr, " #%u", label_of(obj));
-    }
-    (void)fputc('\n', stderr);
 }
 
 void weave_note(const char *fmt, ...)
@@ -114,21 +92,9 @@ void engine_exit_on_failure(int code)
 
 void engine_record_crash(const char *kind, int signal_number)
 {
-    /* No stdio here: the crash may have happened inside it. */
-    static const char text[] = "signal ?? in fiber ";
-    char *m;
-    size_t n = sizeof text - 1;
-
-    if (w.result == NULL) {
-        return;
+    if (w.result != NULL) {
+        report_crash(w.result, kind, signal_number, w.cur != NULL ? w.cur->name : "?");
     }
-    m = w.result->message;
-    memcpy(m, text, n);
-    m[7] = (char)('0' + signal_number / 10 % 10);
-    m[8] = (char)('0' + signal_number % 10);
-    memcpy(m + n, w.cur != NULL ? w.cur->name : "?", w.cur != NULL ? sizeof w.cur->name : 2);
-    memcpy(w.result->kind, kind, strnlen(kind, sizeof w.result->kind - 1) + 1);
-    w.result->failed = true;
 }
 
 /* Writes the result, and leaves the process if that was asked for. */
@@ -137,10 +103,7 @@ static void record_failure(const char *kind, const char *message)
     (void)snprintf(w.result->message, sizeof w.result->message, "%s", message);
     (void)snprintf(w.result->kind, sizeof w.result->kind, "%s", kind);
     w.result->failed = true;
-    if (w.opts->trace) {
-        (void)fprintf(stderr, "  %5llu %4x  %-12s FAILS: %s: %s\n", (unsigned long long)w.steps,
-                      strategy_depth(), w.cur->name, kind, message);
-    }
+    trace("FAILS:", NULL, message);
     if (w.exit_code != 0) {
         (void)fflush(NULL);
         _exit(w.exit_code);
@@ -165,34 +128,20 @@ void weave_fail(const char *kind, const char *fmt, ...)
 static __attribute__((noreturn)) void fail_deadlock(void)
 {
     char text[WEAVE_MESSAGE_MAX];
-    size_t n = 0;
 
-    text[0] = '\0';
-    for (uint32_t i = 0; i < w.slots && n < sizeof text; i++) {
-        const struct weave_fiber *f = &w.fibers[i];
-        int len = 0;
-
-        if (f->state == WEAVE_WAITING) {
-            len = snprintf(text + n, sizeof text - n, "%s%s waits for %s", n == 0 ? "" : ", ", f->name,
-                           f->wait_what);
-        } else if (f->state == WEAVE_READY) {
-            len = snprintf(text + n, sizeof text - n, "%s%s wants lock %s", n == 0 ? "" : ", ", f->name,
-                           f->gate_name);
-        }
-        n += len > 0 ? (size_t)len : 0;
-    }
+    report_waiting(w.fibers, w.slots, text, sizeof text);
     weave_fail("deadlock", "%s", text);
 }
 
-/* ---- scheduling ------------------------------------------------------------------------------------ */
+/* ---- scheduling ------------------------------------------------------------------------------ */
 
 static bool enabled(const struct weave_fiber *f)
 {
     return f->state == WEAVE_READY && (f->gate == NULL || *f->gate == NULL);
 }
 
-/* Of fibers with one name that have not started yet, only the first may: they are interchangeable, so that
- * starting another one first would show nothing new. */
+/* Of fibers with one name that have not started yet, only the first may: they are interchangeable,
+ * so that starting another one first would show nothing new. */
 static bool behind_twin(const struct weave_fiber *f)
 {
     if (f->started || w.opts->mode == WEAVE_SIMULATE) {
@@ -208,8 +157,8 @@ static bool behind_twin(const struct weave_fiber *f)
     return false;
 }
 
-/* All that can run: the running fiber first, so that option 0 never preempts, then in a circle from it, so
- * that the dull schedule is a fair one. */
+/* All that can run: the running fiber first, so that option 0 never preempts, then in a circle from
+ * it, so that the dull schedule is a fair one. */
 static uint32_t collect(struct weave_fiber **cand)
 {
     uint32_t n = 0;
@@ -280,8 +229,9 @@ static void count_step(void)
     }
 }
 
-/* The running fiber stops, or at an operation (`at_op`) offers to. `free`: it has just come here without
- * having been chosen, or does not want to go on, so that going elsewhere is no preemption. */
+/* The running fiber stops, or at an operation (`at_op`) offers to. `free`: it has just come here
+ * without having been chosen, or does not want to go on, so that going elsewhere is no
+ * preemption. */
 static void schedule(bool at_op, bool is_free)
 {
     struct weave_fiber *cand[WEAVE_FIBERS_MAX];
@@ -300,8 +250,8 @@ static void schedule(bool at_op, bool is_free)
         count_step();
     }
     goes_on = at_op && cand[0] == w.cur;
-    /* At an operation the choice takes its place on the tape even when there is only one option: whether it
-     * was passed by reduction must not show in the numbering. */
+    /* At an operation the choice takes its place on the tape even when there is only one option:
+     * whether it was passed by reduction must not show in the numbering. */
     if (n > 1 || goes_on) {
         n = strategy_fiber(cand, n, goes_on && !is_free); /* I3 */
     } else {
@@ -399,7 +349,7 @@ void weave_saw(uint32_t mark)
     w.result->seen |= UINT64_C(1) << mark;
 }
 
-/* ---- waiting --------------------------------------------------------------------------------------- */
+/* ---- waiting --------------------------------------------------------------------------------- */
 
 /* How this wait ends if nobody wakes the fiber first; see the head for why it is decided here. */
 static enum weave_wait_end decide_end(const struct weave_wait *wait)
@@ -412,7 +362,8 @@ static enum weave_wait_end decide_end(const struct weave_wait *wait)
         w.timeouts++;
         return WEAVE_END_TIMEOUT;
     }
-    if (wait->may_be_spurious && strategy_value(2, w.spurious < w.opts->spurious_max ? 2 : 1) == 1) {
+    if (wait->may_be_spurious &&
+        strategy_value(2, w.spurious < w.opts->spurious_max ? 2 : 1) == 1) {
         w.spurious++;
         return WEAVE_END_SPURIOUS;
     }
@@ -502,7 +453,7 @@ void weave_drop(const void *lock)
     f->held[i] = f->held[--f->held_count];
 }
 
-/* ---- fibers ---------------------------------------------------------------------------------------- */
+/* ---- fibers ---------------------------------------------------------------------------------- */
 
 static void fiber_main(void)
 {
@@ -578,7 +529,7 @@ uint64_t weave_now_ns(void)
     return w.running ? w.clock_ns : CLOCK_START_NS;
 }
 
-/* ---- a schedule ------------------------------------------------------------------------------------ */
+/* ---- a schedule ------------------------------------------------------------------------------ */
 
 static void watch_alloc(int delta, const char *site)
 {
@@ -612,14 +563,14 @@ static void reset(const struct weave_opts *opts, struct weave_result *ret)
     w.live = 0;
     w.clock_ns = CLOCK_START_NS;
     w.steps = 0;
-    w.steps_max = opts->steps_max != 0             ? opts->steps_max
+    w.steps_max = opts->steps_max != 0           ? opts->steps_max
                   : opts->mode == WEAVE_SIMULATE ? UINT64_MAX
-                                                   : WEAVE_STEPS_DEFAULT;
+                                                 : WEAVE_STEPS_DEFAULT;
     w.spurious = 0;
     w.timeouts = 0;
     w.alloc_fails = 0;
     w.blocks = 0;
-    w.label_count = 0;
+    report_begin();
     ron_alloc_watch = watch_alloc;
     ron_fault_hook = opts->alloc_fail_max > 0 ? choose_fault : NULL;
     sync_weave_reset();
@@ -640,7 +591,8 @@ static const char *final_complaint(const char **ret_kind)
     return w.opts->mode == WEAVE_SIMULATE ? NULL : heap_complaint();
 }
 
-bool engine_run(weave_body *body, void *arg, const struct weave_opts *opts, struct weave_result *ret)
+bool engine_run(weave_body *body, void *arg, const struct weave_opts *opts,
+                struct weave_result *ret)
 {
     struct weave_fiber *f;
     const char *kind;

@@ -5,6 +5,7 @@
  *   strategy.c   how a choice is made and what the next schedule is
  *   reduce.c     which points cannot matter
  *   heap.c       malloc during a schedule
+ *   report.c     steps and failures as text
  *   explore.c    many schedules, child processes, shrinking
  *   sync_weave.c ron/sync/sync.h on top of engine.c */
 #pragma once
@@ -19,7 +20,8 @@
 
 enum { WEAVE_HELD_MAX = 8, WEAVE_NAME_SIZE = 16 };
 
-/* FREE --spawn--> READY <--wake-- WAITING ; READY --wait--> WAITING ; READY --end--> DONE --reap--> FREE */
+/* FREE --spawn--> READY <--wake-- WAITING ; READY --wait--> WAITING ; READY --end--> DONE --reap-->
+ * FREE */
 enum weave_state { WEAVE_FREE, WEAVE_READY, WEAVE_WAITING, WEAVE_DONE };
 
 struct weave_fiber {
@@ -47,12 +49,14 @@ struct weave_fiber {
     bool started;
     /* Nothing that others can notice has happened since it was chosen to run. */
     bool fresh;
-    /* Goes on before any choice is made, and has not yet come to something that others can notice. */
+    /* Goes on before any choice is made, and has not yet come to something that others can
+     * notice. */
     bool eager;
     uint64_t priority; /* PCT */
 };
 
-/* How a wait ends when it is not by a wake; also the order of options in the choice at its start. */
+/* How a wait ends when it is not by a wake; also the order of options in the choice at its
+ * start. */
 enum weave_wait_end { WEAVE_END_WAKE, WEAVE_END_SPURIOUS, WEAVE_END_TIMEOUT };
 
 struct weave_wait {
@@ -64,10 +68,11 @@ struct weave_wait {
     const char *gate_name;
 };
 
-/* ---- engine.c ------------------------------------------------------------------------------------- */
+/* ---- engine.c -------------------------------------------------------------------------------- */
 
 /* Runs body(arg) once as fiber 0 until all fibers are done. False when it failed (ret says how). */
-bool engine_run(weave_body *body, void *arg, const struct weave_opts *opts, struct weave_result *ret);
+bool engine_run(weave_body *body, void *arg, const struct weave_opts *opts,
+                struct weave_result *ret);
 /* From now on a failure leaves the process with this exit code instead of returning. */
 void engine_exit_on_failure(int code);
 /* For signal handlers: records a crash in the result of the running schedule. Async-signal-safe. */
@@ -80,8 +85,8 @@ struct weave_fiber *weave_spawn(const char *name, void (*fn)(void *), void *arg)
 void weave_reap(struct weave_fiber *f);
 uint32_t weave_live(void);
 
-/* An operation that others may notice is about to happen on addr. weave_point of sync.h is this without a
- * name. Returns when the fiber is to go on. */
+/* An operation that others may notice is about to happen on addr. weave_point of sync.h is this
+ * without a name. Returns when the fiber is to go on. */
 void weave_op(const char *what, const void *addr, const char *name);
 /* The same, and *gate is NULL when it returns. */
 void weave_op_gated(const char *what, const void *addr, const char *name, void *const *gate);
@@ -92,14 +97,15 @@ uint32_t weave_waiters(const void *obj, struct weave_fiber **ret, uint32_t max);
 void weave_wake(struct weave_fiber *f);
 /* The same for a fiber that waits for the end of the running one. */
 void weave_wake_joiner(struct weave_fiber *f);
-/* The running fiber has just done something that others can notice, outside of an announced operation. */
+/* The running fiber has just done something that others can notice, outside of an announced
+ * operation. */
 void weave_effect(void);
 /* The running fiber has let go of a lock. A point only if opts->unlock_points. */
 void weave_unlocked(const void *lock, const char *name);
 void weave_hold(const void *lock);
 void weave_drop(const void *lock);
 
-/* ---- strategy.c ----------------------------------------------------------------------------------- */
+/* ---- strategy.c ------------------------------------------------------------------------------ */
 
 /* Before the first schedule; the tape is written through `tape`. */
 void strategy_start(const struct weave_opts *opts, struct weave_tape *tape);
@@ -114,13 +120,13 @@ void strategy_restart(void);
 uint32_t strategy_value(uint32_t n, uint32_t allowed);
 /* Which of cand[0..n) runs next. `preempts`: cand[0] is running and could go on. */
 uint32_t strategy_fiber(struct weave_fiber *const *cand, uint32_t n, bool preempts);
-/* A point at which the running fiber could go on: true when the choice is "go on" whatever the candidates
- * are, which is then already on the tape. */
+/* A point at which the running fiber could go on: true when the choice is "go on" whatever the
+ * candidates are, which is then already on the tape. */
 bool strategy_pass(bool matters);
 uint32_t strategy_depth(void);
 void strategy_priority(struct weave_fiber *f);
 
-/* ---- reduce.c ------------------------------------------------------------------------------------- */
+/* ---- reduce.c -------------------------------------------------------------------------------- */
 
 void reduce_start(void);
 /* Notes an operation of f on addr; false when no other fiber can notice when it happens. */
@@ -130,7 +136,7 @@ void reduce_freed(const struct weave_fiber *f, const void *start, size_t size);
 /* True once after an operation that was thought not to matter turned out to. */
 bool reduce_changed(void);
 
-/* ---- heap.c --------------------------------------------------------------------------------------- */
+/* ---- heap.c ---------------------------------------------------------------------------------- */
 
 /* Between the two malloc and its family work on a heap of the schedule's own. */
 void heap_begin(void);
@@ -138,7 +144,18 @@ void heap_end(void);
 /* What is wrong with the blocks of this schedule, or NULL. */
 const char *heap_complaint(void);
 
-/* ---- sync_weave.c --------------------------------------------------------------------------------- */
+/* ---- report.c -------------------------------------------------------------------------------- */
+
+void report_begin(void); /* of a schedule */
+/* One line of a trace. The object is shown by its name, else by a number. */
+void report_step(const struct weave_fiber *f, uint64_t step, const char *what, const void *obj,
+                 const char *name);
+/* Who waits for what, as text. */
+void report_waiting(const struct weave_fiber *fibers, uint32_t count, char *text, size_t size);
+/* Async-signal-safe. */
+void report_crash(struct weave_result *ret, const char *kind, int signal_number, const char *name);
+
+/* ---- sync_weave.c ---------------------------------------------------------------------------- */
 
 /* Forgets all threads; called before each schedule. */
 void sync_weave_reset(void);

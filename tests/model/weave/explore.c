@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* explore.c - many schedules: the loop, the child process around it, shrinking, and the text of tapes.
+/* explore.c - many schedules: the loop, the child process around it, shrinking, and the text of
+ * tapes.
  *
  * Place: top of weave; called by the runners and tests.
  *
- * A crash must leave its tape behind, so the child process writes tape and result into memory that it shares
- * with its parent, and a signal handler on a stack of its own adds the last words. The parent stays clean
- * and can run as many children as shrinking needs. */
+ * A crash must leave its tape behind, so the child process writes tape and result into memory that
+ * it shares with its parent, and a signal handler on a stack of its own adds the last words. The
+ * parent stays clean and can run as many children as shrinking needs. */
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,8 +21,8 @@
 
 enum {
     EXIT_FAILED = 3, /* unlike anything a library or sanitizer exits with */
-    /* Objects on the heap may get new addresses in each schedule; when what is shared still changes after so
-     * many beginnings, all points are explored instead. */
+    /* Objects on the heap may get new addresses in each schedule; when what is shared still changes
+     * after so many beginnings, all points are explored instead. */
     RESTARTS_MAX = 200,
     /* A schedule without any point runs for ever unnoticed; far above any run time budget. */
     HANG_S = 900,
@@ -36,7 +37,8 @@ static uint64_t now_ms(void)
     return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
-static bool over_budget(const struct weave_opts *opts, const struct weave_result *ret, uint64_t start_ms)
+static bool over_budget(const struct weave_opts *opts, const struct weave_result *ret,
+                        uint64_t start_ms)
 {
     if (opts->schedules_max != 0 && ret->schedules >= opts->schedules_max) {
         return true;
@@ -46,7 +48,8 @@ static bool over_budget(const struct weave_opts *opts, const struct weave_result
            now_ms() - start_ms >= (uint64_t)opts->budget_s * 1000;
 }
 
-void weave_explore(weave_body *body, void *arg, const struct weave_opts *opts, struct weave_result *ret)
+void weave_explore(weave_body *body, void *arg, const struct weave_opts *opts,
+                   struct weave_result *ret)
 {
     struct weave_opts own = *opts;
     uint64_t start_ms = now_ms();
@@ -104,7 +107,7 @@ void weave_run_seeded(weave_body *body, void *arg, uint64_t seed, const struct w
     weave_explore(body, arg, &own, ret);
 }
 
-/* ---- child process --------------------------------------------------------------------------------- */
+/* ---- child process --------------------------------------------------------------------------- */
 
 static void on_signal(int number)
 {
@@ -159,12 +162,13 @@ void weave_explore_isolated(weave_body *body, void *arg, const struct weave_opts
     if (!WIFEXITED(status) || (WEXITSTATUS(status) != 0 && WEXITSTATUS(status) != EXIT_FAILED)) {
         ret->failed = true;
         (void)snprintf(ret->kind, sizeof ret->kind, "crash");
-        (void)snprintf(ret->message, sizeof ret->message, "the child process ended with status %d", status);
+        (void)snprintf(ret->message, sizeof ret->message, "the child process ended with status %d",
+                       status);
     }
     ret->elapsed_ms = now_ms() - start_ms;
 }
 
-/* ---- shrinking ------------------------------------------------------------------------------------- */
+/* ---- shrinking ------------------------------------------------------------------------------- */
 
 static uint32_t count_picks(struct weave_tape *tape)
 {
@@ -179,8 +183,8 @@ static uint32_t count_picks(struct weave_tape *tape)
     return n;
 }
 
-uint32_t weave_shrink(weave_body *body, void *arg, const struct weave_opts *opts, uint32_t tries_max,
-                      struct weave_result *ret)
+uint32_t weave_shrink(weave_body *body, void *arg, const struct weave_opts *opts,
+                      uint32_t tries_max, struct weave_result *ret)
 {
     static struct weave_tape tape;
     static struct weave_result attempt;
@@ -211,7 +215,7 @@ uint32_t weave_shrink(weave_body *body, void *arg, const struct weave_opts *opts
     return count_picks(&ret->tape);
 }
 
-/* ---- text of a tape -------------------------------------------------------------------------------- */
+/* ---- text of a tape -------------------------------------------------------------------------- */
 
 bool weave_tape_format(const struct weave_tape *tape, char *buf, size_t size)
 {

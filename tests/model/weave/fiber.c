@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* fiber.c - stacks and the switch between them; rules F1-F3 are in fiber.h.
  *
- * Place: lowest part of weave; knows nothing about schedules.
- * Failure policy: no memory for a stack is an assertion, because a test without its fibers has no result. */
+ * Place: lowest part of weave; knows nothing about schedules. Failure policy: no memory for a stack
+ * is an assertion, because a test without its fibers has no result. */
 #include "fiber.h"
 
 #include <stdint.h>
@@ -61,9 +61,9 @@ void fiber_prepare(struct fiber *f, void (*entry)(void))
         map_stack(f);
     }
     top = (uintptr_t *)(void *)((char *)f->stack + FIBER_STACK_BYTES);
-    /* From the top: the zero return address of entry(), which ends a backtrace; the address that the
-     * first switch returns to; six registers. At entry() the stack pointer is 8 below a multiple of 16,
-     * as after a call. */
+    /* From the top: the zero return address of entry(), which ends a backtrace; the address that
+     * the first switch returns to; six registers. At entry() the stack pointer is 8 below a
+     * multiple of 16, as after a call. */
     top[-1] = 0;
     top[-2] = (uintptr_t)entry;
     for (int i = 3; i <= 8; i++) {

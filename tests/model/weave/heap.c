@@ -1,19 +1,22 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* heap.c - the C heap during an explored schedule: the same addresses every time, and no reuse.
  *
- * Why: reduce.c learns by address which objects are shared, so an object must have the same address in every
- * schedule; the system's heap hands out blocks in an order that depends on earlier frees. And a heap that
- * never reuses a block within a schedule shows mistakes for which one otherwise needs a sanitizer: what is
- * freed is overwritten at once, so that stale reads meet nonsense, and is inspected at the end, so that
- * stale writes are seen too.
+ * Why: reduce.c learns by address which objects are shared, so an object must have the same address
+ * in every schedule; the system's heap hands out blocks in an order that depends on earlier frees.
+ * And a heap that never reuses a block within a schedule shows mistakes for which one otherwise
+ * needs a sanitizer: what is freed is overwritten at once, so that stale reads meet nonsense, and
+ * is inspected at the end, so that stale writes are seen too.
  *
- * Place: replaces malloc and its family in programs that link weave. Outside of a schedule, and in the
- * simulator, where runs are too long for a heap without reuse, everything goes to the C library.
+ * Place: replaces malloc and its family in programs that link weave. Outside of a schedule, and in
+ * the simulator, where runs are too long for a heap without reuse, everything goes to the C
+ * library.
  *
  * Invariants:
- *   I1 blocks of a schedule lie in `area` in the order of their allocation; nothing else lies there.
+ *   I1 blocks of a schedule lie in `area` in the order of their allocation; nothing else lies
+ *      there.
  *   I2 each block is followed by a fence; a freed block holds nothing but FREED bytes.
- *   I3 heap_begin forgets all blocks; what a body has not freed is reported as a leak by engine.c first.
+ *   I3 heap_begin forgets all blocks; what a body has not freed is reported as a leak by engine.c
+ *      first.
  * Threads: one. */
 #include <errno.h>
 #include <stdlib.h>
@@ -24,7 +27,8 @@
 #include "ron/base/assert.h"
 
 enum {
-    AREA_BYTES = 64 * 1024 * 1024, /* a schedule allocates some kilobytes; pages are taken when touched */
+    AREA_BYTES =
+        64 * 1024 * 1024, /* a schedule allocates some kilobytes; pages are taken when touched */
     ALIGN = 16,
     FENCE_BYTES = 16,
     BYTE_FENCE = 0xfd,
@@ -56,8 +60,8 @@ void __libc_free(void *ptr);
 void heap_begin(void)
 {
     if (area == NULL) {
-        area = mmap(NULL, AREA_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                    -1, 0);
+        area = mmap(NULL, AREA_BYTES, PROT_READ | PROT_WRITE,
+                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         RON_ASSERT(area != MAP_FAILED);
     }
     used = 0;
@@ -144,7 +148,8 @@ void free(void *ptr)
         return; /* Left over from a schedule that was given up. */
     }
     if (b->magic != MAGIC_LIVE) {
-        weave_fail("heap", "%s", b->magic == MAGIC_FREED ? "a block was freed twice" : "a wild free");
+        weave_fail("heap", "%s",
+                   b->magic == MAGIC_FREED ? "a block was freed twice" : "a wild free");
     }
     b->magic = MAGIC_FREED;
     if (weave_live() > 1) {

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* reduce.c - leaves out points that cannot matter.
  *
- * For each address that operations were seen on, the table keeps what all of them had in common: the fiber,
- * or locks held. As long as something is left in common, no two fibers can be at that address at the
- * same moment, so it makes no difference whether a switch happens just before such an operation, or
- * earlier, before the lock was taken, or later, before the next operation that others can see. The point
- * is then passed. (An operation on data under its lock commutes with everything that other fibers can do
- * meanwhile.)
+ * For each address that operations were seen on, the table keeps what all of them had in common:
+ * the fiber, or locks held. As long as something is left in common, no two fibers can be at that
+ * address at the same moment, so it makes no difference whether a switch happens just before such
+ * an operation, or earlier, before the lock was taken, or later, before the next operation that
+ * others can see. The point is then passed. (An operation on data under its lock commutes with
+ * everything that other fibers can do meanwhile.)
  *
- * What is common is learned while exploring. When the last common thing is lost, schedules explored so far
- * have left out points that do matter: reduce_changed() says so and the exploration begins anew, knowing
- * more. The table only loses, so this ends. The pass that counts runs from its first schedule to its last
- * without a change, so the points it left out were redundant in all of it.
+ * What is common is learned while exploring. When the last common thing is lost, schedules explored
+ * so far have left out points that do matter: reduce_changed() says so and the exploration begins
+ * anew, knowing more. The table only loses, so this ends. The pass that counts runs from its first
+ * schedule to its last without a change, so the points it left out were redundant in all of it.
  *
- * Freeing memory counts as an operation on everything in it: an operation that comes too late must be found.
+ * Freeing memory counts as an operation on everything in it: an operation that comes too late must
+ * be found.
  *
  * Operations while only one fiber exists are not noted: nobody is there to notice. */
 #include <string.h>

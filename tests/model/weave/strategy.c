@@ -4,14 +4,15 @@
  * Place: asked by engine.c at every choice; knows nothing about locks or waits.
  *
  * Invariants:
- *   S1 every choice takes one place on the tape, in every mode but SIMULATE, whether or not it was free: so
- *      a tape found by DFS within its bounds replays without knowing the bounds;
- *   S2 in DFS the first `prefix` places repeat the schedule before, except that the last of them is one
- *      higher; at those places the same fiber must be asking again, else the body is not deterministic;
+ *   S1 every choice takes one place on the tape, in every mode but SIMULATE, whether or not it was
+ *      free: so a tape found by DFS within its bounds replays without knowing the bounds;
+ *   S2 in DFS the first `prefix` places repeat the schedule before, except that the last of them is
+ *      one higher; at those places the same fiber must be asking again, else the body is not
+ *      deterministic;
  *   S3 the options that DFS may take at a place are 0..limit-1.
  *
- * DFS is the odometer of an exhaustive generator: run with zeros beyond the prefix, then raise the last
- * place that can be raised and forget what follows. */
+ * DFS is the odometer of an exhaustive generator: run with zeros beyond the prefix, then raise the
+ * last place that can be raised and forget what follows. */
 #include <string.h>
 
 #include "engine.h"
@@ -131,10 +132,11 @@ static uint32_t record(uint32_t pick, uint32_t allowed)
     }
     if (s.opts->mode == WEAVE_DFS && s.pos < s.prefix &&
         (s.asker[s.pos] != (uint8_t)asker || s.limit[s.pos] != (uint8_t)allowed)) {
-        weave_fail("unsteady",
-                   "the body does not repeat itself: choice %u was made by fiber %u with %u options, now "
-                   "by fiber %u with %u",
-                   s.pos, s.asker[s.pos], s.limit[s.pos], asker, allowed);
+        weave_fail(
+            "unsteady",
+            "the body does not repeat itself: choice %u was made by fiber %u with %u options, now "
+            "by fiber %u with %u",
+            s.pos, s.asker[s.pos], s.limit[s.pos], asker, allowed);
     }
     if (s.opts->mode != WEAVE_REPLAY) {
         s.tape->pick[s.pos] = (uint8_t)pick;
@@ -146,8 +148,8 @@ static uint32_t record(uint32_t pick, uint32_t allowed)
     return pick;
 }
 
-/* What the tape says at this place: option 0 beyond its end, and where the option does not exist because
- * an earlier place was changed by hand or by shrinking. */
+/* What the tape says at this place: option 0 beyond its end, and where the option does not exist
+ * because an earlier place was changed by hand or by shrinking. */
 static uint32_t on_tape(uint32_t n)
 {
     uint32_t end = s.opts->mode == WEAVE_REPLAY ? s.tape->len : s.prefix;

@@ -1,17 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* sync_weave.c - ron/sync/sync.h on fibers: the model's counterpart of kernel/src/sync/sync_posix.c.
+/* sync_weave.c - ron/sync/sync.h on fibers: the model's counterpart of
+ * kernel/src/sync/sync_posix.c.
  *
- * Place: between the kernel's sources (built with RON_MODEL=1) and engine.c. The rules of sync.h (ranks,
- * blocking points, owners) stay in kernel/src/sync/sync_check.c and are checked in every schedule.
+ * Place: between the kernel's sources (built with RON_MODEL=1) and engine.c. The rules of sync.h
+ * (ranks, blocking points, owners) stay in kernel/src/sync/sync_check.c and are checked in every
+ * schedule.
  *
  * Invariants:
  *   I1 thread record i belongs to fiber i. Records are recycled, never freed, as on real threads.
- *   I2 every operation that another thread can notice announces itself with weave_op first, and is done in
- *      one piece after it. Letting go of a mutex is not announced: whatever happens between it and the
- *      next announced operation is the thread's own business, so a switch there would show nothing new.
- *   I3 a fiber in ron_park_until waits on the address of its `park` word, one in a condition on that of the
- *      condition, one in a join on that of the thread record.
- * Outside a run (set-up code of a test) locks work, and waiting is an assertion: nobody could end it. */
+ *   I2 every operation that another thread can notice announces itself with weave_op first, and is
+ *      done in one piece after it. Letting go of a mutex is not announced: whatever happens between
+ *      it and the next announced operation is the thread's own business, so a switch there would
+ *      show nothing new.
+ *   I3 a fiber in ron_park_until waits on the address of its `park` word, one in a condition on
+ *      that of the condition, one in a join on that of the thread record.
+ * Outside a run (set-up code of a test) locks work, and waiting is an assertion: nobody could end
+ * it. */
 #include <string.h>
 
 #include "engine.h"
@@ -24,7 +28,7 @@ static struct ron_thread records[WEAVE_FIBERS_MAX];
 static struct ron_thread outside = {.magic = RON_THREAD_MAGIC, .may_block = true};
 static uint32_t live;
 
-/* ---- threads --------------------------------------------------------------------------------------- */
+/* ---- threads --------------------------------------------------------------------------------- */
 
 static struct ron_thread *attach(struct weave_fiber *f, const char *name)
 {
@@ -99,8 +103,8 @@ enum ron_rc ron_thread_start(const struct ron_thread_opts *opts, struct ron_thre
     RON_ASSERT_MSG(weave_running(), "threads exist only inside a run");
     f = weave_spawn(opts->name, thread_main, NULL);
     if (f == NULL) {
-        return ron_err_set(err, RON_LIMIT, "thread '%s': all %d thread records are in use", opts->name,
-                           (int)WEAVE_FIBERS_MAX);
+        return ron_err_set(err, RON_LIMIT, "thread '%s': all %d thread records are in use",
+                           opts->name, (int)WEAVE_FIBERS_MAX);
     }
     t = attach(f, opts->name);
     f->arg = t;
@@ -152,7 +156,7 @@ void ron_thread_cancel(struct ron_thread *t)
     ron_unpark(t);
 }
 
-/* ---- parking --------------------------------------------------------------------------------------- */
+/* ---- parking --------------------------------------------------------------------------------- */
 
 enum ron_rc ron_park_until(struct ron_deadline deadline, const char *what)
 {
@@ -204,7 +208,7 @@ uint64_t ron_mono_ns(void)
     return weave_now_ns();
 }
 
-/* ---- mutex and condition ---------------------------------------------------------------------------- */
+/* ---- mutex and condition --------------------------------------------------------------------- */
 
 void ron_mutex_init(struct ron_mutex *m, enum ron_lock_rank rank, const char *name)
 {
@@ -227,7 +231,8 @@ void ron_mutex_lock(struct ron_mutex *m)
         return;
     }
     weave_op_gated("lock", m, m->name, &m->_owner);
-    RON_ASSERT_MSG(m->_magic == RON_MUTEX_MAGIC, "a mutex was destroyed under a thread that wants it");
+    RON_ASSERT_MSG(m->_magic == RON_MUTEX_MAGIC,
+                   "a mutex was destroyed under a thread that wants it");
     RON_ASSERT(m->_owner == NULL);
     m->_owner = weave_self();
     weave_hold(m);

@@ -1,30 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* weave.h - a loom for our C: runs a piece of concurrent code under every schedule that matters.
  *
- * The code under test is the real kernel, built with RON_MODEL=1: its threads are fibers on one thread, and
- * each operation that another thread could notice is a *point* at which weave may go on with another fiber.
- * Everything that is not determined is a *choice* made by one function and written on a *tape*: which fiber
- * runs next, which waiter a signal wakes, whether a wait returns for no reason, whether a timed wait times
- * out early, whether an allocation fails. A run is a function of its tape, so a failing one can be replayed,
- * shrunk and read.
+ * The code under test is the real kernel, built with RON_MODEL=1: its threads are fibers on one
+ * thread, and each operation that another thread could notice is a *point* at which weave may go on
+ * with another fiber. Everything that is not determined is a *choice* made by one function and
+ * written on a *tape*: which fiber runs next, which waiter a signal wakes, whether a wait returns
+ * for no reason, whether a timed wait times out early, whether an allocation fails. A run is a
+ * function of its tape, so a failing one can be replayed, shrunk and read.
  *
- * Choice 0 is always the dull one (go on with the same fiber, no timeout, no failure). A tape is therefore
- * written as the few places that differ: "1f:1,2a:2" means choice 0x1f took option 1, choice 0x2a option 2.
+ * Choice 0 is always the dull one (go on with the same fiber, no timeout, no failure). A tape is
+ * therefore written as the few places that differ: "1f:1,2a:2" means choice 0x1f took option 1,
+ * choice 0x2a option 2.
  *
- * How choices are made (enum weave_mode):
- *   DFS       all of them, depth first, with at most `preemptions_max` preemptions per schedule;
- *   RANDOM    uniformly, from a seed;
- *   PCT       random priorities with `pct_depth` - 1 changes: finds a bug of that depth with known probability;
- *   REPLAY    from a tape;
- *   SIMULATE  from a seed, for long runs: preempts seldom, and time passes only when nothing can run.
+ * How choices are made (enum weave_mode): DFS       all of them, depth first, with at most
+ * `preemptions_max` preemptions per schedule; RANDOM    uniformly, from a seed; PCT       random
+ * priorities with `pct_depth` - 1 changes: finds a bug of that depth with known probability; REPLAY
+ * from a tape; SIMULATE  from a seed, for long runs: preempts seldom, and time passes only when
+ * nothing can run.
  *
- * What is a failure: a deadlock (nobody can run, somebody is not done), a livelock (`steps_max`), a crash or
- * assertion, a failed check, memory not given back at the end of a schedule or used after it was freed.
+ * What is a failure: a deadlock (nobody can run, somebody is not done), a livelock (`steps_max`), a
+ * crash or assertion, a failed check, memory not given back at the end of a schedule or used after
+ * it was freed.
  *
- * Threads of one name are taken to be interchangeable: weave starts them in the order in which they were made.
- * Give different names to threads that differ in what they do.
+ * Threads of one name are taken to be interchangeable: weave starts them in the order in which they
+ * were made. Give different names to threads that differ in what they do.
  *
- * Threads: one. The body must be deterministic apart from its choices; weave notices when it is not. */
+ * Threads: one. The body must be deterministic apart from its choices; weave notices when it is
+ * not. */
 #pragma once
 
 #include <stdbool.h>
@@ -58,49 +60,52 @@ struct weave_opts {
     uint64_t schedules_max;   /* 0 = no limit, which for RANDOM and PCT needs budget_s */
     uint32_t budget_s;        /* 0 = no limit */
     uint64_t seed;
-    uint32_t pct_depth;             /* PCT; 0 = 3 */
-    uint32_t preempt_every;         /* SIMULATE: mean number of points between preemptions; 0 = 64 */
-    bool all_points;                /* do not leave out points that cannot matter (reduce.h) */
-    bool unlock_points;             /* also switch just after an unlock; see the README */
-    bool allow_leak;                /* do not fail on memory kept at the end of a schedule */
-    bool trace;                     /* print each operation to standard error */
-    const struct weave_tape *tape;  /* REPLAY */
+    uint32_t pct_depth;            /* PCT; 0 = 3 */
+    uint32_t preempt_every;        /* SIMULATE: mean number of points between preemptions; 0 = 64 */
+    bool all_points;               /* do not leave out points that cannot matter (reduce.h) */
+    bool unlock_points;            /* also switch just after an unlock; see the README */
+    bool allow_leak;               /* do not fail on memory kept at the end of a schedule */
+    bool trace;                    /* print each operation to standard error */
+    const struct weave_tape *tape; /* REPLAY */
 };
 
 struct weave_result {
     bool failed;
     bool exhaustive; /* DFS: every schedule within the bounds was run */
-    char kind[16];   /* "deadlock", "livelock", "check", "crash", "hang", "leak", "heap", "unsteady" */
+    char
+        kind[16]; /* "deadlock", "livelock", "check", "crash", "hang", "leak", "heap", "unsteady" */
     char message[WEAVE_MESSAGE_MAX];
     uint64_t schedules;
     uint64_t steps;
     uint64_t seen;      /* marks set by weave_saw in any schedule */
     uint32_t depth_max; /* most choices in one schedule */
     uint64_t elapsed_ms;
-    uint64_t clock_end_ns; /* virtual time at the end of the last schedule */
+    uint64_t clock_end_ns;  /* virtual time at the end of the last schedule */
     struct weave_tape tape; /* of the failing schedule, or of the last one */
 };
 
 typedef void weave_body(void *arg);
 
-/* ---- running ------------------------------------------------------------------------------------- */
+/* ---- running --------------------------------------------------------------------------------- */
 
-/* Runs schedules of body(arg) in this process until one fails or the bounds are reached. An assertion in
- * the body ends the process. The result is large: keep it off small stacks. */
-void weave_explore(weave_body *body, void *arg, const struct weave_opts *opts, struct weave_result *ret);
+/* Runs schedules of body(arg) in this process until one fails or the bounds are reached. An
+ * assertion in the body ends the process. The result is large: keep it off small stacks. */
+void weave_explore(weave_body *body, void *arg, const struct weave_opts *opts,
+                   struct weave_result *ret);
 
-/* The same in a child process, so that a crash is a result like any other. `quiet` closes the child's
- * standard error. */
+/* The same in a child process, so that a crash is a result like any other. `quiet` closes the
+ * child's standard error. */
 void weave_explore_isolated(weave_body *body, void *arg, const struct weave_opts *opts, bool quiet,
                             struct weave_result *ret);
 
-/* Puts the simplest tape that fails in the same kind of way into ret->tape, by trying option 0 in each
- * place. At most `tries_max` runs. Returns the number of places that are not 0. */
-uint32_t weave_shrink(weave_body *body, void *arg, const struct weave_opts *opts, uint32_t tries_max,
-                      struct weave_result *ret);
+/* Puts the simplest tape that fails in the same kind of way into ret->tape, by trying option 0 in
+ * each place. At most `tries_max` runs. Returns the number of places that are not 0. */
+uint32_t weave_shrink(weave_body *body, void *arg, const struct weave_opts *opts,
+                      uint32_t tries_max, struct weave_result *ret);
 
-/* One schedule from a seed, for the simulator: the same seed and body give the same run, step for step.
- * `opts` may be NULL. The result says how it ended; an assertion in the body ends the process. */
+/* One schedule from a seed, for the simulator: the same seed and body give the same run, step for
+ * step. `opts` may be NULL. The result says how it ended; an assertion in the body ends the
+ * process. */
 void weave_run_seeded(weave_body *body, void *arg, uint64_t seed, const struct weave_opts *opts,
                       struct weave_result *ret);
 
@@ -108,7 +113,7 @@ void weave_run_seeded(weave_body *body, void *arg, uint64_t seed, const struct w
 bool weave_tape_format(const struct weave_tape *tape, char *buf, size_t size);
 bool weave_tape_parse(const char *text, struct weave_tape *ret_tape);
 
-/* ---- inside a run -------------------------------------------------------------------------------- */
+/* ---- inside a run ---------------------------------------------------------------------------- */
 
 /* Whether the caller is on a fiber of a run. */
 bool weave_running(void);
@@ -116,14 +121,15 @@ bool weave_running(void);
 /* One of 0..n-1, decided by the strategy. `why` is shown in traces. */
 uint32_t weave_choose(uint32_t n, const char *why);
 
-/* While calm every choice is the dull one: for the set-up and tear-down around the race that a scenario is
- * about. Off at the start of a schedule. */
+/* While calm every choice is the dull one: for the set-up and tear-down around the race that a
+ * scenario is about. Off at the start of a schedule. */
 void weave_calm(bool calm);
 
 /* Sets bit `mark` (below 64) of the result's `seen`, to show that some schedule got here. */
 void weave_saw(uint32_t mark);
 
-/* Ends the schedule as failed: in a child process by leaving it, else by leaving all fibers behind. */
+/* Ends the schedule as failed: in a child process by leaving it, else by leaving all fibers
+ * behind. */
 __attribute__((noreturn)) void weave_fail(const char *kind, const char *fmt, ...) RON_PRINTF(2, 3);
 
 /* Adds a line to the trace of a replay; nothing otherwise. */
