@@ -307,6 +307,7 @@ static void worker_main(void *arg)
     while (ron_au32_load(&exec->stopping) == 0) {
         w->now_ms = ron_env_now_ns(exec->env) / RON_NS_PER_MS;
         (void)ron_wheel_advance(&w->wheel, w->now_ms);
+        ron_no_lock_point("return of a timer");
         if (run_some(w) == 0 && steal(w)) {
             continue;
         }

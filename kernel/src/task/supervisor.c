@@ -250,6 +250,8 @@ static void settle(struct ron_sup *sup, struct ron_task *t)
     if (t->def.restart.when == RON_RESTART_ALWAYS ||
         (rc != RON_OK && t->def.restart.when == RON_RESTART_ON_FAILURE)) {
         schedule_restart(sup, t, rc);
+    } else if (rc != RON_OK && t->def.restart.essential) {
+        escalate(sup, t, rc); /* It is never restarted, and the service cannot do without it. */
     } else if (rc != RON_OK) {
         ron_au32_store(&t->down, 1);
     }

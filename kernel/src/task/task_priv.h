@@ -33,7 +33,6 @@ enum ron__life {
     RON__LIFE_ENDED,   /* told its end, not yet looked at by the supervisor */
     RON__LIFE_BACKOFF, /* waits to be restarted */
     RON__LIFE_DONE,    /* final: joined */
-    RON__LIFE_LEAKED,  /* final: could not be joined */
 };
 
 struct ron_worker;

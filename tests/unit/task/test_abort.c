@@ -426,6 +426,7 @@ struct report {
     uint64_t leak_events;
     bool exec_freed;
     uint32_t threads_live;
+    bool ended_later; /* once let go, it found all its memory still there */
 };
 
 struct unjoinable {
@@ -467,7 +468,7 @@ static void leak_body(void *ret, void *arg)
     fx_gate_init(&u.inside);
     (void)sem_init(&u.never, 0, 0);
     def.arg = &u;
-    (void)fx_add(fx, &def);
+    struct ron_task *t = fx_add(fx, &def);
     fx_start(fx);
     (void)fx_gate_reached(&u.inside, 1);
     ron_sup_request_stop(fx->sup);
@@ -482,6 +483,14 @@ static void leak_body(void *ret, void *arg)
     ron_sup_free(fx->sup); /* leaves alone what the task still uses */
     r->exec_freed = ron_exec_free(fx->exec);
     r->threads_live = ron_threads_live();
+    (void)sem_post(&u.never);
+    while (ron__sup_life(fx->sup, t) != RON__LIFE_ENDED) {
+        (void)sched_yield(); /* the alarm of the child bounds this */
+    }
+    r->ended_later = true;
+    /* Only for the thread sanitizer, which wants every thread joined in the end. */
+    struct ron_thread *left = ron_aptr_load(&t->thread);
+    ron_thread_join(left != NULL ? left : fx->exec->workers[0].thread);
 }
 
 static void test_abort__task_cannot_be_joined__leak_counted_and_run_fails(void **state)
@@ -491,23 +500,23 @@ static void test_abort__task_cannot_be_joined__leak_counted_and_run_fails(void *
         struct report wanted;
     } cases[] = {
         {{.name = "stuck", .kind = "stuck", .mode = RON_TASK_BLOCKING, .run = stuck_run},
-         {RON_EXIT_ABORTED, 1, 1, 1, true, 1}},
+         {RON_EXIT_ABORTED, 1, 1, 1, true, 1, true}},
         {{.name = "stuck", .kind = "stuck", .handle = stuck_handle},
-         {RON_EXIT_ABORTED, 1, 1, 1, false, 1}},
+         {RON_EXIT_ABORTED, 1, 1, 1, false, 1, true}},
         /* Told twice, as one that does not confirm and as one that does not end: counted once. */
         {{.name = "stuck",
           .kind = "stuck",
           .role = RON_ROLE_INTAKE,
           .handle = stuck_handle,
           .drain = never_called},
-         {RON_EXIT_ABORTED, 1, 1, 1, false, 1}},
+         {RON_EXIT_ABORTED, 1, 1, 1, false, 1, true}},
         /* Declared: no leak, no failure. */
         {{.name = "stuck",
           .kind = "stuck",
           .mode = RON_TASK_BLOCKING,
           .run = stuck_run,
           .detached_reason = "a library call that cannot be interrupted"},
-         {RON_EXIT_DRAINED, 0, 0, 0, true, 1}},
+         {RON_EXIT_DRAINED, 0, 0, 0, true, 1, true}},
     };
 
     (void)state;
@@ -522,6 +531,7 @@ static void test_abort__task_cannot_be_joined__leak_counted_and_run_fails(void *
         assert_int_equal(r.leak_events, cases[i].wanted.leak_events);
         assert_int_equal(r.exec_freed, cases[i].wanted.exec_freed);
         assert_int_equal(r.threads_live, cases[i].wanted.threads_live);
+        assert_true(r.ended_later);
     }
 }
 

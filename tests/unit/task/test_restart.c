@@ -326,6 +326,19 @@ static void test_restart__policy_never__one_failure_is_final_and_degrades(void *
     failing_close(&f);
 }
 
+static void test_restart__policy_never_and_essential__one_failure_is_fatal(void **state)
+{
+    struct failing f = failing_open(
+        RON_TASK_LOOP, (struct ron_restart_policy){.when = RON_RESTART_NEVER, .essential = true});
+
+    (void)state;
+    assert_true(fx_send(f.in, 1));
+    fx_await(f.fx, RON_SUP_EVENT_ESCALATED, "failing", 1);
+    assert_int_equal(fx_join(f.fx), RON_EXIT_FATAL);
+    assert_false(fx_health(f.fx).healthy);
+    failing_close(&f);
+}
+
 static enum ron_rc end_well(struct ron_task *t, void *arg)
 {
     (void)t;
@@ -408,6 +421,7 @@ int main(void)
         cmocka_unit_test(test_restart__rare_failures__never_escalate_and_delay_starts_over),
         cmocka_unit_test(test_restart__clock_steps_back__failures_are_not_forgotten),
         cmocka_unit_test(test_restart__policy_never__one_failure_is_final_and_degrades),
+        cmocka_unit_test(test_restart__policy_never_and_essential__one_failure_is_fatal),
         cmocka_unit_test(test_restart__good_end__final_unless_policy_is_always),
         cmocka_unit_test(test_restart__restarts__equal_the_metric),
     };

@@ -84,7 +84,7 @@ static enum ron_rc sinner_handle(struct ron_task *t, void *arg, void **items, si
     if (s->place == IN_HANDLE && !s->did) {
         sin_once(s, t);
         ron_task_wake(t);
-    } else {
+    } else if (s->place != IN_READY) { /* the descriptor has its turn after this one */
         fx_gate_add(&s->done, 1);
     }
     return RON_OK;
