@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* limiter.c - shards of client buckets: hash chains, and a list by last use.
+ *
+ * Place: guard. All memory is taken when the limiter is made; a request neither allocates nor
+ * waits.
+ *
+ * Invariants (per shard, guarded by its lock):
+ *   I1 an entry in use is in exactly one hash chain and in the list; others are in `unused`.
+ *   I2 the list is ordered by last use, oldest first. All entries share one rate, so an entry not
+ *      used for burst / rate seconds is full, and looking at the oldest few finds an idle one
+ *      whenever one has been silent that long.
+ *   I3 an entry is given to another client only when its bucket is full (L1 of limiter.h). */
+#include "ron/guard/limiter.h"
+
+#include "guard/key_hash.h"
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+#include "ron/base/list.h"
+#include "ron/sync/sync.h"
+
+enum {
+    LIMITER_MAGIC = 0x6c696d69,
+    /* How many of the oldest entries are looked at when a shard is full: the first one is idle
+     * unless the shard is swept by more clients than it holds; then a few more looks do not help
+     * and cost every newcomer. */
+    EVICT_LOOKS = 4,
+};
+
+struct entry {
+    struct ron_list_node link; /* in `used` or `unused` */
+    struct entry *next;        /* in its chain */
+    uint64_t hash;
+    struct ron_bucket bucket;
+};
+
+struct shard {
+    struct ron_mutex mu;
+    struct ron_rate rate;
+    struct ron_list used; /* least recently used first */
+    struct ron_list unused;
+    struct entry **chains;
+    struct ron_bucket overflow;
+    struct ron_stat offered;
+    struct ron_stat admitted;
+    struct ron_stat refused;
+    struct ron_stat overflowed;
+    struct ron_stat evicted;
+    struct ron_stat clients;
+} RON_ALIGNED_CACHELINE;
+
+struct ron_limiter {
+    uint32_t magic;
+    const struct ron_env *env;
+    struct ron_hash_key key;
+    uint32_t chain_mask; /* chains per shard, a power of two, minus one */
+    struct entry *entries;
+    struct entry **chains;
+    struct shard shards[RON_LIMITER_SHARDS];
+};
+
+static uint32_t power_of_two_above(uint32_t n)
+{
+    uint32_t p = 1;
+
+    while (p < n) {
+        p <<= 1;
+    }
+    return p;
+}
+
+static void init_shards(struct ron_limiter *l, uint32_t per_shard, struct ron_rate rate)
+{
+    uint64_t now_ns = ron_env_now_ns(l->env);
+    size_t chain_count = (size_t)l->chain_mask + 1;
+
+    for (size_t i = 0; i < RON_LIMITER_SHARDS; i++) {
+        struct shard *s = &l->shards[i];
+
+        ron_mutex_init(&s->mu, RON_RANK_LEAF, "limiter");
+        s->rate = rate;
+        s->chains = l->chains + i * chain_count;
+        ron_list_init(&s->used);
+        ron_list_init(&s->unused);
+        for (size_t j = 0; j < per_shard; j++) {
+            ron_list_push_back(&s->unused, &l->entries[i * per_shard + j].link);
+        }
+        ron_bucket_init(&s->overflow, rate, now_ns);
+    }
+}
+
+enum ron_rc ron_limiter_new(const struct ron_limiter_opts *opts, struct ron_limiter **ret_limiter,
+                            struct ron_err *err)
+{
+    uint32_t clients = opts->clients_max == 0 ? RON_LIMITER_CLIENTS_DEFAULT : opts->clients_max;
+    uint32_t per_shard;
+    struct ron_limiter *l;
+
+    if (!ron_rate_valid(opts->rate)) {
+        return ron_err_set(err, RON_INVALID, "rate %u/s with burst %u is out of range",
+                           (unsigned)opts->rate.rate_per_s, (unsigned)opts->rate.burst);
+    }
+    if (clients > RON_LIMITER_CLIENTS_MAX) {
+        return ron_err_set(err, RON_LIMIT, "%u clients; at most %u", (unsigned)clients,
+                           (unsigned)RON_LIMITER_CLIENTS_MAX);
+    }
+    l = ron_alloc_aligned(RON_CACHELINE, sizeof *l);
+    if (l == NULL) {
+        return ron_err_set(err, RON_NOMEM, "limiter: no memory");
+    }
+    *l = (struct ron_limiter){.magic = LIMITER_MAGIC, .env = opts->env};
+    l->key = (struct ron_hash_key){opts->env->rand_u64(opts->env), opts->env->rand_u64(opts->env)};
+    per_shard = (clients + RON_LIMITER_SHARDS - 1) / RON_LIMITER_SHARDS;
+    l->chain_mask = power_of_two_above(per_shard) - 1;
+    l->entries = ron_alloc_array((size_t)per_shard * RON_LIMITER_SHARDS, sizeof *l->entries);
+    l->chains =
+        ron_alloc_array(((size_t)l->chain_mask + 1) * RON_LIMITER_SHARDS, sizeof(struct entry *));
+    if (l->entries == NULL || l->chains == NULL) {
+        ron_free(l->entries);
+        ron_free(l->chains);
+        ron_free(l);
+        return ron_err_set(err, RON_NOMEM, "limiter of %u clients: no memory", (unsigned)clients);
+    }
+    init_shards(l, per_shard, opts->rate);
+    *ret_limiter = l;
+    return RON_OK;
+}
+
+void ron_limiter_free(struct ron_limiter *l)
+{
+    if (l == NULL) {
+        return;
+    }
+    RON_ASSERT(l->magic == LIMITER_MAGIC);
+    for (size_t i = 0; i < RON_LIMITER_SHARDS; i++) {
+        ron_mutex_done(&l->shards[i].mu);
+    }
+    l->magic = 0;
+    ron_free(l->entries);
+    ron_free(l->chains);
+    ron_free(l);
+}
+
+/* The shard takes the top bits, the chain the low ones. */
+static struct entry **chain_of(const struct ron_limiter *l, struct shard *s, uint64_t hash)
+{
+    return &s->chains[hash & l->chain_mask];
+}
+
+static void unchain(const struct ron_limiter *l, struct shard *s, struct entry *e)
+{
+    struct entry **at = chain_of(l, s, e->hash);
+
+    while (*at != e) {
+        at = &(*at)->next;
+    }
+    *at = e->next;
+}
+
+/* A free entry, or an idle one taken from its client; NULL when there is none. */
+static struct entry *get_entry(const struct ron_limiter *l, struct shard *s, uint64_t now_ns)
+{
+    struct ron_list_node *node = ron_list_pop_front(&s->unused);
+    uint32_t looks = 0;
+
+    if (node != NULL) {
+        ron_stat_bump(&s->clients, 1);
+        return RON_LIST_ENTRY(node, struct entry, link);
+    }
+    RON_LIST_FOREACH(oldest, &s->used)
+    {
+        struct entry *e = RON_LIST_ENTRY(oldest, struct entry, link);
+
+        if (looks++ == EVICT_LOOKS) {
+            break;
+        }
+        if (ron_bucket_full(&e->bucket, s->rate, now_ns)) { /* I3 */
+            ron_list_remove(&e->link);
+            unchain(l, s, e);
+            ron_stat_bump(&s->evicted, 1);
+            return e;
+        }
+    }
+    return NULL;
+}
+
+/* The bucket by which this client is judged. */
+static struct ron_bucket *bucket_of(const struct ron_limiter *l, struct shard *s, uint64_t hash,
+                                    uint64_t now_ns)
+{
+    struct entry **chain = chain_of(l, s, hash);
+    struct entry *e = *chain;
+
+    while (e != NULL && e->hash != hash) {
+        e = e->next;
+    }
+    if (e != NULL) {
+        ron_list_remove(&e->link);
+    } else {
+        e = get_entry(l, s, now_ns);
+        if (e == NULL) {
+            ron_stat_bump(&s->overflowed, 1);
+            return &s->overflow;
+        }
+        ron_bucket_refill(&s->overflow, s->rate, now_ns);
+        e->hash = hash;
+        e->bucket = s->overflow; /* L2 */
+        e->next = *chain;
+        *chain = e;
+    }
+    ron_list_push_back(&s->used, &e->link);
+    return &e->bucket;
+}
+
+enum ron_rc ron_limiter_take(struct ron_limiter *l, const void *client, size_t len,
+                             uint64_t *ret_wait_ns)
+{
+    uint64_t hash = ron__key_hash(l->key, client, len);
+    struct shard *s = &l->shards[hash >> 60];
+    enum ron_rc rc = RON_OK;
+    uint64_t wait_ns = 0;
+
+    RON_ASSERT(l->magic == LIMITER_MAGIC);
+    ron_mutex_lock(&s->mu);
+    ron_stat_bump(&s->offered, 1);
+    if (s->rate.rate_per_s != 0) {
+        uint64_t now_ns = ron_env_now_ns(l->env);
+        struct ron_bucket *b = bucket_of(l, s, hash, now_ns);
+
+        if (!ron_bucket_take(b, s->rate, now_ns, 1)) {
+            wait_ns = ron_bucket_wait_ns(b, s->rate, now_ns, 1);
+            rc = RON_FULL;
+        }
+    }
+    ron_stat_bump(rc == RON_OK ? &s->admitted : &s->refused, 1);
+    ron_mutex_unlock(&s->mu);
+    if (rc != RON_OK && ret_wait_ns != NULL) {
+        *ret_wait_ns = wait_ns;
+    }
+    return rc;
+}
+
+/* A limit that was off starts with full buckets: nothing was counted meanwhile. */
+static void change_bucket(struct ron_bucket *b, struct ron_rate from, struct ron_rate to,
+                          uint64_t now_ns)
+{
+    if (from.rate_per_s == 0) {
+        ron_bucket_init(b, to, now_ns);
+    } else {
+        ron_bucket_refill(b, from, now_ns);
+        b->level_parts = RON_MIN(b->level_parts, (uint64_t)to.burst * RON_NS_PER_S);
+    }
+}
+
+enum ron_rc ron_limiter_set_rate(struct ron_limiter *l, struct ron_rate rate, struct ron_err *err)
+{
+    if (!ron_rate_valid(rate)) {
+        return ron_err_set(err, RON_INVALID, "rate %u/s with burst %u is out of range",
+                           (unsigned)rate.rate_per_s, (unsigned)rate.burst);
+    }
+    for (size_t i = 0; i < RON_LIMITER_SHARDS; i++) {
+        struct shard *s = &l->shards[i];
+        uint64_t now_ns;
+
+        ron_mutex_lock(&s->mu);
+        now_ns = ron_env_now_ns(l->env);
+        RON_LIST_FOREACH(node, &s->used)
+        {
+            change_bucket(&RON_LIST_ENTRY(node, struct entry, link)->bucket, s->rate, rate, now_ns);
+        }
+        change_bucket(&s->overflow, s->rate, rate, now_ns);
+        s->rate = rate;
+        ron_mutex_unlock(&s->mu);
+    }
+    return RON_OK;
+}
+
+void ron_limiter_get_stats(const struct ron_limiter *l, struct ron_limiter_stats *ret_stats)
+{
+    struct ron_limiter_stats sum = {0};
+
+    for (size_t i = 0; i < RON_LIMITER_SHARDS; i++) {
+        const struct shard *s = &l->shards[i];
+
+        sum.offered += ron_stat_get(&s->offered);
+        sum.admitted += ron_stat_get(&s->admitted);
+        sum.busy_rejections_total += ron_stat_get(&s->refused);
+        sum.overflow += ron_stat_get(&s->overflowed);
+        sum.evicted += ron_stat_get(&s->evicted);
+        sum.clients += ron_stat_get(&s->clients);
+    }
+    *ret_stats = sum;
+}
+
+uint64_t ron_retry_after_s(uint64_t wait_ns)
+{
+    uint64_t whole_s = wait_ns / RON_NS_PER_S + (wait_ns % RON_NS_PER_S != 0);
+
+    return whole_s == 0 ? 1 : whole_s;
+}
