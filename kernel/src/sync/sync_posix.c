@@ -246,13 +246,15 @@ enum ron_rc ron_park_until(struct ron_deadline deadline, const char *what)
         return RON_CANCELLED;
     }
     if (!ron_au32_cas(&t->park, &seen, PARK_PARKED)) {
-        ron_au32_store(&t->park, PARK_EMPTY); /* It was TOKEN: only this thread ever sets PARKED. */
+        /* It was TOKEN: only this thread ever sets PARKED. An exchange, not a store: it must be
+         * seen before the caller looks again, else an unpark in between would be overwritten. */
+        (void)ron_au32_xchg(&t->park, PARK_EMPTY);
         return RON_OK;
     }
     for (;;) {
         int rc = futex_wait(&t->park, PARK_PARKED, deadline);
         if (ron_au32_load(&t->park) == PARK_TOKEN) {
-            ron_au32_store(&t->park, PARK_EMPTY);
+            (void)ron_au32_xchg(&t->park, PARK_EMPTY);
             break;
         }
         if (rc == ETIMEDOUT) {

@@ -373,6 +373,53 @@ static void test_cancel__thread_is_parked__this_and_later_parks_end(void **state
     assert_false(look.cancelled); /* but not its cancellation */
 }
 
+/* ---- a condition looked at without a lock ---------------------------------------------------- */
+
+static struct ron_au32 ask __attribute__((aligned(64)));
+static struct ron_au32 answer __attribute__((aligned(64)));
+
+static void answer_each(void *arg)
+{
+    struct ron_thread *asker = arg;
+    uint32_t seen = 0;
+
+    while (seen != UINT32_MAX) {
+        uint32_t now = ron_au32_load(&ask);
+
+        if (now != seen) {
+            seen = now;
+            for (volatile uint32_t i = 0; i < seen % 64; i++) {
+            }
+            ron_au32_store(&answer, seen);
+            ron_unpark(asker);
+        }
+    }
+}
+
+/* A park that consumes a token must be seen by wakers before the caller looks at its condition:
+ * else the token of an unpark in between is overwritten, and the next park sleeps for ever. */
+static void test_park__condition_without_a_lock__no_wakeup_is_lost(void **state)
+{
+    struct ron_thread_opts opts = {
+        .name = "answers", .may_block = true, .main = answer_each, .arg = ron_thread_self()};
+    struct ron_thread *t = NULL;
+
+    (void)state;
+    assert_int_equal(ron_thread_start(&opts, &t, NULL), RON_OK);
+    for (uint32_t n = 1; n <= 1000000; n++) {
+        ron_unpark(ron_thread_self()); /* A token from before. */
+        ron_au32_store(&ask, n);
+        for (volatile uint32_t i = 0; i < n % 61; i++) {
+        }
+        while (ron_au32_load(&answer) != n) {
+            struct ron_deadline d = ron_deadline_after_ms(ron_mono_ns(), 20000);
+            assert_int_not_equal(ron_park_until(d, "answer"), RON_TIMEOUT);
+        }
+    }
+    ron_au32_store(&ask, UINT32_MAX);
+    ron_thread_join(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -386,6 +433,7 @@ int main(void)
         cmocka_unit_test(test_thread__signal__reaches_that_thread),
         cmocka_unit_test(test_park__unpark_first__remembered_once),
         cmocka_unit_test(test_park__deadline__not_before_it),
+        cmocka_unit_test(test_park__condition_without_a_lock__no_wakeup_is_lost),
         cmocka_unit_test(test_park__deadline_beyond_the_clock__is_a_wait_like_any_other),
         cmocka_unit_test(test_park__thread_is_parked__each_unpark_wakes_it),
         cmocka_unit_test(test_park__unpark_of_an_ended_thread__harmless),
