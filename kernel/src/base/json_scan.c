@@ -633,7 +633,8 @@ static const struct ron_json_field *find_field(const struct ron_json_shape *shap
 
 /* One member behind its name and colon. */
 static enum ron_rc scan_member(struct scan *s, const struct ron_json_shape *shape,
-                               struct ron_str name, char *out, size_t *hint, uint64_t *present)
+                               struct ron_str name, char *out, size_t *hint, uint64_t *seen,
+                               uint64_t *present)
 {
     const struct ron_json_field *f = find_field(shape, name, *hint);
     uint64_t bit;
@@ -646,14 +647,14 @@ static enum ron_rc scan_member(struct scan *s, const struct ron_json_shape *shap
     }
     *hint = (size_t)(f - shape->fields) + 1;
     bit = UINT64_C(1) << (f - shape->fields);
-    if ((*present & bit) != 0) {
+    if ((*seen & bit) != 0) {
         return fail_field(s, f->name, f->name_len, "the member stands twice");
     }
-    *present |= bit;
+    *seen |= bit;
     if (f->nullable && take_word(s, "null", 4)) {
-        *present &= ~bit;
         return RON_OK;
     }
+    *present |= bit;
     rc = scan_field(s, f, out);
     if (rc != RON_OK) {
         prefix_path(s, f->name, f->name_len);
@@ -677,6 +678,7 @@ static enum ron_rc scan_members(struct scan *s, const struct ron_json_shape *sha
                                 uint64_t *present)
 {
     size_t hint = 0;
+    uint64_t seen = 0; /* Also those that were null, which do not count as present. */
 
     for (bool first = true; !take(s, '}'); first = false) {
         struct ron_str name;
@@ -692,7 +694,7 @@ static enum ron_rc scan_members(struct scan *s, const struct ron_json_shape *sha
         if (!take(s, ':')) {
             return fail(s, "':' is expected");
         }
-        RON_TRY(scan_member(s, shape, name, out, &hint, present));
+        RON_TRY(scan_member(s, shape, name, out, &hint, &seen, present));
         skip_space(s);
     }
     return RON_OK;

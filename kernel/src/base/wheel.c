@@ -182,7 +182,11 @@ static size_t fire_all(struct ron_wheel *wheel)
         RON_ASSERT_MSG(timer->at_ms <= wheel->target_ms, "W1");
         wheel->armed--;
         fired++;
-        timer->fire(timer); /* may free the timer */
+        if (wheel->call != NULL) {
+            wheel->call(timer); /* may free the timer */
+        } else {
+            timer->fire(timer); /* likewise */
+        }
     }
     return fired;
 }

@@ -128,6 +128,8 @@ static void test_json__wrong_request__names_field_and_reason(void **state)
         {"{\"to\":\"a\",\"amount\":\"340282366920938463463374607431768211456\"}", "amount",
          "2^128"},
         {"{\"to\":\"a\",\"to\":\"b\",\"amount\":\"1\"}", "to", "twice"},
+        {"{\"to\":\"a\",\"amount\":\"1\",\"delta\":null,\"delta\":1}", "delta", "twice"},
+        {"{\"to\":\"a\",\"amount\":\"1\",\"delta\":1,\"delta\":null}", "delta", "twice"},
         {"{\"to\":\"a\",\"amount\":\"1\",\"too\":1}", "too", "unknown member"},
         {"{\"to\":\"12345678901234567\",\"amount\":\"1\"}", "to", "too long"},
         {"{\"to\":\"a\",\"amount\":\"1\",\"nonce\":1001}", "nonce", "too large"},

@@ -48,6 +48,7 @@ struct ron_timer {
     struct ron_list_node node; /* linked while armed */
     uint64_t at_ms;
     ron_timer_fn *fire;
+    void *owner;   /* for the wheel's `call`; the wheel itself does not look at it */
     uint16_t slot; /* level * 64 + slot while in a slot, or RON_WHEEL_NO_SLOT */
 };
 
@@ -57,6 +58,7 @@ struct ron_wheel {
     uint64_t now_ms;    /* every timer in a slot is later than this */
     uint64_t target_ms; /* time of the advance in progress */
     size_t armed;
+    ron_timer_fn *call;                  /* how a timer is fired; NULL: timer->fire(timer) */
     uint64_t backwards_count;            /* advances ignored by W4 */
     struct ron_list due;                 /* W3 */
     struct ron_list firing;              /* taken out, waiting for their callback */
