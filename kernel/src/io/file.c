@@ -80,8 +80,15 @@ static enum ron_rc write_temp(const struct ron_env *env, const char *temp, const
                               size_t len, uint32_t mode, struct ron_err *err)
 {
     int fd = -1;
-    enum ron_rc rc = env->disk->open(env, temp, RON_OPEN_WRITE | RON_OPEN_CREATE | RON_OPEN_TRUNC,
-                                     mode, &fd, err);
+    enum ron_rc rc = env->disk->remove(env, temp, NULL);
+
+    /* A left-over would keep its mode, owner or the place that it links to. */
+    if (rc == RON_OK || rc == RON_NOTFOUND) {
+        rc = env->disk->open(env, temp, RON_OPEN_WRITE | RON_OPEN_CREATE | RON_OPEN_EXCL, mode, &fd,
+                             err);
+    } else {
+        rc = ron_err_set(err, rc, "%s: a left-over temporary cannot be removed", temp);
+    }
 
     if (rc != RON_OK) {
         return rc;
