@@ -33,7 +33,6 @@ struct side {
     /* The model: numbers of waiting pollers, oldest first, and who was woken and has not come. */
     size_t waiting[NODES];
     size_t waiting_count;
-    bool busy[NODES]; /* entered while at work */
     bool woken[NODES];
 };
 
@@ -107,18 +106,9 @@ static void side_leave(struct side *s, size_t who)
     s->woken[who] = false;
 }
 
-/* A poller that took something is still busy with it: idle ones stand before it. */
-static void side_enter(struct side *s, size_t who, bool busy)
+static void side_enter(struct side *s, size_t who)
 {
-    size_t at = s->waiting_count;
-
-    while (!busy && at > 0 && s->busy[s->waiting[at - 1]]) {
-        s->waiting[at] = s->waiting[at - 1];
-        at--;
-    }
-    s->waiting[at] = who;
-    s->waiting_count++;
-    s->busy[who] = busy;
+    s->waiting[s->waiting_count++] = who;
 }
 
 /* M2 for one side. */
@@ -296,7 +286,7 @@ static enum ron_rc do_send_poll(struct world *w, uint8_t number)
     side_leave(&w->tx, who);
     expected = offer(w, item, &evicted);
     if (expected == RON_FULL) {
-        side_enter(&w->tx, who, false);
+        side_enter(&w->tx, who);
         expected = RON_AGAIN;
     }
     unlock(w);
@@ -450,7 +440,7 @@ static enum ron_rc do_recv_poll(struct world *w, uint8_t number)
     CHECK(w, rc == take(w, max, items, n));
     more_expected = w->count > 0 || (w->closed && w->reserved == 0);
     if (!more_expected) {
-        side_enter(&w->rx, who, rc == RON_OK);
+        side_enter(&w->rx, who);
     }
     unlock(w);
     CHECK(w, more == more_expected);

@@ -63,12 +63,10 @@ enum ron_rc ron_chan_recv_poll(struct ron_chan *c, struct ron_wait_node *node, v
     ron_mutex_lock(&c->mu);
     ron__lot_leave(&c->rx, node);
     rc = take_or_tell(c, items, max, ret_count);
-    /* Waiting again in the same critical section saves the round that would find nothing. The task
-     * is still busy with what it took, so idle ones of its pool go first. */
-    *ret_more = c->count > 0 || (c->closed && c->reserved == 0);
-    if (!*ret_more && rc == RON_OK) {
-        ron__lot_enter_busy(&c->rx, node);
-    } else if (!*ret_more) {
+    /* Waiting again in the same critical section saves the round that would find nothing. A member
+     * of a pool must not: the next message would wait for its handler although others are idle. */
+    *ret_more = c->count > 0 || (c->closed && c->reserved == 0) || (rc == RON_OK && node->_pooled);
+    if (!*ret_more) {
         ron__lot_enter(&c->rx, node);
     }
     ron__chan_release(c);

@@ -25,13 +25,12 @@ struct ron_wake {
 static inline void ron__lot_init(struct ron_lot *lot)
 {
     ron_list_init(&lot->_waiting);
-    ron_list_init(&lot->_busy);
     lot->_woken = 0;
 }
 
 static inline bool ron__lot_empty(const struct ron_lot *lot)
 {
-    return ron_list_empty(&lot->_waiting) && ron_list_empty(&lot->_busy);
+    return ron_list_empty(&lot->_waiting);
 }
 
 static inline bool ron__lot_idle(const struct ron_lot *lot)
@@ -44,14 +43,6 @@ static inline void ron__lot_enter(struct ron_lot *lot, struct ron_wait_node *n)
     RON_ASSERT(n->_state == RON_NODE_OUT);
     RON_ASSERT((n->_thread == NULL) != (n->_waker == NULL));
     ron_list_push_back(&lot->_waiting, &n->_link);
-    n->_state = RON_NODE_WAITING;
-}
-
-/* For a task that has just taken messages and will handle them first. */
-static inline void ron__lot_enter_busy(struct ron_lot *lot, struct ron_wait_node *n)
-{
-    RON_ASSERT(n->_state == RON_NODE_OUT);
-    ron_list_push_back(&lot->_busy, &n->_link);
     n->_state = RON_NODE_WAITING;
 }
 
@@ -85,9 +76,7 @@ static inline struct ron_wake ron__lot_take_from(struct ron_lot *lot, struct ron
 /* The next waiter to wake, or an empty record. */
 static inline struct ron_wake ron__lot_take(struct ron_lot *lot)
 {
-    bool idle = !ron_list_empty(&lot->_waiting);
-
-    return ron__lot_take_from(lot, idle ? &lot->_waiting : &lot->_busy);
+    return ron__lot_take_from(lot, &lot->_waiting);
 }
 
 /* Applies the rule above. */
@@ -124,7 +113,6 @@ static inline void ron__lot_wake_all(struct ron_lot *lot, struct ron_mutex *mu)
 
     ron_list_init(&now);
     ron_list_splice_back(&now, &lot->_waiting);
-    ron_list_splice_back(&now, &lot->_busy);
     for (;;) {
         struct ron_wake w = ron__lot_take_from(lot, &now);
 

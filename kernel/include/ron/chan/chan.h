@@ -86,7 +86,7 @@ bool ron_chan_is_closed(const struct ron_chan *c);
 /* ---- sending --------------------------------------------------------------------------------- */
 
 /* Never waits. RON_OK, RON_FULL, RON_CLOSED. On a drop_oldest channel `ret_evicted` is required and
- * set to the message that made room, or to NULL; on the others it is ignored and may be NULL. */
+ * set, with RON_OK, to the message that made room or to NULL; on the others it may be NULL. */
 RON_MUST_USE enum ron_rc ron_chan_try_send(struct ron_chan *c, void *item, void **ret_evicted);
 
 /* The policy in full: waits where the policy waits (retry_once, wait). RON_OK, RON_FULL,

@@ -24,6 +24,8 @@ struct ron_wait_node {
     struct ron_list_node _link;
     struct ron_thread *_thread;
     struct ron_waker *_waker;
+    bool
+        _pooled; /* others receive too: do not wait for the next message while busy with the last */
     enum { RON_NODE_OUT, RON_NODE_WAITING, RON_NODE_WOKEN } _state;
 };
 
