@@ -26,7 +26,7 @@ static int print_topology(struct kernel_check *k, const char *format)
                      stdout); /* Checked with the flush below. */
     }
     ron_buf_done(&out);
-    return rc == RON_OK && fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
+    return rc == RON_OK && fflush(stdout) == 0 && ferror(stdout) == 0 ? CLI_OK : CLI_FAILED;
 }
 
 /* A stop after some seconds, requested through the same door as any other. */

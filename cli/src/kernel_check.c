@@ -48,7 +48,7 @@ struct kernel_check {
     struct ron_stat offered, refused, backlogged, handled, failed_in_worker, left_over, observed,
         missed;
     struct ron_stat audit_offered, audited, audit_dropped;
-    struct ron_stat worker_seen;
+    struct ron_au64 worker_seen;
 };
 
 static uint64_t checksum(uint64_t number)
@@ -178,10 +178,9 @@ static enum ron_rc worker_handle(struct ron_task *t, void *arg, void **items, si
 
     for (size_t i = 0; i < count; i++) {
         struct message *m = items[i];
-        uint64_t seen = ron_stat_get(&k->worker_seen) + 1;
+        uint64_t seen = ron_au64_add(&k->worker_seen, 1) + 1;
         enum ron_rc rc;
 
-        ron_stat_add(&k->worker_seen, 1);
         if (k->opts.hang_after != 0 && seen == k->opts.hang_after) {
             hang();
         }
@@ -571,6 +570,7 @@ bool kernel_check_report(struct kernel_check *k)
            ron_stat_get(&k->missed), spawned, aborted, ron_sup_leaked(k->sup),
            !whole                        ? "LOST MESSAGES"
            : ron_sup_leaked(k->sup) != 0 ? "not checked: a task hangs"
+           : left != 0                   ? "all accounted for, some left over"
                                          : "nothing lost");
     return whole;
 }

@@ -232,6 +232,7 @@ static void count_leaks(struct ron_sup *sup)
 {
     uint32_t count = ron_au32_load(&sup->task_count);
 
+    ron__sup_reap(sup); /* One may have ended at the last moment. */
     for (uint32_t i = 0; i < count; i++) {
         struct ron_task *t = sup->tasks[i];
         if (!alive(sup, t)) {
@@ -241,6 +242,32 @@ static void count_leaks(struct ron_sup *sup)
         if (t->def.detached_reason == NULL) {
             ron_stat_bump(&sup->leaked, 1);
             ron__sup_emit(sup, RON_SUP_EVENT_LEAKED, t, RON_TIMEOUT, 0, "");
+        }
+    }
+}
+
+/* A task that failed, or waited for its restart, may have left accepted messages behind. They are
+ * disposed of with their channel; that is no clean drain, and it is said so. */
+static void tell_left_messages(struct ron_sup *sup)
+{
+    uint32_t count = ron_au32_load(&sup->task_count);
+
+    for (uint32_t i = 0; i < count; i++) {
+        struct ron_task *t = sup->tasks[i];
+        struct ron_chan_stats stats = {0};
+
+        if (t->def.input == NULL || t->left_told) {
+            continue;
+        }
+        ron_chan_get_stats(t->def.input, &stats);
+        if (stats.depth == 0) {
+            continue;
+        }
+        sup->messages_left = true;
+        ron__sup_emit(sup, RON_SUP_EVENT_LEFT, t, RON_CANCELLED, stats.depth,
+                      ron_chan_name(t->def.input));
+        for (uint32_t k = i; k < count; k++) { /* Once per channel, not per member of a pool. */
+            sup->tasks[k]->left_told |= sup->tasks[k]->def.input == t->def.input;
         }
     }
 }
@@ -257,5 +284,6 @@ void ron__sup_drain(struct ron_sup *sup)
         end_leftovers(sup);
     }
     count_leaks(sup);
+    tell_left_messages(sup);
     ron__sup_enter_state(sup, RON_SUP_STOPPED);
 }

@@ -75,7 +75,9 @@ static bool stays(const struct ron_task *t)
 /* With the lock held. */
 static void enqueue(struct ron_worker *w, struct ron_task *t, bool fixed)
 {
-    t->home = w; /* I3 */
+    if (!fixed) {
+        t->home = w; /* I3. One that stays is there, and its descriptors may be reading it. */
+    }
     ron_list_push_back(fixed ? &w->fixed : &w->shared, &t->link);
     if (!fixed) {
         w->shared_count++;
@@ -267,6 +269,7 @@ static void poll_once(struct ron_worker *w)
     ron_no_lock_point("poll");
     ron_stat_bump(&w->polls, 1);
     w->ready_count = ops->wait(w->poller, w->ready, RON_ARRAY_LEN(w->ready), until);
+    w->now_ms = ron_env_now_ns(w->exec->env) / RON_NS_PER_MS; /* It may have slept for long. */
     if (sleeping) {
         ron_mutex_lock(&w->mu);
         if (w->sleeping) {
@@ -277,6 +280,43 @@ static void poll_once(struct ron_worker *w)
     }
 }
 
+/* Makes the task the one who acts while its descriptor or timer callback runs. */
+struct acting {
+    void *identity;
+    const char *name;
+};
+
+static struct acting act_as(struct ron_task *t)
+{
+    struct acting old = {ron_identity_swap(t), ron_ctx_set_task(t->def.name)};
+
+    ron_stat_bump(&t->busy, 1);
+    return old;
+}
+
+static void act_done(struct ron_task *t, struct acting old, const char *what)
+{
+    ron_no_lock_point(what);
+    ron_stat_bump(&t->busy, 1);
+    (void)ron_ctx_set_task(old.name);
+    (void)ron_identity_swap(old.identity);
+}
+
+/* The wheel's way to fire: a timer armed by a task runs as that task. */
+static void fire_timer(struct ron_timer *timer)
+{
+    struct ron_task *t = timer->owner;
+    struct acting old;
+
+    if (t == NULL) {
+        timer->fire(timer);
+        return;
+    }
+    old = act_as(t);
+    timer->fire(timer); /* May free the timer. */
+    act_done(t, old, "return of a timer");
+}
+
 static void dispatch(struct ron_worker *w)
 {
     for (w->ready_at = 0; w->ready_at < w->ready_count; w->ready_at++) {
@@ -284,15 +324,10 @@ static void dispatch(struct ron_worker *w)
 
         if (io != NULL) {
             struct ron_task *t = io->_task;
-            void *identity = ron_identity_swap(t);
-            const char *name = ron_ctx_set_task(t->def.name);
+            struct acting old = act_as(t);
 
-            ron_stat_bump(&t->busy, 1);
             io->ready(io, w->ready[w->ready_at].events);
-            ron_no_lock_point("return of ready");
-            ron_stat_bump(&t->busy, 1);
-            (void)ron_ctx_set_task(name);
-            (void)ron_identity_swap(identity);
+            act_done(t, old, "return of ready");
         }
     }
     w->ready_count = 0;
@@ -307,7 +342,6 @@ static void worker_main(void *arg)
     while (ron_au32_load(&exec->stopping) == 0) {
         w->now_ms = ron_env_now_ns(exec->env) / RON_NS_PER_MS;
         (void)ron_wheel_advance(&w->wheel, w->now_ms);
-        ron_no_lock_point("return of a timer");
         if (run_some(w) == 0 && steal(w)) {
             continue;
         }
@@ -356,6 +390,7 @@ void ron_task_timer_arm(struct ron_task *t, struct ron_timer *timer, uint64_t at
 {
     RON_ASSERT(t->def.worker != RON_WORKER_ANY);
     RON_ASSERT(ron__worker_current() == t->home);
+    timer->owner = t;
     ron_wheel_arm(&t->home->wheel, timer, at_ms);
 }
 
@@ -395,6 +430,7 @@ static enum ron_rc worker_open(struct ron_exec *exec, uint32_t index, struct ron
     ron_list_init(&w->shared);
     w->now_ms = ron_env_now_ns(exec->env) / RON_NS_PER_MS;
     ron_wheel_init(&w->wheel, w->now_ms);
+    w->wheel.call = fire_timer;
     rc = ron_registry_add(exec->registry, &w->entry, RON_REG_WORKER,
                           &(struct ron_reg_desc){.name = w->name,
                                                  .policy = "runs tasks, never blocks",

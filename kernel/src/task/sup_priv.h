@@ -38,7 +38,8 @@ struct ron_sup {
     struct ron_clock_guard clock;
     bool fatal;
     bool aborted;
-    bool left_behind; /* a task still lives and uses this memory */
+    bool messages_left; /* accepted, but nobody was there to handle them */
+    bool left_behind;   /* a task still lives and uses this memory */
 };
 
 /* Supervisor's thread only. A clock that steps back stands still here, so ages never underflow. */

@@ -188,11 +188,30 @@ static uint64_t backoff_ms(struct ron_sup *sup, struct ron_task *t, uint64_t now
     return RON_MIN(delay, (uint64_t)p->cap_ms);
 }
 
+/* Nobody takes from this input any more: senders must hear that instead of waiting. */
+static void close_orphaned_input(struct ron_sup *sup, const struct ron_task *gone)
+{
+    uint32_t count = ron_au32_load(&sup->task_count);
+
+    if (gone->def.input == NULL) {
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        struct ron_task *t = sup->tasks[i];
+        if (t != gone && t->def.input == gone->def.input &&
+            ron__sup_life(sup, t) != RON__LIFE_DONE) {
+            return;
+        }
+    }
+    (void)ron_chan_close(gone->def.input);
+}
+
 static void escalate(struct ron_sup *sup, struct ron_task *t, enum ron_rc rc)
 {
     ron_au32_store(&t->down, 1);
     ron_au32_store(&sup->escalated_any, 1);
     ron__sup_set_life(sup, t, RON__LIFE_DONE);
+    close_orphaned_input(sup, t);
     if (t->def.restart.essential) {
         ron_au32_store(&sup->unhealthy, 1);
         sup->fatal = true;
@@ -254,6 +273,7 @@ static void settle(struct ron_sup *sup, struct ron_task *t)
         escalate(sup, t, rc); /* It is never restarted, and the service cannot do without it. */
     } else if (rc != RON_OK) {
         ron_au32_store(&t->down, 1);
+        close_orphaned_input(sup, t);
     }
 }
 
@@ -370,6 +390,7 @@ static void obey_single_stops(struct ron_sup *sup)
         ask = t->stop_for_good && ron_au32_load(&t->ask_stop) == 0;
         if (t->stop_for_good && t->life == RON__LIFE_BACKOFF) {
             t->life = RON__LIFE_DONE;
+            ron_au32_store(&t->down, 0);
         }
         ron_mutex_unlock(&sup->mu);
         if (ask) {
@@ -400,7 +421,10 @@ int ron_sup_run(struct ron_sup *sup)
     }
     ron__sup_drain(sup);
     ron_aptr_store(&sup->thread, NULL);
-    return sup->fatal ? RON_EXIT_FATAL : sup->aborted ? RON_EXIT_ABORTED : RON_EXIT_DRAINED;
+    if (sup->fatal) {
+        return RON_EXIT_FATAL;
+    }
+    return sup->aborted || sup->messages_left ? RON_EXIT_ABORTED : RON_EXIT_DRAINED;
 }
 
 void ron_sup_request_stop(struct ron_sup *sup)
@@ -522,6 +546,13 @@ enum ron_rc ron_sup_add(struct ron_sup *sup, const struct ron_task_def *def,
         return rc;
     }
     t->kind_index = kind;
+    for (uint32_t i = 0; t->def.input != NULL && i < count; i++) {
+        if (sup->tasks[i]->def.input == t->def.input) {
+            /* Members of a pool must not wait for the next message while they handle the last. */
+            sup->tasks[i]->rx._pooled = true;
+            t->rx._pooled = true;
+        }
+    }
     sup->tasks[count] = t;
     ron_au32_store(&sup->task_count, count + 1);
     if (ret_task != NULL) {

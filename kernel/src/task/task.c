@@ -283,8 +283,13 @@ static enum ron_rc blocking_loop(struct ron_task *t)
 {
     for (;;) {
         size_t count = 0;
-        enum ron_rc rc = ron_chan_recv_many(t->def.input, t->batch, t->def.batch_max,
-                                            ron_deadline_never(), &count);
+        enum ron_rc rc;
+
+        if (ron_au32_load(&t->ask_abort) != 0) {
+            return RON_CANCELLED; /* With a backlog it would never reach a wait that says so. */
+        }
+        rc = ron_chan_recv_many(t->def.input, t->batch, t->def.batch_max, ron_deadline_never(),
+                                &count);
 
         if (rc == RON_CLOSED) {
             return RON_OK;
@@ -313,7 +318,12 @@ static enum ron_rc blocking_run(struct ron_task *t)
 void ron__task_blocking_main(void *arg)
 {
     struct ron_task *t = arg;
-    enum ron_rc rc = call_start(t);
+    enum ron_rc rc;
+
+    /* The supervisor stores the same, perhaps later: a waker must find the thread from the
+     * start. */
+    ron_aptr_store(&t->thread, ron_thread_self());
+    rc = call_start(t);
 
     if (rc == RON_OK) {
         rc = t->def.run != NULL ? blocking_run(t) : blocking_loop(t);

@@ -76,6 +76,7 @@ struct ron_task {
     enum ron_rc end_rc;
     struct ron_err end_err;
     bool stop_for_good; /* no restart */
+    bool left_told;     /* supervisor's thread only: its input's left-overs are reported */
 
     /* Supervisor's thread only. */
     uint32_t kind_index;

@@ -261,6 +261,60 @@ static enum ron_rc serve(struct ron_task *t, void *arg, void **items, size_t cou
     return RON_OK;
 }
 
+struct slow {
+    struct fx *fx;
+    struct fx_gate begun;
+    struct ron_stat handled;
+};
+
+/* Busy until it is aborted, with more messages behind: it never reaches a wait that says so. */
+static enum ron_rc handle_until_aborting(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    struct slow *s = arg;
+
+    (void)t;
+    (void)items;
+    ron_stat_add(&s->handled, count);
+    fx_gate_add(&s->begun, 1);
+    while (fx_health(s->fx).state != RON_SUP_ABORTING) {
+        ron_spin_pause();
+    }
+    return RON_OK;
+}
+
+static void test_abort__worker_with_a_backlog__gives_it_up_and_is_joined(void **state)
+{
+    struct fx *fx = fx_open_virtual(1);
+    struct ron_chan *in = fx_chan(fx, "in", 64, RON_CHAN_REJECT);
+    struct slow s = {.fx = fx};
+
+    (void)state;
+    fx_gate_init(&s.begun);
+    (void)fx_add(fx, &(struct ron_task_def){.name = "slow",
+                                            .kind = "worker",
+                                            .mode = RON_TASK_BLOCKING,
+                                            .stage = 1,
+                                            .input = in,
+                                            .batch_max = 1,
+                                            .handle = handle_until_aborting,
+                                            .arg = &s});
+    for (uint64_t i = 1; i <= 50; i++) {
+        assert_true(fx_send(in, i));
+    }
+    fx_start(fx);
+    assert_true(fx_gate_reached(&s.begun, 1));
+    ron_sup_request_stop(fx->sup);
+    fx_until(fx_health(fx).state == RON_SUP_DRAINING);
+    pass_deadline(fx);
+    assert_int_equal(fx_join(fx), RON_EXIT_ABORTED);
+    assert_int_equal(ron_sup_leaked(fx->sup), 0);
+    assert_int_equal(fx_kind(fx, "worker").canceled, 1);
+    assert_int_equal(ron_stat_get(&s.handled), 1);
+    assert_int_equal(fx_find(fx, RON_SUP_EVENT_LEFT, "slow")->delay_ms, 49);
+    fx_gate_done(&s.begun);
+    fx_close(fx);
+}
+
 static void test_abort__stuck_worker__counted_by_kind_and_exit_2(void **state)
 {
     static const enum ron_sup_state states[] = {RON_SUP_RUNNING, RON_SUP_DRAINING, RON_SUP_ABORTING,
@@ -539,6 +593,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_abort__task_in_any_kind_of_wait__cancelled_and_nothing_lost),
+        cmocka_unit_test(test_abort__worker_with_a_backlog__gives_it_up_and_is_joined),
         cmocka_unit_test(test_abort__stuck_worker__counted_by_kind_and_exit_2),
         cmocka_unit_test(test_abort__intake_never_confirms__aborted_and_stages_still_drain),
         cmocka_unit_test(test_abort__detached_task__told_at_the_end_without_using_up_the_deadline),

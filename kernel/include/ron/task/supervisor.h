@@ -12,7 +12,8 @@
  * stages after it are still drained, in the grace time. What does not end even then cannot be
  * joined: tasks_leaked_total.
  *
- * Exit codes of ron_sup_run: 0 drained, 2 something was aborted, 3 an essential task kept failing.
+ * Exit codes of ron_sup_run: 0 drained, 2 something was aborted or messages were left, 3 an
+ * essential task kept failing.
  *
  * Threads: ron_sup_run runs on the calling thread, which becomes the supervisor. Requests and the
  * health snapshot may be used from any thread; the snapshot takes no lock. */
@@ -52,7 +53,8 @@ enum {
     X(ESCALATED, "escalated", "a task failed too often and stays down")                            \
     X(STUCK, "stuck", "a handler has run longer than its watchdog allows")                         \
     X(ABORTED, "aborted", "a task still lived at the drain deadline")                              \
-    X(LEAKED, "leaked", "an aborted task did not end and could not be joined")
+    X(LEAKED, "leaked", "an aborted task did not end and could not be joined")                     \
+    X(LEFT, "left", "delay_ms messages stayed in the input of a task that was not there")
 
 enum ron_sup_event_kind {
 #define X(name, text, doc) RON_SUP_EVENT_##name,

@@ -46,7 +46,7 @@ struct ron_restart_policy {
     uint32_t base_ms;      /* 100 */
     uint32_t spread_pct;   /* 100 */
     uint32_t cap_ms;       /* 5000 */
-    uint32_t restarts_max; /* 5; at most RON_RESTARTS_KEPT */
+    uint32_t restarts_max; /* 5; below RON_RESTARTS_KEPT */
     uint32_t window_ms;    /* 60000 */
     bool essential;        /* escalation is fatal: the service drains and exits with 3 */
 };
