@@ -1,0 +1,189 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.h - the HTTP/1.1 front of a service, one listener task per executor worker.
+ *
+ * Life: ron_http_server_new opens the listeners, ron_http_server_attach adds the tasks ("NAME-0",
+ * ...) to a supervisor, and after the supervisor, the executor and every channel that may hold a
+ * reply have been freed, and before the registry is, ron_http_server_free ends it.
+ *
+ * A request is routed, passes the gates (draining, rate, inflight), then the size limit, is read
+ * whole, and its handler is called on the worker that owns the connection. The handler must not
+ * block. It answers at once (ron_http_answer, ron_http_fail, or begin/chunk/end), or takes a reply
+ * with ron_http_defer, hands it to another task and returns. Slices of the request stay valid until
+ * the handler has answered, or, when it deferred, until the reply is sent; the call itself is valid
+ * only inside the handler.
+ *
+ * A reply (struct ron_http_reply) belongs to whoever holds it and must be sent exactly once, from
+ * any thread; sending gives it back. Sending wakes the owning worker once for many replies. When
+ * the client is gone or the deadline has passed, ron_http_reply_cancelled turns true: the holder
+ * may stop early, and still has to send; the answer is then dropped.
+ *
+ * Every answer carries Date, Content-Length (or chunked) and X-Corr-ID. Errors carry the envelope
+ * {"code","message","retryable","corr_id","reason"}, and Retry-After with 429 and 503.
+ *
+ * Drain: the listener task stops taking requests: idle connections are closed, new requests are
+ * answered 503 draining, answers under way are finished, and each connection is closed after its
+ * answer with FIN, never with reset. Routes marked RON_HTTP_ALWAYS (health, metrics) go on. */
+#pragma once
+
+#include "ron/base/env.h"
+#include "ron/chan/registry.h"
+#include "ron/http/parse.h"
+#include "ron/task/supervisor.h"
+
+struct ron_http_server;
+struct ron_http_call;
+struct ron_http_reply;
+
+typedef void ron_http_handler(struct ron_http_call *call, void *arg);
+
+enum {
+    RON_HTTP_PARAMS_MAX = 8,
+    RON_HTTP_ROUTES_MAX = 64,    /* the largest service has about thirty */
+    RON_HTTP_PARAM_BYTES = 1024, /* decoded path parameters of one request, all together */
+    RON_HTTP_IN_BYTES = 16384,   /* of a connection's buffer; heads and small bodies live in it */
+};
+
+enum ron_http_route_flags {
+    RON_HTTP_ALWAYS = 1u << 0, /* passes every gate, draining included: health and metrics */
+    RON_HTTP_INLINE = 1u << 1, /* never defers, so a full inflight gate does not stop it */
+};
+
+/* Patterns: "/v1/tx/{id}", "/tile/{level:u64}/{rest*}". A parameter is one whole segment: {name} is
+ * text, percent-decoded, not empty, without '/', controls, no "." or ".."; {name:u64} a number;
+ * {name*}, last, everything up to the end as sent (it may hold '/'). Literal segments win over
+ * parameters. HEAD is served by GET, OPTIONS by the router. */
+struct ron_http_route {
+    enum ron_http_method method;
+    const char *pattern;
+    ron_http_handler *handle;
+    void *arg;
+    uint32_t flags;
+    uint64_t body_max; /* 0: that of the server */
+};
+
+/* One answered request, told to opts.on_done on the worker's thread. */
+struct ron_http_done {
+    const struct ron_http_route *route; /* NULL: none matched, or refused before routing */
+    enum ron_http_method method;
+    int status;
+    const char *reason; /* NULL unless it failed */
+    uint64_t took_ms;   /* from the first byte of the request to its answer */
+    struct ron_str corr_id;
+};
+
+/* Zero means the default in brackets. */
+struct ron_http_opts {
+    const char *name; /* of the tasks and in the registry: [a-z0-9_.-], at most 15 characters */
+    const struct ron_env *env;
+    struct ron_registry *registry;
+    uint32_t workers; /* those of the executor */
+    const char *addr;
+    const struct ron_http_route *routes; /* kept, not copied */
+    size_t route_count;
+    uint32_t connections_max;   /* [2048] of the whole server */
+    uint32_t inflight_max;      /* [512] deferred requests of the whole server */
+    uint32_t rate_per_s;        /* [0 = no limit] per client address */
+    uint32_t burst;             /* [half of the rate, at least 1] */
+    uint32_t uri_max;           /* [4096] */
+    uint32_t head_max;          /* [16384], at most that */
+    uint32_t headers_max;       /* [100], at most that */
+    uint64_t body_max;          /* [1 MiB] */
+    uint64_t body_memory_max;   /* [64 MiB] all bodies that did not fit their connection's buffer */
+    uint64_t answer_max;        /* [16 MiB] an answer that the client does not read */
+    uint64_t answer_memory_max; /* [64 MiB] all answers that wait to be read */
+    uint32_t read_timeout_ms;   /* [5000] whole head; and between two pieces of a body */
+    uint32_t write_timeout_ms;  /* [5000] between two pieces of an answer */
+    uint32_t idle_timeout_ms;   /* [60000] */
+    uint32_t request_timeout_ms;   /* [10000] first byte to answer; a client may ask for less */
+    uint32_t linger_ms;            /* [2000] for the peer's FIN after ours */
+    uint32_t rate_min_bytes_per_s; /* [1024] of a body and of an answer, after the timeout above */
+    void (*on_done)(void *arg, const struct ron_http_done *done);
+    void *on_done_arg;
+};
+
+/* RON_INVALID names what is wrong with a route or option; RON_EXISTS for a route twice or an
+ * address in use; RON_NOMEM, RON_IO. */
+RON_MUST_USE enum ron_rc ron_http_server_new(const struct ron_http_opts *opts,
+                                             struct ron_http_server **ret_server,
+                                             struct ron_err *err);
+RON_MUST_USE enum ron_rc ron_http_server_attach(struct ron_http_server *s, struct ron_sup *sup,
+                                                struct ron_err *err);
+/* False when replies are still held by somebody: then their memory is left behind. */
+bool ron_http_server_free(struct ron_http_server *s);
+/* With the port that was given for 0. */
+const char *ron_http_server_addr(const struct ron_http_server *s);
+
+/* ---- inside a handler ------------------------------------------------------------------------ */
+
+const struct ron_http_head *ron_http_head(const struct ron_http_call *call);
+struct ron_str ron_http_body(const struct ron_http_call *call);
+/* By place in the pattern, from 0. Asserts that the pattern has it, and that it is a number. */
+struct ron_str ron_http_param(const struct ron_http_call *call, size_t index);
+uint64_t ron_http_param_u64(const struct ron_http_call *call, size_t index);
+struct ron_str ron_http_corr_id(const struct ron_http_call *call);
+struct ron_deadline ron_http_deadline(const struct ron_http_call *call);
+/* Address of the client; RON_ADDR_MAX bytes are enough. */
+void ron_http_peer(const struct ron_http_call *call, char *buf, size_t size);
+
+/* Adds a header to the answer. The name is a token, the value holds no controls: else RON_INVALID,
+ * and the answer becomes 500 (a header cut in two must not reach the wire). RON_LIMIT alike. */
+enum ron_rc ron_http_add_header(struct ron_http_call *call, const char *name, struct ron_str value);
+/* The whole answer. `body` may be reused when it returns. content_type NULL: no body expected. */
+void ron_http_answer(struct ron_http_call *call, int status, const char *content_type,
+                     const void *body, size_t len);
+void ron_http_fail(struct ron_http_call *call, enum ron_http_reason reason);
+void ron_http_fail_with(struct ron_http_call *call, const struct ron_http_error *error);
+/* An answer of unknown length, built inside the handler. */
+void ron_http_begin(struct ron_http_call *call, int status, const char *content_type);
+void ron_http_chunk(struct ron_http_call *call, const void *bytes, size_t len);
+void ron_http_end(struct ron_http_call *call);
+
+/* Takes a reply. RON_FULL: the inflight gate is closed; answer RON_HTTP_BUSY. */
+RON_MUST_USE enum ron_rc ron_http_defer(struct ron_http_call *call,
+                                        struct ron_http_reply **ret_reply);
+/* Gives the reply back unsent, inside the same handler, to answer at once after all: the next stage
+ * was full. */
+void ron_http_undefer(struct ron_http_call *call, struct ron_http_reply *reply);
+
+/* ---- a reply, from any thread ---------------------------------------------------------------- */
+
+bool ron_http_reply_cancelled(const struct ron_http_reply *r);
+struct ron_deadline ron_http_reply_deadline(const struct ron_http_reply *r);
+struct ron_str ron_http_reply_corr_id(const struct ron_http_reply *r);
+/* Append the body here; at most opts.answer_max bytes. */
+struct ron_buf *ron_http_reply_body(struct ron_http_reply *r);
+enum ron_rc ron_http_reply_add_header(struct ron_http_reply *r, const char *name,
+                                      struct ron_str value);
+/* Each of these gives the reply away. content_type is a constant. A body that overflowed its buffer
+ * is answered 500. */
+void ron_http_reply_send(struct ron_http_reply *take_r, int status, const char *content_type);
+void ron_http_reply_fail(struct ron_http_reply *take_r, enum ron_http_reason reason);
+void ron_http_reply_fail_with(struct ron_http_reply *take_r, const struct ron_http_error *error);
+
+/* ---- counters -------------------------------------------------------------------------------- */
+
+/* X(field, "metric", label name or NULL, label value, gauge) */
+#define RON_HTTP_COUNTERS(X)                                                                       \
+    X(connections, "http_connections", NULL, NULL, true)                                           \
+    X(accepted, "http_connections_total", NULL, NULL, false)                                       \
+    X(requests, "http_requests_total", NULL, NULL, false)                                          \
+    X(inflight, "inflight_requests", NULL, NULL, true)                                             \
+    X(busy, "busy_rejections_total", NULL, NULL, false)                                            \
+    X(bytes_in, "http_bytes_in_total", NULL, NULL, false)                                          \
+    X(bytes_out, "http_bytes_out_total", NULL, NULL, false)                                        \
+    X(read_timeouts, "io_timeouts_total", "op", "read", false)                                     \
+    X(write_timeouts, "io_timeouts_total", "op", "write", false)                                   \
+    X(idle_timeouts, "io_timeouts_total", "op", "idle", false)                                     \
+    X(disconnects, "http_disconnects_total", NULL, NULL, false)                                    \
+    X(late_replies, "http_late_replies_total", NULL, NULL, false)
+
+struct ron_http_counters {
+#define X(field, metric, label, value, gauge) uint64_t field;
+    RON_HTTP_COUNTERS(X)
+#undef X
+    uint64_t rejected[RON_HTTP_REASON_COUNT]; /* rejected_total{reason} */
+    uint64_t statuses[6];                     /* answers by status / 100 */
+};
+void ron_http_server_counters(const struct ron_http_server *s, struct ron_http_counters *ret);
+/* Answers of one route by status / 100: http_requests_total{route,method,status}. */
+void ron_http_route_counters(const struct ron_http_server *s, size_t route, uint64_t ret[6]);

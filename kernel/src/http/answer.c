@@ -1,0 +1,468 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* answer.c - heads, envelopes and bodies on their way out.
+ *
+ * Place: http, on the worker that owns the connection.
+ *
+ * All answers of a turn are gathered in the worker's scratch buffer and leave with one system call;
+ * a large body goes out from where it lies, behind the scratch. Only what the socket does not take
+ * is copied into the connection's own buffer. Invariant C2 is in http_priv.h. Besides:
+ *   A1 nothing that came from outside is put into a head unchecked: names are tokens, values hold
+ *      no controls. */
+#include <string.h>
+#include <sys/uio.h>
+
+#include "http_priv.h"
+#include "ron/base/assert.h"
+
+enum {
+    /* Room for the fixed lines of a head; type and text are bounded below. */
+    HEAD_ROOM = 512,
+    TYPE_MAX = 128,
+    COPY_MAX = 4096, /* smaller bodies are gathered, larger ones written from their place */
+};
+
+/* ---- pieces ---------------------------------------------------------------------------------- */
+
+static char *put(char *at, const char *bytes, size_t len)
+{
+    memcpy(at, bytes, len);
+    return at + len;
+}
+
+#define PUT(at, literal) put((at), (literal), sizeof(literal) - 1)
+
+static char *put_u64(char *at, uint64_t n)
+{
+    char digits[20];
+    size_t i = sizeof digits;
+
+    do {
+        digits[--i] = (char)('0' + n % 10);
+        n /= 10;
+    } while (n != 0);
+    return put(at, digits + i, sizeof digits - i);
+}
+
+enum ron_rc ron__http_add_header(struct ron_buf *extra, const char *name, struct ron_str value)
+{
+    struct ron_str n = {name, strlen(name)};
+
+    if (!ron_http_is_token(n) || !ron_http_is_value(value)) {
+        return RON_INVALID; /* A1 */
+    }
+    (void)ron_buf_append(extra, name, n.len);
+    (void)ron_buf_append(extra, ": ", 2);
+    (void)ron_buf_append(extra, value.ptr, value.len);
+    return ron_buf_append(extra, "\r\n", 2); /* The first failure sticks. */
+}
+
+void ron__http_add_retry_after(struct ron_buf *extra, const struct ron_http_error *e)
+{
+    char text[20];
+    char *end;
+
+    if (e->status == 429 || e->status == 503 || e->retry_after_s != 0) {
+        end = put_u64(text, e->retry_after_s == 0 ? 1 : e->retry_after_s);
+        RON_IGNORE(ron__http_add_header(extra, "Retry-After",
+                                        (struct ron_str){text, (size_t)(end - text)}));
+    }
+}
+
+void ron__http_envelope(struct ron_buf *out, const struct ron_http_error *e, struct ron_str corr_id)
+{
+    struct ron_json_writer w;
+
+    ron_json_begin(&w, out);
+    ron_json_open(&w, NULL, '{');
+    ron_json_text(&w, "code", e->code);
+    ron_json_text(&w, "message", e->message);
+    ron_json_bool(&w, "retryable", e->retryable);
+    ron_json_str(&w, "corr_id", corr_id);
+    ron_json_text(&w, "reason", e->reason);
+    ron_json_close(&w, '}');
+}
+
+/* ---- out ------------------------------------------------------------------------------------- */
+
+/* Counts what c->out has grown to; false when all answers together hold too much. */
+static bool charge_out(struct http_conn *c)
+{
+    struct ron_http_server *s = c->w->server;
+    uint64_t more = c->out.cap - c->out_charged;
+
+    c->out_charged += more;
+    return ron_au64_add(&s->answer_memory, more) + more <= s->opts.answer_memory_max;
+}
+
+void ron__http_out_release(struct http_conn *c)
+{
+    (void)ron_au64_add(&c->w->server->answer_memory, 0 - c->out_charged); /* minus */
+    c->out_charged = 0;
+    ron_buf_done(&c->out);
+    ron_buf_init(&c->out, c->w->server->opts.answer_max);
+}
+
+/* What the socket did not take. */
+static void keep_rest(struct http_conn *c, const void *bytes, size_t len)
+{
+    if (len == 0) {
+        return;
+    }
+    if (ron_buf_len(&c->out) == 0) {
+        c->out_start_ms = c->w->now_ms;
+        c->out_progress_ms = c->w->now_ms;
+        c->out_sent = 0;
+    }
+    if (ron_buf_append(&c->out, bytes, len) != RON_OK || !charge_out(c)) {
+        ron_stat_bump(&c->w->rejected[RON_HTTP_MEMORY], 1);
+        c->dead = true; /* An answer that cannot be kept cannot be finished. */
+    }
+}
+
+/* Writes both parts as far as the socket takes them; returns how much that was. */
+static size_t write_both(struct http_conn *c, const void *a, size_t a_len, const void *b,
+                         size_t b_len)
+{
+    const struct ron_env *env = c->w->env;
+    size_t done = 0;
+
+    while (done < a_len + b_len) {
+        struct iovec iov[2];
+        int count = 0;
+        size_t n = 0;
+        size_t b_done = done > a_len ? done - a_len : 0;
+        enum ron_rc rc;
+
+        if (done < a_len) {
+            iov[count++] = (struct iovec){(char *)(uintptr_t)a + done, a_len - done};
+        }
+        if (b_done < b_len) {
+            iov[count++] = (struct iovec){(char *)(uintptr_t)b + b_done, b_len - b_done};
+        }
+        rc = count == 1 ? env->net->write(env, c->io.fd, iov[0].iov_base, iov[0].iov_len, &n)
+                        : env->net->writev(env, c->io.fd, iov, count, &n);
+        if (rc != RON_OK) {
+            c->dead = c->dead || rc != RON_AGAIN;
+            break;
+        }
+        done += n;
+    }
+    ron_stat_bump(&c->w->bytes_out, done);
+    return done;
+}
+
+void ron__http_flush_out(struct http_conn *c)
+{
+    size_t len = ron_buf_len(&c->out);
+    size_t done;
+
+    if (len == 0 || c->dead) {
+        return;
+    }
+    done = write_both(c, ron_buf_data(&c->out), len, NULL, 0);
+    if (done > 0) {
+        c->out_progress_ms = c->w->now_ms;
+        c->out_sent += done;
+        ron_buf_consume(&c->out, done);
+    }
+    if (done == len) {
+        ron__http_out_release(c); /* Idle connections hold no memory. */
+    }
+}
+
+void ron__http_flush(struct http_conn *c, const void *body, size_t len)
+{
+    struct ron_buf *out = &c->w->out;
+    size_t head = ron_buf_len(out);
+    size_t done = 0;
+
+    if (ron_buf_error(out) != RON_OK) {
+        c->dead = true;
+    }
+    if (!c->dead && head + len > 0) {
+        if (ron_buf_len(&c->out) == 0) {
+            done = write_both(c, ron_buf_data(out), head, body, len);
+        }
+        if (!c->dead && done < head + len) {
+            if (done < head) {
+                keep_rest(c, ron_buf_data(out) + done, head - done);
+            }
+            done = done > head ? done - head : 0;
+            keep_rest(c, (const char *)body + done, len - done);
+        }
+    }
+    ron_buf_clear(out);
+}
+
+/* ---- heads ----------------------------------------------------------------------------------- */
+
+static void write_head(struct http_conn *c, const struct http_answer *a)
+{
+    struct http_worker *w = c->w;
+    const char *text = ron_http_status_text(a->status);
+    size_t type_len = a->content_type == NULL ? 0 : strlen(a->content_type);
+    size_t extra_len = a->extra == NULL ? 0 : ron_buf_len(a->extra);
+    uint8_t *room = NULL;
+    char *p;
+
+    RON_ASSERT(a->status >= 100 && a->status <= 599);
+    RON_ASSERT(type_len <= TYPE_MAX);
+    if (ron_buf_reserve(&w->out, HEAD_ROOM + extra_len, &room) != RON_OK) {
+        return; /* It sticks; the flush sees it. */
+    }
+    p = (char *)room;
+    p = PUT(p, "HTTP/1.1 ");
+    p = put_u64(p, (uint64_t)a->status);
+    *p++ = ' ';
+    p = put(p, text, strlen(text));
+    p = PUT(p, "\r\n");
+    p = put(p, w->date, w->date_len);
+    if (type_len > 0) {
+        p = PUT(p, "Content-Type: ");
+        p = put(p, a->content_type, type_len);
+        p = PUT(p, "\r\n");
+    }
+    if (a->chunked) {
+        p = PUT(p, "Transfer-Encoding: chunked\r\n");
+    } else if (a->status != 204 && a->status != 304 && a->length != UINT64_MAX) {
+        p = PUT(p, "Content-Length: ");
+        p = put_u64(p, a->length);
+        p = PUT(p, "\r\n");
+    }
+    p = PUT(p, "X-Corr-ID: ");
+    p = put(p, a->corr_id.ptr, a->corr_id.len);
+    p = PUT(p, "\r\n");
+    if (!c->keep) {
+        p = PUT(p, "Connection: close\r\n");
+    }
+    if (extra_len > 0) {
+        p = put(p, (const char *)ron_buf_data(a->extra), extra_len);
+    }
+    p = PUT(p, "\r\n");
+    ron_buf_commit(&w->out, (size_t)(p - (char *)room));
+}
+
+static bool is_head_request(const struct http_conn *c)
+{
+    return c->state >= HTTP_BODY && c->in != NULL && c->in->parser.head.method == RON_HTTP_HEAD;
+}
+
+static void count_answer(struct http_conn *c, const struct http_answer *a)
+{
+    struct http_worker *w = c->w;
+    const struct ron_http_opts *o = &w->server->opts;
+    bool parsed = c->state >= HTTP_BODY && c->in != NULL;
+    const struct http_route *route = parsed ? c->in->match.route : NULL;
+    struct ron_http_done done = {.route = route == NULL ? NULL : route->def,
+                                 .method = parsed ? c->in->parser.head.method : RON_HTTP_GET,
+                                 .status = a->status,
+                                 .reason = a->reason,
+                                 .took_ms = w->now_ms - c->start_ms,
+                                 .corr_id = a->corr_id};
+
+    ron_stat_bump(&w->statuses[a->status / 100], 1);
+    if (route != NULL) {
+        size_t index = (size_t)(route->def - o->routes);
+        ron_stat_bump(&w->route_statuses[index * 6 + (size_t)a->status / 100], 1);
+    }
+    if (o->on_done != NULL) {
+        o->on_done(o->on_done_arg, &done);
+    }
+}
+
+void ron__http_answer_write(struct http_conn *c, const struct http_answer *a, const void *body)
+{
+    bool no_body = is_head_request(c) || a->status == 204 || a->status == 304;
+    size_t len = a->chunked || a->length == UINT64_MAX || no_body ? 0 : (size_t)a->length;
+
+    write_head(c, a);
+    count_answer(c, a);
+    if (len > COPY_MAX) {
+        ron__http_flush(c, body, len);
+    } else {
+        (void)ron_buf_append(&c->w->out, body, len); /* A failure sticks; the flush sees it. */
+        if (ron_buf_len(&c->w->out) >= HTTP_OUT_FLUSH) {
+            ron__http_flush(c, NULL, 0);
+        }
+    }
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static struct ron_str make_corr_id(struct http_worker *w)
+{
+    struct ron_ulid id = ron_ulid_gen_next(&w->ulids, w->wall_ms + (w->now_ms - w->date_read_ms));
+
+    RON_ASSERT(RON_ULID_TEXT_SIZE <= sizeof w->corr_room);
+    ron_ulid_format(&id, w->corr_room);
+    return (struct ron_str){w->corr_room, RON_ULID_TEXT_LEN};
+}
+
+void ron__http_call_init(struct ron_http_call *call, struct http_conn *c)
+{
+    bool parsed = c->state >= HTTP_BODY && c->in != NULL;
+    struct ron_str sent = c->reply != NULL ? ron_http_reply_corr_id(c->reply)
+                          : parsed         ? c->in->parser.head.corr_id
+                                           : (struct ron_str){0};
+
+    *call = (struct ron_http_call){
+        .w = c->w,
+        .c = c,
+        .corr_id = sent.len > 0 ? sent : make_corr_id(c->w),
+        .deadline = {.at_ns = ron_sat_mul_u64(c->deadline_ms, RON_NS_PER_MS)},
+    };
+    ron_buf_clear(&c->w->extra);
+}
+
+void ron_http_fail_with(struct ron_http_call *call, const struct ron_http_error *error)
+{
+    struct http_worker *w = call->w;
+    char room[1024];
+    struct ron_buf body;
+
+    RON_ASSERT(!call->answered);
+    ron_buf_init_over(&body, room, sizeof room);
+    ron__http_envelope(&body, error, call->corr_id);
+    if (ron_buf_error(&body) != RON_OK) {
+        struct ron_http_error internal = ron_http_error_of(RON_HTTP_INTERNAL);
+
+        ron_buf_clear(&body);
+        ron__http_envelope(&body, &internal, call->corr_id); /* texts of ours: it fits */
+    }
+    ron__http_add_retry_after(&w->extra, error);
+    call->answered = true;
+    ron__http_answer_write(call->c,
+                           &(struct http_answer){.status = error->status,
+                                                 .content_type = "application/json",
+                                                 .extra = &w->extra,
+                                                 .corr_id = call->corr_id,
+                                                 .length = ron_buf_len(&body),
+                                                 .reason = error->reason},
+                           ron_buf_data(&body));
+}
+
+static void fail_call(struct ron_http_call *call, enum ron_http_reason reason,
+                      uint32_t retry_after_s)
+{
+    struct ron_http_error e = ron_http_error_of(reason);
+
+    e.retry_after_s = retry_after_s;
+    ron_stat_bump(&call->w->rejected[reason], 1);
+    if (reason == RON_HTTP_BUSY || reason == RON_HTTP_RATE) {
+        ron_stat_bump(&call->w->busy, 1);
+    }
+    ron_http_fail_with(call, &e);
+}
+
+void ron_http_fail(struct ron_http_call *call, enum ron_http_reason reason)
+{
+    fail_call(call, reason, 0);
+}
+
+void ron__http_fail_conn(struct http_conn *c, enum ron_http_reason reason, uint32_t retry_after_s)
+{
+    struct ron_http_call call;
+
+    ron__http_call_init(&call, c);
+    fail_call(&call, reason, retry_after_s);
+}
+
+/* A header that could not be added makes the answer a lie: 500 instead. */
+static bool spoiled(struct ron_http_call *call)
+{
+    if (!call->bad_header) {
+        return false;
+    }
+    call->bad_header = false;
+    ron_buf_clear(&call->w->extra);
+    ron_http_fail(call, RON_HTTP_INTERNAL);
+    return true;
+}
+
+enum ron_rc ron_http_add_header(struct ron_http_call *call, const char *name, struct ron_str value)
+{
+    enum ron_rc rc = ron__http_add_header(&call->w->extra, name, value);
+
+    call->bad_header = call->bad_header || rc != RON_OK;
+    return rc;
+}
+
+void ron_http_answer(struct ron_http_call *call, int status, const char *content_type,
+                     const void *body, size_t len)
+{
+    RON_ASSERT(!call->answered);
+    RON_ASSERT(call->reply == NULL);
+    if (spoiled(call)) {
+        return;
+    }
+    call->answered = true;
+    ron__http_answer_write(call->c,
+                           &(struct http_answer){.status = status,
+                                                 .content_type = content_type,
+                                                 .extra = &call->w->extra,
+                                                 .corr_id = call->corr_id,
+                                                 .length = len},
+                           body);
+}
+
+void ron_http_begin(struct ron_http_call *call, int status, const char *content_type)
+{
+    RON_ASSERT(!call->answered);
+    RON_ASSERT(call->reply == NULL);
+    if (spoiled(call)) {
+        return;
+    }
+    call->answered = true;
+    call->streaming = !is_head_request(call->c);
+    call->bare = call->c->in->parser.head.minor == 0;
+    call->c->keep = call->c->keep && !call->bare;
+    ron__http_answer_write(call->c,
+                           &(struct http_answer){.status = status,
+                                                 .content_type = content_type,
+                                                 .extra = &call->w->extra,
+                                                 .corr_id = call->corr_id,
+                                                 .length = UINT64_MAX,
+                                                 .chunked = !call->bare},
+                           NULL);
+}
+
+void ron_http_chunk(struct ron_http_call *call, const void *bytes, size_t len)
+{
+    static const char hex[] = "0123456789abcdef";
+    struct ron_buf *out = &call->w->out;
+    char size[18];
+    size_t i = sizeof size - 2;
+    size_t n = len;
+
+    RON_ASSERT(call->answered);
+    if (!call->streaming || len == 0) {
+        return; /* HEAD, or spoiled; and a chunk of nothing would be the end */
+    }
+    if (!call->bare) {
+        size[sizeof size - 2] = '\r';
+        size[sizeof size - 1] = '\n';
+        for (; n != 0; n >>= 4) {
+            size[--i] = hex[n & 15];
+        }
+        (void)ron_buf_append(out, size + i, sizeof size - i);
+    }
+    if (len > COPY_MAX) {
+        ron__http_flush(call->c, bytes, len);
+    } else {
+        (void)ron_buf_append(out, bytes, len);
+    }
+    if (!call->bare) {
+        (void)ron_buf_append(out, "\r\n", 2);
+    }
+    if (ron_buf_len(out) >= HTTP_OUT_FLUSH) {
+        ron__http_flush(call->c, NULL, 0);
+    }
+}
+
+void ron_http_end(struct ron_http_call *call)
+{
+    if (call->streaming && !call->bare) {
+        (void)ron_buf_append(&call->w->out, "0\r\n\r\n", 5);
+    }
+    call->streaming = false;
+}

@@ -1,0 +1,443 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* conn.c - one turn of a connection: read, go on, write, decide when to look again.
+ *
+ * Place: http, on the worker that owns the connection. States and invariants C1-C5 are in
+ * http_priv.h.
+ *
+ * Time: a connection has one timer. It is armed when something may become due before it fires, and
+ * otherwise left alone: when it fires early it is armed anew. So a request that comes whole and is
+ * answered at once costs no timer operation.
+ *
+ * Slowness: a head must be there within read_timeout of its first byte. A body must bring a byte
+ * each read_timeout, and on average rate_min bytes a second beyond the first read_timeout; an
+ * answer must be taken at that same rate. So the time that a slow peer can hold anything is bounded
+ * by the size of what it holds. */
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "http_priv.h"
+#include "ron/base/assert.h"
+
+/* ---- time ------------------------------------------------------------------------------------ */
+
+static void write_date(struct http_worker *w)
+{
+    static const char days[] = "SunMonTueWedThuFriSat";
+    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+    time_t seconds = (time_t)(w->wall_ms / RON_MS_PER_S);
+    struct tm tm = {0};
+    int len;
+
+    RON_ASSERT(gmtime_r(&seconds, &tm) != NULL);
+    /* Not strftime: its names follow the locale. */
+    len = snprintf(w->date, sizeof w->date, "Date: %.3s, %02d %.3s %04d %02d:%02d:%02d GMT\r\n",
+                   days + (ptrdiff_t)tm.tm_wday * 3, tm.tm_mday, months + (ptrdiff_t)tm.tm_mon * 3,
+                   tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    RON_ASSERT(len > 0);
+    RON_ASSERT((size_t)len < sizeof w->date);
+    w->date_len = (uint32_t)len;
+}
+
+void ron__http_tick(struct http_worker *w)
+{
+    /* The executor's time of the round may be from before it slept. */
+    w->now_ms = ron_env_now_ns(w->env) / RON_NS_PER_MS;
+    if (w->now_ms >= w->date_until_ms) {
+        w->wall_ms = ron_env_wall_ms(w->env);
+        w->date_read_ms = w->now_ms;
+        w->date_until_ms = w->now_ms + RON_MS_PER_S - w->wall_ms % RON_MS_PER_S;
+        write_date(w);
+    }
+}
+
+/* Time that the bytes moved so far have bought, beyond the first `grace_ms`. */
+static uint64_t paced(const struct http_conn *c, uint64_t start_ms, uint64_t grace_ms,
+                      uint64_t bytes)
+{
+    return start_ms + grace_ms + bytes * RON_MS_PER_S / c->w->server->opts.rate_min_bytes_per_s;
+}
+
+/* When the peer must have taken more of what waits in c->out; never when nothing does. */
+static uint64_t write_due_ms(const struct http_conn *c)
+{
+    uint64_t timeout_ms = c->w->server->opts.write_timeout_ms;
+
+    return ron_buf_len(&c->out) == 0 ? UINT64_MAX
+                                     : RON_MIN(c->out_progress_ms + timeout_ms,
+                                               paced(c, c->out_start_ms, timeout_ms, c->out_sent));
+}
+
+/* When something has to happen to this connection if nothing else does. While an answer waits to be
+ * taken we do not read, so slow reading is not the peer's fault then. */
+static uint64_t due_ms(const struct http_conn *c)
+{
+    const struct ron_http_opts *o = &c->w->server->opts;
+    uint64_t at = write_due_ms(c);
+
+    switch (c->state) {
+    case HTTP_LINGER:
+        return c->progress_ms + o->linger_ms;
+    case HTTP_WAIT:
+        return RON_MIN(at, c->deadline_ms);
+    case HTTP_IDLE:
+        return at != UINT64_MAX ? at : c->progress_ms + o->idle_timeout_ms;
+    case HTTP_HEAD:
+        return at != UINT64_MAX ? at : c->start_ms + o->read_timeout_ms;
+    case HTTP_BODY:
+        if (at == UINT64_MAX) {
+            at = RON_MIN(c->deadline_ms, c->progress_ms + o->read_timeout_ms);
+            at = RON_MIN(at, paced(c, c->body_start_ms, o->read_timeout_ms, c->body_bytes));
+        }
+        return at;
+    }
+    RON_UNREACHABLE();
+}
+
+static void arm(struct http_conn *c)
+{
+    uint64_t at = due_ms(c);
+
+    if (!ron_timer_armed(&c->timer) || at < c->armed_ms) {
+        c->armed_ms = at;
+        ron_task_timer_arm(c->w->task, &c->timer, at);
+    }
+}
+
+/* ---- end of a connection --------------------------------------------------------------------- */
+
+static void release_in(struct http_conn *c)
+{
+    if (c->in != NULL) {
+        ron_pool_put(&c->w->in_pool, c->in);
+        c->in = NULL;
+    }
+    c->in_at = 0;
+    c->in_len = 0;
+    c->used = 0;
+}
+
+void ron__http_conn_destroy(struct http_conn *c)
+{
+    struct http_worker *w = c->w;
+
+    RON_CHECK_MAGIC(c, HTTP_CONN_MAGIC);
+    if (c->reply != NULL) {
+        ron_stat_bump(&w->disconnects, 1);
+        ron__http_reply_detach(c);
+    }
+    ron_io_forget(&c->io);
+    w->env->net->close(w->env, c->io.fd);
+    ron_task_timer_cancel(w->task, &c->timer);
+    ron_list_remove(&c->link);
+    release_in(c);
+    ron__http_spill_release(w, &c->spill, &c->charged);
+    ron__http_out_release(c);
+    ron__http_rate_unref(&w->server->rate, c->bucket);
+    (void)ron_au32_add(&w->server->connections, UINT32_MAX); /* minus one */
+    c->magic = 0;
+    ron_pool_put(&w->conn_pool, c);
+}
+
+/* Takes and forgets what the peer still sends; false when the connection is over. */
+static bool discard(struct http_conn *c)
+{
+    struct http_worker *w = c->w;
+    char room[4096];
+    size_t got = 0;
+    enum ron_rc rc = RON_OK;
+
+    while (rc == RON_OK && c->linger_bytes < HTTP_LINGER_BYTES) {
+        rc = w->env->net->read(w->env, c->io.fd, room, sizeof room, &got);
+        c->linger_bytes += rc == RON_OK ? got : 0;
+    }
+    return rc == RON_AGAIN;
+}
+
+/* FIN, and the socket is kept until the peer has seen everything: closing it with unread bytes
+ * would reset the connection and destroy the answer on its way. */
+static void start_linger(struct http_conn *c)
+{
+    enum ron_rc rc = c->w->env->net->shutdown_write(c->w->env, c->io.fd);
+
+    release_in(c);
+    ron__http_spill_release(c->w, &c->spill, &c->charged);
+    c->state = HTTP_LINGER;
+    c->progress_ms = c->w->now_ms;
+    c->linger_bytes = 0;
+    if (rc != RON_OK || !discard(c)) {
+        c->dead = true;
+    }
+}
+
+void ron__http_conn_finish(struct http_conn *c)
+{
+    if (c->state == HTTP_HEAD || c->state == HTTP_BODY || c->reply != NULL) {
+        c->keep = false;
+        ron__http_fail_conn(c, RON_HTTP_DRAINING, 0);
+        ron__http_reply_detach(c);
+        ron__http_flush(c, NULL, 0);
+    }
+    ron__http_flush_out(c);
+    if (c->state != HTTP_LINGER && !c->dead) {
+        start_linger(c);
+    }
+    ron__http_conn_destroy(c);
+}
+
+/* ---- reading --------------------------------------------------------------------------------- */
+
+/* Room behind the bytes; a request that is only begun may be moved to the front. */
+static size_t make_room(struct http_conn *c)
+{
+    struct http_in *in = c->in;
+
+    if (c->in_len == sizeof in->bytes && c->in_at > 0 && c->state == HTTP_HEAD) {
+        c->in_len -= c->in_at;
+        memmove(in->bytes, in->bytes + c->in_at, c->in_len);
+        c->in_at = 0;
+        ron_http_parser_init(&in->parser, &c->w->server->limits);
+    }
+    return sizeof in->bytes - c->in_len;
+}
+
+bool ron__http_fill(struct http_conn *c)
+{
+    struct http_worker *w = c->w;
+    size_t room;
+    size_t got = 0;
+    enum ron_rc rc;
+
+    if (!c->readable) {
+        return false;
+    }
+    if (c->in == NULL) {
+        c->in = ron_pool_get(&w->in_pool);
+        if (c->in == NULL) {
+            c->dead = true; /* There is one per connection and per reply: only a test gets here. */
+            return false;
+        }
+        ron_http_parser_init(&c->in->parser, &w->server->limits);
+    }
+    room = make_room(c);
+    RON_ASSERT(room > 0);
+    rc = w->env->net->read(w->env, c->io.fd, c->in->bytes + c->in_len, room, &got);
+    if (rc != RON_OK) {
+        c->readable = false;
+        c->eof = rc == RON_CLOSED;
+        c->dead = rc != RON_CLOSED && rc != RON_AGAIN;
+        return false;
+    }
+    /* Fewer bytes than asked for means that the socket is empty: one system call less. Not when the
+     * peer has closed, because then the end is still to be read. */
+    c->readable = got == room || c->hup;
+    c->in_len += (uint32_t)got;
+    c->progress_ms = w->now_ms;
+    ron_stat_bump(&w->bytes_in, got);
+    if (c->state == HTTP_IDLE) {
+        c->state = HTTP_HEAD;
+        c->start_ms = w->now_ms;
+    }
+    return true;
+}
+
+/* ---- a turn ---------------------------------------------------------------------------------- */
+
+static bool run_head(struct http_conn *c)
+{
+    if (c->in_len == c->in_at && !ron__http_fill(c)) {
+        return false;
+    }
+    switch (ron_http_parse(&c->in->parser, c->in->bytes + c->in_at, c->in_len - c->in_at)) {
+    case RON_HTTP_MORE:
+        return ron__http_fill(c);
+    case RON_HTTP_DONE:
+        return ron__http_request_begin(c);
+    case RON_HTTP_REFUSED:
+        c->keep = false;
+        c->closing = true;
+        ron__http_fail_conn(c, c->in->parser.reason, 0);
+        return false;
+    }
+    RON_UNREACHABLE();
+}
+
+/* Makes C2 and C3 true again, and looks at what is left of the connection. */
+static void settle(struct http_conn *c)
+{
+    if (ron_buf_len(&c->w->out) > 0) {
+        ron__http_flush(c, NULL, 0);
+    }
+    if (!c->dead && ron_buf_len(&c->out) == 0 && c->state != HTTP_LINGER) {
+        if (c->eof && c->state != HTTP_WAIT) {
+            ron_stat_bump(&c->w->disconnects, c->state != HTTP_IDLE);
+            c->closing = true;
+        }
+        if (c->closing && c->state != HTTP_WAIT) {
+            start_linger(c);
+        }
+    }
+    if (c->dead || (c->state == HTTP_LINGER && c->eof)) {
+        ron__http_conn_destroy(c);
+        return;
+    }
+    if (c->state == HTTP_IDLE && c->in != NULL) {
+        release_in(c); /* C3 */
+    }
+    arm(c);
+}
+
+void ron__http_conn_run(struct http_conn *c)
+{
+    bool more = true;
+
+    while (more && !c->dead && !c->closing && ron_buf_len(&c->out) == 0) {
+        switch (c->state) {
+        case HTTP_IDLE:
+        case HTTP_HEAD:
+            more = run_head(c);
+            break;
+        case HTTP_BODY:
+            more = ron__http_request_body(c);
+            break;
+        case HTTP_WAIT:
+        case HTTP_LINGER:
+            more = false;
+            break;
+        }
+    }
+    settle(c);
+}
+
+/* Writes what waits. Once all is taken we read again, and the peer's time begins anew. */
+static void flush_waiting(struct http_conn *c)
+{
+    if (ron_buf_len(&c->out) == 0) {
+        return;
+    }
+    ron__http_flush_out(c);
+    if (ron_buf_len(&c->out) == 0 && c->state != HTTP_WAIT) {
+        c->start_ms = c->w->now_ms;
+        c->progress_ms = c->w->now_ms;
+        c->body_start_ms = c->w->now_ms;
+    }
+}
+
+static void on_ready(struct ron_io *io, uint32_t events)
+{
+    struct http_conn *c = RON_CONTAINER_OF(io, struct http_conn, io);
+
+    RON_CHECK_MAGIC(c, HTTP_CONN_MAGIC);
+    ron__http_tick(c->w);
+    c->hup = c->hup || (events & RON_IO_HUP) != 0;
+    c->readable = c->readable || (events & (RON_IO_READ | RON_IO_HUP)) != 0;
+    c->dead = (events & RON_IO_ERR) != 0;
+    if (c->state == HTTP_LINGER) {
+        c->dead = c->dead || !discard(c);
+    } else {
+        if (c->hup && c->reply != NULL) {
+            ron_au32_store(&c->reply->cancelled, 1);
+        }
+        flush_waiting(c);
+    }
+    ron__http_conn_run(c);
+}
+
+/* ---- timeouts -------------------------------------------------------------------------------- */
+
+static void too_late(struct http_conn *c)
+{
+    struct http_worker *w = c->w;
+
+    if (c->state == HTTP_LINGER) {
+        c->dead = true;
+    } else if (w->now_ms >= write_due_ms(c)) {
+        ron_stat_bump(&w->write_timeouts, 1);
+        c->dead = true; /* It does not read: there is nothing to tell it. */
+    } else if (c->state == HTTP_IDLE) {
+        ron_stat_bump(&w->idle_timeouts, 1);
+        c->closing = true;
+    } else if (c->state == HTTP_WAIT) {
+        c->keep = false;
+        ron__http_fail_conn(c, RON_HTTP_DEADLINE, 0);
+        ron__http_reply_detach(c);
+        ron__http_request_done(c);
+    } else {
+        ron_stat_bump(&w->read_timeouts, 1);
+        c->keep = false;
+        c->closing = true;
+        ron__http_fail_conn(c, RON_HTTP_READ_SLOW, 0);
+    }
+}
+
+static void on_timer(struct ron_timer *timer)
+{
+    struct http_conn *c = RON_CONTAINER_OF(timer, struct http_conn, timer);
+
+    RON_CHECK_MAGIC(c, HTTP_CONN_MAGIC);
+    ron__http_tick(c->w);
+    if (c->w->now_ms >= due_ms(c)) {
+        too_late(c);
+    }
+    settle(c);
+}
+
+/* ---- birth ----------------------------------------------------------------------------------- */
+
+static void set_peer(struct http_conn *c, const struct ron_peer *peer,
+                     uint8_t ret_key[HTTP_KEY_BYTES])
+{
+    struct ron_addr addr = {.kind = RON_ADDR_UNIX};
+
+    memset(ret_key, 0, HTTP_KEY_BYTES);
+    if (!peer->has_cred && ron_addr_parse(peer->addr, &addr, NULL) != RON_OK) {
+        addr = (struct ron_addr){.kind = RON_ADDR_UNIX}; /* no text of ours fails */
+    }
+    c->peer = (struct http_peer){.kind = addr.kind, .port = addr.port, .uid = peer->uid};
+    memcpy(c->peer.ip, addr.ip, sizeof c->peer.ip);
+    ret_key[0] = (uint8_t)addr.kind;
+    if (addr.kind == RON_ADDR_UNIX) {
+        memcpy(ret_key + 1, &peer->uid, sizeof peer->uid);
+    } else {
+        memcpy(ret_key + 1, addr.ip, addr.kind == RON_ADDR_IPV6 ? 8 : 4);
+    }
+}
+
+void ron__http_conn_open(struct http_worker *w, int fd, const struct ron_peer *peer)
+{
+    struct ron_http_server *s = w->server;
+    struct http_conn *c = ron_pool_get(&w->conn_pool);
+    uint8_t key[HTTP_KEY_BYTES];
+    uint32_t others;
+
+    if (c == NULL) {
+        ron_stat_bump(&w->rejected[RON_HTTP_CONNECTIONS], 1);
+        w->env->net->close(w->env, fd);
+        return;
+    }
+    *c = (struct http_conn){.magic = HTTP_CONN_MAGIC,
+                            .state = HTTP_IDLE,
+                            .w = w,
+                            .io = {.fd = fd, .ready = on_ready},
+                            .readable = true, /* The request is often there already. */
+                            .start_ms = w->now_ms,
+                            .progress_ms = w->now_ms};
+    ron_timer_init(&c->timer, on_timer);
+    ron_buf_init(&c->out, s->opts.answer_max);
+    ron_list_push_back(&w->conns, &c->link);
+    others = ron_au32_add(&s->connections, 1);
+    ron_stat_bump(&w->accepted, 1);
+    set_peer(c, peer, key);
+    if (ron_io_watch(w->task, &c->io, RON_IO_READ | RON_IO_WRITE | RON_IO_EDGE) != RON_OK) {
+        c->io._task = NULL;
+        ron__http_conn_destroy(c);
+        return;
+    }
+    if (others >= s->opts.connections_max) {
+        c->closing = true;
+        ron__http_fail_conn(c, RON_HTTP_CONNECTIONS, 0);
+    } else {
+        c->bucket = ron__http_rate_ref(&s->rate, key);
+    }
+    ron__http_conn_run(c);
+}

@@ -1,0 +1,333 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* http_priv.h - records of server, worker, connection and reply; shared by the files of http/.
+ *
+ * States of a connection, and no other edge:
+ *
+ *     IDLE --first byte--> HEAD --head complete--> BODY --body complete--> handler
+ *     handler --answered--> IDLE or HEAD (bytes of the next request are there)
+ *     handler --deferred--> WAIT --reply, or deadline--> IDLE or HEAD
+ *     any --last answer written (closing)--> LINGER --peer's FIN, or time--> gone
+ *     any --peer reset, write timeout (dead)--> gone
+ *
+ * Invariants:
+ *   C1 a connection, its timer and its buffers are touched by its worker only.
+ *   C2 at the end of each turn the worker's scratch `out` is empty: what the socket did not take is
+ *      in the connection's own `out`, and while that is not empty no further request is begun.
+ *   C3 an IDLE connection without bytes holds no buffer.
+ *   C4 a deferred request's buffers live until its reply comes back: when the connection goes
+ *      first, they move into the reply.
+ *   C5 a reply is in exactly one place: free list, holder, or the worker's done stack. */
+#pragma once
+
+#include "ron/base/arena.h"
+#include "ron/base/pool.h"
+#include "ron/base/rand.h"
+#include "ron/base/ulid.h"
+#include "ron/http/server.h"
+#include "ron/io/addr.h"
+
+enum {
+    HTTP_CONN_MAGIC = 0x68636f6e,
+    HTTP_REPLY_MAGIC = 0x68726570,
+    HTTP_SERVER_MAGIC = 0x68737276,
+    HTTP_CHUNK_ROOM = 1024, /* left behind a full head, to read chunk lines into */
+    HTTP_OUT_BYTES = 65536, /* of the scratch buffer; flushed when half full */
+    HTTP_OUT_FLUSH = 32768,
+    HTTP_EXTRA_BYTES = 4096, /* headers that a handler adds */
+    HTTP_REPLY_EXTRA_BYTES = 1024,
+    HTTP_REPLY_KEEP_BYTES = 16384, /* a reply keeps a body buffer up to this size */
+    HTTP_SEGMENTS_MAX = 16,
+    HTTP_REFUSED_SPARE = 64, /* connections above the limit that may still be told so */
+    HTTP_ACCEPTS_PER_TURN = 64,
+    HTTP_LINGER_BYTES =
+        1 << 20, /* a peer that sends more after our FIN is not worth the courtesy */
+    HTTP_KEY_BYTES = 17,
+};
+
+struct http_worker;
+
+/* ---- router ---------------------------------------------------------------------------------- */
+
+enum http_seg_kind { HTTP_SEG_LITERAL, HTTP_SEG_U64, HTTP_SEG_TEXT, HTTP_SEG_REST };
+
+struct http_seg {
+    enum http_seg_kind kind;
+    struct ron_str text; /* of a literal */
+};
+
+struct http_route {
+    const struct ron_http_route *def;
+    uint32_t seg_count;
+    struct http_seg segs[HTTP_SEGMENTS_MAX];
+};
+
+struct http_param {
+    struct ron_str text;
+    uint64_t number;
+    bool is_number;
+};
+
+struct http_match {
+    const struct http_route *route; /* NULL when `reason` is set */
+    enum ron_http_reason reason;
+    uint32_t allow; /* bit per method that the path takes */
+    size_t count;
+    struct http_param params[RON_HTTP_PARAMS_MAX];
+};
+
+enum ron_rc ron__http_routes_compile(const struct ron_http_route *defs, size_t count,
+                                     struct http_route *routes, struct ron_err *err);
+/* Decoded parameters are written to `room` of RON_HTTP_PARAM_BYTES. */
+void ron__http_route_find(const struct http_route *routes, size_t count,
+                          const struct ron_http_head *head, char *room, struct http_match *ret);
+
+/* ---- rate ------------------------------------------------------------------------------------ */
+
+struct http_bucket {
+    struct ron_list_node hashed; /* in its chain */
+    struct ron_list_node idle;   /* while nobody refers to it, oldest first */
+    uint8_t key[HTTP_KEY_BYTES];
+    uint32_t refs;
+    struct ron_au64 full_at_ns; /* when the bucket will be full again */
+};
+
+struct http_rate {
+    struct ron_mutex mu; /* guards all but full_at_ns */
+    struct http_bucket *buckets;
+    struct ron_list *chains;
+    struct ron_list idle;
+    uint32_t bucket_count;
+    uint32_t fresh; /* buckets from here on were never used */
+    uint32_t chain_mask;
+    uint64_t token_ns; /* one token; 0: no limit */
+    uint64_t full_ns;  /* an empty bucket fills in this time */
+};
+
+enum ron_rc ron__http_rate_init(struct http_rate *r, uint32_t rate_per_s, uint32_t burst,
+                                uint32_t clients_max);
+void ron__http_rate_done(struct http_rate *r);
+/* The bucket of a client; NULL when there is no limit. */
+struct http_bucket *ron__http_rate_ref(struct http_rate *r, const uint8_t key[HTTP_KEY_BYTES]);
+void ron__http_rate_unref(struct http_rate *r, struct http_bucket *b);
+/* 0 when a token was taken, else the time until there is one. */
+uint64_t ron__http_rate_take(const struct http_rate *r, struct http_bucket *b, uint64_t now_ns);
+
+/* ---- connection ------------------------------------------------------------------------------ */
+
+enum http_state { HTTP_IDLE, HTTP_HEAD, HTTP_BODY, HTTP_WAIT, HTTP_LINGER };
+
+/* Who is at the other end, small. */
+struct http_peer {
+    enum ron_addr_kind kind;
+    uint16_t port;
+    uint8_t ip[16];
+    uint32_t uid; /* of a Unix peer */
+};
+
+/* Input of a connection and what was parsed out of it. */
+struct http_in {
+    struct ron_http_parser parser;
+    struct http_match match;
+    char decoded[RON_HTTP_PARAM_BYTES];
+    char bytes[RON_HTTP_IN_BYTES + HTTP_CHUNK_ROOM];
+};
+
+struct http_conn {
+    uint32_t magic;
+    enum http_state state;
+    struct http_worker *w;
+    struct ron_io io;
+    struct ron_timer timer;
+    struct ron_list_node link;
+    struct http_bucket *bucket;
+    struct http_peer peer;
+    uint64_t armed_ms; /* when the timer fires, which may be before anything is due */
+
+    bool readable; /* the socket may have bytes */
+    bool hup;      /* the peer has closed its side: read until the end is seen */
+    bool eof;
+    bool closing; /* no further request; LINGER once all is written */
+    bool dead;    /* torn down at the end of the turn */
+    bool keep;    /* the present request leaves the connection open */
+    bool spilled; /* the body goes to `spill` */
+    bool counted; /* in the server's number of connections */
+
+    struct http_in *in;
+    uint32_t in_at;  /* the present request begins here */
+    uint32_t in_len; /* bytes in the buffer */
+    uint32_t used;   /* of it, from in_at, taken by the present request */
+
+    enum ron_http_reason refusal; /* to be answered when the body is read */
+    uint64_t start_ms;            /* first byte of the request */
+    uint64_t progress_ms;         /* last byte of it */
+    uint64_t deadline_ms;
+    uint64_t body_start_ms;
+    uint64_t body_bytes;
+    uint64_t body_left; /* Content-Length: bytes still missing */
+    uint64_t body_max;
+    struct ron_http_chunked chunked;
+    struct ron_buf spill;
+    uint64_t charged; /* of the server's body memory, for spill */
+
+    struct ron_buf out;
+    uint64_t out_charged; /* of the server's answer memory */
+    uint64_t out_start_ms;
+    uint64_t out_progress_ms;
+    uint64_t out_sent;
+    uint64_t linger_bytes;
+    struct ron_http_reply *reply; /* in WAIT */
+};
+
+struct ron_http_reply {
+    uint32_t magic;
+    struct http_worker *w;
+    struct http_conn *conn;      /* worker only; NULL once the connection let go */
+    struct ron_http_reply *next; /* free list, or done stack */
+    struct ron_au32 cancelled;
+    struct ron_deadline deadline;
+    char corr_id[RON_HTTP_CORR_ID_MAX];
+    uint32_t corr_len;
+    /* Written by the holder, read by the worker after the hand-over. */
+    int status;
+    const char *content_type;
+    const char *reason;
+    enum ron_http_reason reject;
+    bool bad;
+    struct ron_buf body;
+    struct ron_buf extra;
+    char extra_room[HTTP_REPLY_EXTRA_BYTES];
+    /* C4. */
+    struct http_in *in;
+    struct ron_buf spill;
+    uint64_t charged;
+};
+
+/* One call of a handler. */
+struct ron_http_call {
+    struct http_worker *w;
+    struct http_conn *c;
+    struct ron_str body;
+    struct ron_str corr_id;
+    struct ron_deadline deadline;
+    struct ron_http_reply *reply;
+    bool answered;
+    bool streaming;
+    bool bare; /* streaming to HTTP/1.0: no chunks, the end is the close */
+    bool bad_header;
+};
+
+/* ---- worker and server ----------------------------------------------------------------------- */
+
+struct http_worker {
+    struct ron_http_server *server;
+    uint32_t index;
+    char name[24];
+    const struct ron_env *env;
+    struct ron_task *task;
+    int listen_fd; /* -1: this worker has no listener */
+    struct ron_io listen_io;
+    bool listening;
+    struct ron_timer accept_timer;
+    bool draining;
+    struct ron_list conns;
+    struct ron_pool conn_pool;
+    struct ron_pool in_pool;
+    struct ron_http_reply *replies;
+    uint32_t replies_fresh;
+    struct ron_http_reply *replies_free;
+    struct ron_aptr done;   /* stack of replies sent from any thread */
+    struct ron_au32 closed; /* the task is over: nobody to wake */
+    struct ron_buf out;
+    struct ron_buf extra;
+    char extra_room[HTTP_EXTRA_BYTES];
+    char corr_room[RON_HTTP_CORR_ID_MAX];
+
+    uint64_t now_ms; /* of this turn */
+    uint64_t date_until_ms;
+    uint64_t wall_ms; /* at date_read_ms */
+    uint64_t date_read_ms;
+    char date[64]; /* "Date: ...\r\n" */
+    uint32_t date_len;
+    struct ron_rand rand;
+    struct ron_ulid_gen ulids;
+
+#define X(field, metric, label, value, gauge) struct ron_stat field;
+    RON_HTTP_COUNTERS(X)
+#undef X
+    struct ron_stat rejected[RON_HTTP_REASON_COUNT];
+    struct ron_stat statuses[6];
+    struct ron_stat *route_statuses; /* [route][6] */
+};
+
+struct ron_http_server {
+    uint32_t magic;
+    struct ron_http_opts opts; /* defaults filled in */
+    struct ron_http_limits limits;
+    struct ron_reg_entry entry;
+    char entry_name[32];
+    bool registered;
+    char addr[RON_ADDR_MAX];
+    struct http_route *routes; /* sorted: literal before parameter */
+    struct http_rate rate;
+    struct ron_au32 connections;
+    struct ron_au32 inflight;
+    struct ron_au64 body_memory;
+    struct ron_au64 answer_memory;
+    uint32_t worker_count;
+    struct http_worker *workers;
+};
+
+/* ---- conn.c: one turn of a connection -------------------------------------------------------- */
+
+/* Reads the clock and refreshes what hangs on it. First thing in every callback. */
+void ron__http_tick(struct http_worker *w);
+void ron__http_conn_open(struct http_worker *w, int fd, const struct ron_peer *peer);
+/* Goes on as far as bytes and socket allow; may free the connection. */
+void ron__http_conn_run(struct http_conn *c);
+/* Reads into c->in; false when there is nothing to read now. */
+bool ron__http_fill(struct http_conn *c);
+void ron__http_conn_destroy(struct http_conn *c);
+/* The last word before the task ends. */
+void ron__http_conn_finish(struct http_conn *c);
+
+/* ---- request.c: from head to handler --------------------------------------------------------- */
+
+bool ron__http_request_begin(struct http_conn *c);
+bool ron__http_request_body(struct http_conn *c);
+/* The request is answered: make ready for the next one. */
+void ron__http_request_done(struct http_conn *c);
+void ron__http_spill_release(struct http_worker *w, struct ron_buf *spill, uint64_t *charged);
+
+/* ---- answer.c: what goes out ----------------------------------------------------------------- */
+
+struct http_answer {
+    int status;
+    const char *content_type;
+    const struct ron_buf *extra; /* header lines, or NULL */
+    struct ron_str corr_id;
+    uint64_t length;
+    bool chunked;
+    const char *reason;
+};
+
+void ron__http_call_init(struct ron_http_call *call, struct http_conn *c);
+/* Head, body unless the method is HEAD, and all counting. */
+void ron__http_answer_write(struct http_conn *c, const struct http_answer *a, const void *body);
+/* The envelope, for the request that c has or had no time to finish. */
+void ron__http_fail_conn(struct http_conn *c, enum ron_http_reason reason, uint32_t retry_after_s);
+/* Writes the scratch buffer and `body` behind it. */
+void ron__http_flush(struct http_conn *c, const void *body, size_t len);
+/* Writes what is left in c->out. */
+void ron__http_flush_out(struct http_conn *c);
+void ron__http_out_release(struct http_conn *c);
+void ron__http_envelope(struct ron_buf *out, const struct ron_http_error *e,
+                        struct ron_str corr_id);
+enum ron_rc ron__http_add_header(struct ron_buf *extra, const char *name, struct ron_str value);
+void ron__http_add_retry_after(struct ron_buf *extra, const struct ron_http_error *e);
+
+/* ---- reply.c: deferred answers --------------------------------------------------------------- */
+
+/* Takes up all replies that were sent since the last time. */
+void ron__http_replies_take(struct http_worker *w);
+/* The connection lets go of its reply (C4). */
+void ron__http_reply_detach(struct http_conn *c);

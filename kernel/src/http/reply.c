@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* reply.c - answers that come later, from any thread.
+ *
+ * Place: between the holder of a reply, on any thread, and the worker that owns the connection.
+ * Replies travel back on a stack per worker: whoever finds it empty wakes the worker, the others
+ * need not. The worker takes the whole stack at once and turns it over, so answers leave in the
+ * order of sending. Invariants C4 and C5 are in http_priv.h. */
+#include <string.h>
+
+#include "http_priv.h"
+#include "ron/base/assert.h"
+
+/* ---- taking and giving back: the worker ------------------------------------------------------ */
+
+static struct ron_http_reply *reply_get(struct http_worker *w)
+{
+    struct ron_http_reply *r = w->replies_free;
+
+    if (r != NULL) {
+        w->replies_free = r->next;
+    } else if (w->replies_fresh < w->server->opts.inflight_max) {
+        r = &w->replies[w->replies_fresh++];
+        *r = (struct ron_http_reply){.magic = HTTP_REPLY_MAGIC, .w = w};
+        ron_buf_init(&r->body, w->server->opts.answer_max);
+        ron_buf_init_over(&r->extra, r->extra_room, sizeof r->extra_room);
+    }
+    return r;
+}
+
+static void reply_put(struct http_worker *w, struct ron_http_reply *r)
+{
+    if (r->in != NULL) {
+        ron_pool_put(&w->in_pool, r->in);
+        r->in = NULL;
+    }
+    ron__http_spill_release(w, &r->spill, &r->charged);
+    if (r->body.cap > HTTP_REPLY_KEEP_BYTES) {
+        ron_buf_done(&r->body);
+        ron_buf_init(&r->body, w->server->opts.answer_max);
+    }
+    ron_buf_clear(&r->body);
+    ron_buf_clear(&r->extra);
+    r->conn = NULL;
+    r->next = w->replies_free;
+    w->replies_free = r;
+    (void)ron_au32_add(&w->server->inflight, UINT32_MAX); /* minus one */
+}
+
+enum ron_rc ron_http_defer(struct ron_http_call *call, struct ron_http_reply **ret_reply)
+{
+    struct http_worker *w = call->w;
+    struct ron_http_reply *r;
+
+    RON_ASSERT(!call->answered);
+    RON_ASSERT(call->reply == NULL);
+    if (ron_au32_add(&w->server->inflight, 1) >= w->server->opts.inflight_max) {
+        (void)ron_au32_add(&w->server->inflight, UINT32_MAX); /* minus one */
+        return RON_FULL;
+    }
+    r = reply_get(w);
+    RON_ASSERT(r != NULL); /* the gate counts them */
+    ron_au32_store(&r->cancelled, call->c->hup ? 1 : 0);
+    r->conn = call->c;
+    r->deadline = call->deadline;
+    r->status = 0;
+    r->reason = NULL;
+    r->reject = RON_HTTP_NONE;
+    r->content_type = NULL;
+    r->bad = false;
+    r->corr_len = (uint32_t)call->corr_id.len;
+    memcpy(r->corr_id, call->corr_id.ptr, call->corr_id.len);
+    call->reply = r;
+    *ret_reply = r;
+    return RON_OK;
+}
+
+void ron_http_undefer(struct ron_http_call *call, struct ron_http_reply *reply)
+{
+    RON_ASSERT(call->reply == reply);
+    call->reply = NULL;
+    reply_put(call->w, reply);
+}
+
+void ron__http_reply_detach(struct http_conn *c)
+{
+    struct ron_http_reply *r = c->reply;
+
+    if (r == NULL) {
+        return;
+    }
+    RON_CHECK_MAGIC(r, HTTP_REPLY_MAGIC);
+    r->conn = NULL;
+    r->in = c->in; /* C4 */
+    r->spill = c->spill;
+    r->charged = c->charged;
+    c->in = NULL;
+    ron_buf_init(&c->spill, c->w->server->opts.body_max);
+    c->charged = 0;
+    c->reply = NULL;
+    ron_au32_store(&r->cancelled, 1);
+}
+
+static void deliver(struct http_conn *c, struct ron_http_reply *r)
+{
+    bool bad = r->bad || ron_buf_error(&r->body) != RON_OK || ron_buf_error(&r->extra) != RON_OK;
+    struct ron_str corr_id = {r->corr_id, r->corr_len};
+    struct http_answer a = {.status = r->status,
+                            .content_type = r->content_type,
+                            .extra = &r->extra,
+                            .corr_id = corr_id,
+                            .length = ron_buf_len(&r->body),
+                            .reason = r->reason};
+
+    c->reply = NULL;
+    c->keep = c->keep && !c->w->draining;
+    r->reject = bad ? RON_HTTP_INTERNAL : r->reject;
+    ron_stat_bump(&c->w->rejected[r->reject], r->reject != RON_HTTP_NONE);
+    ron_stat_bump(&c->w->busy, r->reject == RON_HTTP_BUSY);
+    if (bad) {
+        struct ron_http_error e = ron_http_error_of(RON_HTTP_INTERNAL);
+
+        ron_buf_clear(&r->extra);
+        ron_buf_clear(&r->body);
+        ron__http_envelope(&r->body, &e, corr_id);
+        a = (struct http_answer){.status = e.status,
+                                 .content_type = "application/json",
+                                 .corr_id = corr_id,
+                                 .length = ron_buf_len(&r->body),
+                                 .reason = e.reason};
+    }
+    ron__http_answer_write(c, &a, ron_buf_data(&r->body));
+    ron__http_request_done(c);
+}
+
+void ron__http_replies_take(struct http_worker *w)
+{
+    struct ron_http_reply *stack = ron_aptr_xchg(&w->done, NULL);
+    struct ron_http_reply *queue = NULL;
+
+    while (stack != NULL) {
+        struct ron_http_reply *next = stack->next;
+        stack->next = queue;
+        queue = stack;
+        stack = next;
+    }
+    while (queue != NULL) {
+        struct ron_http_reply *r = queue;
+        struct http_conn *c = r->conn;
+
+        queue = r->next;
+        if (c == NULL) {
+            ron_stat_bump(&w->late_replies, 1);
+            reply_put(w, r);
+            continue;
+        }
+        RON_ASSERT(c->state == HTTP_WAIT);
+        RON_ASSERT(c->reply == r);
+        deliver(c, r);
+        reply_put(w, r);
+        ron__http_conn_run(c);
+    }
+}
+
+/* ---- the holder ------------------------------------------------------------------------------ */
+
+static void hand_over(struct ron_http_reply *r)
+{
+    struct http_worker *w = r->w;
+    void *seen = ron_aptr_load(&w->done);
+
+    do {
+        r->next = seen;
+    } while (!ron_aptr_cas(&w->done, &seen, r));
+    /* From here on the reply may be gone. A stack that was not empty has been told of already. */
+    if (seen == NULL && ron_au32_load(&w->closed) == 0) {
+        ron_task_wake(w->task);
+    }
+}
+
+bool ron_http_reply_cancelled(const struct ron_http_reply *r)
+{
+    return ron_au32_load(&r->cancelled) != 0;
+}
+
+struct ron_deadline ron_http_reply_deadline(const struct ron_http_reply *r)
+{
+    return r->deadline;
+}
+
+struct ron_str ron_http_reply_corr_id(const struct ron_http_reply *r)
+{
+    return (struct ron_str){r->corr_id, r->corr_len};
+}
+
+struct ron_buf *ron_http_reply_body(struct ron_http_reply *r)
+{
+    return &r->body;
+}
+
+enum ron_rc ron_http_reply_add_header(struct ron_http_reply *r, const char *name,
+                                      struct ron_str value)
+{
+    enum ron_rc rc = ron__http_add_header(&r->extra, name, value);
+
+    r->bad = r->bad || rc != RON_OK;
+    return rc;
+}
+
+void ron_http_reply_send(struct ron_http_reply *take_r, int status, const char *content_type)
+{
+    RON_CHECK_MAGIC(take_r, HTTP_REPLY_MAGIC);
+    RON_ASSERT(status >= 200 && status <= 599);
+    take_r->status = status;
+    take_r->content_type = content_type;
+    hand_over(take_r);
+}
+
+void ron_http_reply_fail_with(struct ron_http_reply *take_r, const struct ron_http_error *error)
+{
+    RON_CHECK_MAGIC(take_r, HTTP_REPLY_MAGIC);
+    ron_buf_clear(&take_r->body);
+    ron__http_envelope(&take_r->body, error, ron_http_reply_corr_id(take_r));
+    ron__http_add_retry_after(&take_r->extra, error);
+    take_r->reason = error->reason;
+    ron_http_reply_send(take_r, error->status, "application/json");
+}
+
+void ron_http_reply_fail(struct ron_http_reply *take_r, enum ron_http_reason reason)
+{
+    struct ron_http_error e = ron_http_error_of(reason);
+
+    take_r->reject = reason; /* counted by the worker, the only writer of its counters */
+    ron_http_reply_fail_with(take_r, &e);
+}

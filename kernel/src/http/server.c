@@ -1,0 +1,437 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* server.c - the listener tasks: their options, sockets, life and counters.
+ *
+ * Place: http, above conn.c. Each worker has a listener of its own on the same port (the system
+ * spreads connections over them), its own connections, buffers and counters; only the numbers of
+ * connections, deferred requests, body memory and the rate buckets are shared.
+ *
+ * Ownership: the server owns listeners and all memory from new to free; a task that fails and is
+ * started again finds the listener open, so no connection is refused in between. */
+#include <stdio.h>
+#include <string.h>
+
+#include "http_priv.h"
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+
+enum {
+    NAME_MAX_BYTES = 15,
+    ACCEPT_PAUSE_MS = 100, /* when descriptors have run out */
+    CONNECTIONS_MAX = 1 << 20,
+    INFLIGHT_MAX = 1 << 20,
+};
+
+/* ---- accepting ------------------------------------------------------------------------------- */
+
+static void on_accept_pause_over(struct ron_timer *timer);
+
+static void listen_again(struct http_worker *w)
+{
+    if (w->listen_fd < 0 || w->listening) {
+        return;
+    }
+    w->listening = ron_io_watch(w->task, &w->listen_io, RON_IO_READ) == RON_OK;
+    if (!w->listening) {
+        w->listen_io._task = NULL;
+        ron_task_timer_arm(w->task, &w->accept_timer, w->now_ms + ACCEPT_PAUSE_MS);
+    }
+}
+
+static void on_accept_pause_over(struct ron_timer *timer)
+{
+    struct http_worker *w = RON_CONTAINER_OF(timer, struct http_worker, accept_timer);
+
+    ron__http_tick(w);
+    listen_again(w);
+}
+
+static void on_listener(struct ron_io *io, uint32_t events)
+{
+    struct http_worker *w = RON_CONTAINER_OF(io, struct http_worker, listen_io);
+
+    (void)events;
+    ron__http_tick(w);
+    for (int i = 0; i < HTTP_ACCEPTS_PER_TURN; i++) {
+        struct ron_peer peer = {0};
+        int fd = -1;
+        enum ron_rc rc = w->env->net->accept(w->env, w->listen_fd, &fd, &peer);
+
+        if (rc == RON_AGAIN) {
+            return;
+        }
+        if (rc != RON_OK) {
+            /* Out of descriptors, most likely: the connection stays queued, and asking at once
+             * again would spin. */
+            ron_io_forget(io);
+            w->listening = false;
+            ron_task_timer_arm(w->task, &w->accept_timer, w->now_ms + ACCEPT_PAUSE_MS);
+            return;
+        }
+        ron__http_conn_open(w, fd, &peer);
+    }
+}
+
+/* ---- the task -------------------------------------------------------------------------------- */
+
+static enum ron_rc worker_start(struct ron_task *t, void *arg)
+{
+    struct http_worker *w = arg;
+
+    w->task = t;
+    w->draining = false;
+    ron_au32_store(&w->closed, 0);
+    ron__http_tick(w);
+    listen_again(w);
+    return RON_OK;
+}
+
+static enum ron_rc worker_handle(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    struct http_worker *w = arg;
+
+    (void)t;
+    (void)items;
+    (void)count;
+    ron__http_tick(w);
+    ron__http_replies_take(w);
+    return RON_OK;
+}
+
+/* Told to drain: what is idle goes now, the rest after its answer. */
+static void worker_drain(struct ron_task *t, void *arg)
+{
+    struct http_worker *w = arg;
+
+    ron__http_tick(w);
+    w->draining = true;
+    RON_LIST_FOREACH_SAFE(node, &w->conns)
+    {
+        struct http_conn *c = RON_LIST_ENTRY(node, struct http_conn, link);
+
+        if (c->state == HTTP_IDLE && ron_buf_len(&c->out) == 0) {
+            /* A request may have come that nobody has read yet: it gets its 503. */
+            c->readable = true;
+            if (!ron__http_fill(c)) {
+                c->closing = true;
+            }
+            ron__http_conn_run(c);
+        }
+    }
+    ron_task_intake_stopped(t);
+}
+
+static void worker_stop(struct ron_task *t, void *arg)
+{
+    struct http_worker *w = arg;
+
+    (void)t;
+    ron__http_tick(w);
+    w->draining = true;
+    ron_au32_store(&w->closed, 1);
+    ron__http_replies_take(w); /* Answers that came with the end of the last stage. */
+    if (w->listening) {
+        on_listener(&w->listen_io, RON_IO_READ);
+    }
+    if (w->listening) {
+        ron_io_forget(&w->listen_io);
+        w->listening = false;
+    }
+    ron_task_timer_cancel(w->task, &w->accept_timer);
+    while (!ron_list_empty(&w->conns)) {
+        ron__http_conn_finish(RON_LIST_ENTRY(ron_list_front(&w->conns), struct http_conn, link));
+    }
+}
+
+/* ---- counters -------------------------------------------------------------------------------- */
+
+void ron_http_server_counters(const struct ron_http_server *s, struct ron_http_counters *ret)
+{
+    *ret = (struct ron_http_counters){0};
+    for (uint32_t i = 0; i < s->worker_count; i++) {
+        const struct http_worker *w = &s->workers[i];
+#define X(field, metric, label, value, gauge) ret->field += ron_stat_get(&w->field);
+        RON_HTTP_COUNTERS(X)
+#undef X
+        for (size_t r = 0; r < RON_HTTP_REASON_COUNT; r++) {
+            ret->rejected[r] += ron_stat_get(&w->rejected[r]);
+        }
+        for (size_t k = 0; k < 6; k++) {
+            ret->statuses[k] += ron_stat_get(&w->statuses[k]);
+        }
+    }
+    ret->connections = ron_au32_load(&s->connections);
+    ret->inflight = ron_au32_load(&s->inflight);
+}
+
+void ron_http_route_counters(const struct ron_http_server *s, size_t route, uint64_t ret[6])
+{
+    RON_ASSERT(route < s->opts.route_count);
+    for (size_t k = 0; k < 6; k++) {
+        ret[k] = 0;
+        for (uint32_t i = 0; i < s->worker_count; i++) {
+            ret[k] += ron_stat_get(&s->workers[i].route_statuses[route * 6 + k]);
+        }
+    }
+}
+
+static void fill_row(struct ron_reg_entry *e, struct ron_reg_row *row)
+{
+    struct ron_http_server *s = RON_CONTAINER_OF(e, struct ron_http_server, entry);
+    struct ron_http_counters c;
+
+    ron_http_server_counters(s, &c);
+    row->state = "open";
+    row->depth = c.inflight;
+#define X(field, metric, label, value, gauge)                                                      \
+    ron_reg_row_sample(row, metric, (label) == NULL ? "server" : (label), gauge, c.field);         \
+    row->samples[row->sample_count - 1].label_value = (value);
+    RON_HTTP_COUNTERS(X)
+#undef X
+}
+
+/* ---- options --------------------------------------------------------------------------------- */
+
+#define DEFAULT(field, value) ((field) = (field) == 0 ? (value) : (field))
+
+static void set_defaults(struct ron_http_opts *o)
+{
+    DEFAULT(o->connections_max, 2048);
+    DEFAULT(o->inflight_max, 512);
+    DEFAULT(o->burst, RON_MAX(o->rate_per_s / 2, 1u));
+    DEFAULT(o->uri_max, RON_HTTP_URI_DEFAULT);
+    DEFAULT(o->head_max, RON_HTTP_HEAD_DEFAULT);
+    DEFAULT(o->headers_max, RON_HTTP_HEADERS_MAX);
+    DEFAULT(o->body_max, 1 << 20);
+    DEFAULT(o->body_memory_max, 64 << 20);
+    DEFAULT(o->answer_max, 16 << 20);
+    DEFAULT(o->answer_memory_max, 64 << 20);
+    DEFAULT(o->read_timeout_ms, 5000);
+    DEFAULT(o->write_timeout_ms, 5000);
+    DEFAULT(o->idle_timeout_ms, 60000);
+    DEFAULT(o->request_timeout_ms, 10000);
+    DEFAULT(o->linger_ms, 2000);
+    DEFAULT(o->rate_min_bytes_per_s, 1024);
+}
+
+static enum ron_rc check_opts(const struct ron_http_opts *o, struct ron_err *err)
+{
+    if (o->name == NULL || strlen(o->name) > NAME_MAX_BYTES || o->env == NULL ||
+        o->registry == NULL || o->addr == NULL) {
+        return ron_err_set(err, RON_INVALID, "http: name, env, registry and addr are needed");
+    }
+    if (o->workers == 0 || o->workers > RON_WORKERS_MAX) {
+        return ron_err_set(err, RON_INVALID, "http: %u workers is outside 1..%d", o->workers,
+                           RON_WORKERS_MAX);
+    }
+    if (o->route_count == 0 || o->route_count > RON_HTTP_ROUTES_MAX) {
+        return ron_err_set(err, RON_INVALID, "http: %zu routes is outside 1..%d", o->route_count,
+                           RON_HTTP_ROUTES_MAX);
+    }
+    if (o->headers_max > RON_HTTP_HEADERS_MAX || o->head_max > RON_HTTP_IN_BYTES ||
+        o->uri_max > o->head_max) {
+        return ron_err_set(err, RON_INVALID, "http: head limits are %d headers and %d bytes",
+                           RON_HTTP_HEADERS_MAX, RON_HTTP_IN_BYTES);
+    }
+    if (o->connections_max > CONNECTIONS_MAX || o->inflight_max > INFLIGHT_MAX ||
+        o->rate_per_s > RON_NS_PER_S || o->answer_max < HTTP_OUT_BYTES) {
+        return ron_err_set(err, RON_INVALID, "http: connections, inflight, rate or answer limit");
+    }
+    return RON_OK;
+}
+
+/* ---- birth and death ------------------------------------------------------------------------- */
+
+static void ulid_random(void *ctx, void *ret_bytes, size_t len)
+{
+    ron_rand_bytes(ctx, ret_bytes, len);
+}
+
+static enum ron_rc worker_init(struct ron_http_server *s, uint32_t index)
+{
+    struct http_worker *w = &s->workers[index];
+    const struct ron_http_opts *o = &s->opts;
+    size_t conns = (size_t)o->connections_max + HTTP_REFUSED_SPARE;
+    uint8_t *room = NULL;
+
+    w->server = s;
+    w->index = index;
+    w->env = o->env;
+    w->listen_fd = -1;
+    w->listen_io = (struct ron_io){.fd = -1, .ready = on_listener};
+    (void)snprintf(w->name, sizeof w->name, "%s-%u", o->name, index);
+    ron_timer_init(&w->accept_timer, on_accept_pause_over);
+    ron_list_init(&w->conns);
+    ron_buf_init(&w->out, o->answer_max + HTTP_OUT_BYTES);
+    ron_buf_init_over(&w->extra, w->extra_room, sizeof w->extra_room);
+    ron_rand_seed(&w->rand, o->env->rand_u64(o->env));
+    ron_ulid_gen_init(&w->ulids, ulid_random, &w->rand);
+    ron_au32_store(&w->closed, 1);
+    RON_TRY(ron_buf_reserve(&w->out, HTTP_OUT_BYTES, &room));
+    RON_TRY(
+        ron_pool_init(&w->conn_pool, "http-conn", sizeof(struct http_conn), RON_CACHELINE, conns));
+    RON_TRY(ron_pool_init(&w->in_pool, "http-in", sizeof(struct http_in), RON_CACHELINE,
+                          conns + o->inflight_max));
+    w->replies = ron_alloc_array(o->inflight_max, sizeof *w->replies);
+    w->route_statuses = ron_alloc_array(o->route_count * 6, sizeof *w->route_statuses);
+    return w->replies == NULL || w->route_statuses == NULL ? RON_NOMEM : RON_OK;
+}
+
+static void worker_done(struct http_worker *w)
+{
+    if (w->server == NULL) {
+        return; /* never begun */
+    }
+    for (uint32_t i = 0; i < w->replies_fresh; i++) {
+        ron_buf_done(&w->replies[i].body);
+    }
+    ron_free(w->replies);
+    ron_free(w->route_statuses);
+    ron_buf_done(&w->out);
+    ron_pool_done(&w->in_pool);
+    ron_pool_done(&w->conn_pool);
+    if (w->listen_fd >= 0) {
+        w->env->net->close(w->env, w->listen_fd);
+    }
+}
+
+/* The first listener may ask for any port; the others take the one it got. A Unix socket has one
+ * listener: the file is the address. */
+static enum ron_rc open_listeners(struct ron_http_server *s, struct ron_err *err)
+{
+    const struct ron_env *env = s->opts.env;
+    bool is_unix = strncmp(s->opts.addr, "unix:", 5) == 0;
+    struct ron_listen_opts lo = {.reuse_port = !is_unix && s->worker_count > 1};
+
+    (void)snprintf(s->addr, sizeof s->addr, "%s", s->opts.addr);
+    for (uint32_t i = 0; i < s->worker_count && (i == 0 || !is_unix); i++) {
+        struct http_worker *w = &s->workers[i];
+        enum ron_rc rc;
+
+        RON_TRY(env->net->listen(env, s->addr, &lo, &w->listen_fd, err));
+        w->listen_io.fd = w->listen_fd;
+        if (i == 0 && !is_unix) {
+            rc = env->net->local_addr(env, w->listen_fd, s->addr, sizeof s->addr);
+            if (rc != RON_OK) {
+                return ron_err_set(err, rc, "http: address of the listener");
+            }
+        }
+    }
+    return RON_OK;
+}
+
+static enum ron_rc server_init(struct ron_http_server *s, struct ron_err *err)
+{
+    const struct ron_http_opts *o = &s->opts;
+    uint32_t clients = o->connections_max + HTTP_REFUSED_SPARE * o->workers;
+
+    s->limits = (struct ron_http_limits){
+        .uri_max = o->uri_max, .head_max = o->head_max, .headers_max = o->headers_max};
+    s->routes = ron_alloc_array(o->route_count, sizeof *s->routes);
+    s->workers = ron_alloc_array(o->workers, sizeof *s->workers);
+    if (s->routes == NULL || s->workers == NULL) {
+        return ron_err_set(err, RON_NOMEM, "http: no memory");
+    }
+    RON_TRY(ron__http_routes_compile(o->routes, o->route_count, s->routes, err));
+    if (ron__http_rate_init(&s->rate, o->rate_per_s, o->burst, clients) != RON_OK) {
+        return ron_err_set(err, RON_NOMEM, "http: no memory");
+    }
+    s->worker_count = o->workers;
+    for (uint32_t i = 0; i < o->workers; i++) {
+        if (worker_init(s, i) != RON_OK) {
+            return ron_err_set(err, RON_NOMEM, "http: no memory for worker %u", i);
+        }
+    }
+    RON_TRY(open_listeners(s, err));
+    (void)snprintf(s->entry_name, sizeof s->entry_name, "%s.inflight", o->name);
+    RON_TRY(ron_registry_add(o->registry, &s->entry, RON_REG_QUEUE,
+                             &(struct ron_reg_desc){.name = s->entry_name,
+                                                    .policy = "reject: 429 busy",
+                                                    .producers = o->name,
+                                                    .consumers = "holders of replies",
+                                                    .drop = "not taken; busy_rejections_total",
+                                                    .capacity = o->inflight_max},
+                             fill_row, err));
+    s->registered = true;
+    return RON_OK;
+}
+
+enum ron_rc ron_http_server_new(const struct ron_http_opts *opts,
+                                struct ron_http_server **ret_server, struct ron_err *err)
+{
+    struct ron_http_server *s;
+    struct ron_http_opts o = *opts;
+    enum ron_rc rc;
+
+    set_defaults(&o);
+    RON_TRY(check_opts(&o, err));
+    s = ron_alloc_zero(sizeof *s);
+    if (s == NULL) {
+        return ron_err_set(err, RON_NOMEM, "http: no memory");
+    }
+    s->magic = HTTP_SERVER_MAGIC;
+    s->opts = o;
+    rc = server_init(s, err);
+    if (rc != RON_OK) {
+        RON_IGNORE(ron_http_server_free(s)); /* nobody holds a reply yet */
+        return rc;
+    }
+    *ret_server = s;
+    return RON_OK;
+}
+
+enum ron_rc ron_http_server_attach(struct ron_http_server *s, struct ron_sup *sup,
+                                   struct ron_err *err)
+{
+    for (uint32_t i = 0; i < s->worker_count; i++) {
+        struct http_worker *w = &s->workers[i];
+
+        RON_TRY(ron_sup_add(sup,
+                            &(struct ron_task_def){.name = w->name,
+                                                   .kind = "listener",
+                                                   .mode = RON_TASK_LOOP,
+                                                   .role = RON_ROLE_INTAKE,
+                                                   .worker = (int32_t)i,
+                                                   .restart = {.essential = true},
+                                                   .start = worker_start,
+                                                   .handle = worker_handle,
+                                                   .drain = worker_drain,
+                                                   .stop = worker_stop,
+                                                   .arg = w},
+                            &w->task, err));
+    }
+    return RON_OK;
+}
+
+bool ron_http_server_free(struct ron_http_server *s)
+{
+    if (s == NULL) {
+        return true;
+    }
+    RON_CHECK_MAGIC(s, HTTP_SERVER_MAGIC);
+    for (uint32_t i = 0; i < s->worker_count; i++) {
+        if (s->workers[i].server != NULL) {
+            ron__http_replies_take(&s->workers[i]);
+        }
+    }
+    if (s->registered) {
+        ron_registry_remove(s->opts.registry, &s->entry);
+        s->registered = false;
+    }
+    if (ron_au32_load(&s->inflight) != 0) {
+        return false; /* Somebody will still write into a reply. */
+    }
+    for (uint32_t i = 0; i < s->worker_count; i++) {
+        worker_done(&s->workers[i]);
+    }
+    ron__http_rate_done(&s->rate);
+    ron_free(s->routes);
+    ron_free(s->workers);
+    s->magic = 0;
+    ron_free(s);
+    return true;
+}
+
+const char *ron_http_server_addr(const struct ron_http_server *s)
+{
+    return s->addr;
+}
