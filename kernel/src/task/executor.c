@@ -280,41 +280,19 @@ static void poll_once(struct ron_worker *w)
     }
 }
 
-/* Makes the task the one who acts while its descriptor or timer callback runs. */
-struct acting {
-    void *identity;
-    const char *name;
-};
-
-static struct acting act_as(struct ron_task *t)
-{
-    struct acting old = {ron_identity_swap(t), ron_ctx_set_task(t->def.name)};
-
-    ron_stat_bump(&t->busy, 1);
-    return old;
-}
-
-static void act_done(struct ron_task *t, struct acting old, const char *what)
-{
-    ron_no_lock_point(what);
-    ron_stat_bump(&t->busy, 1);
-    (void)ron_ctx_set_task(old.name);
-    (void)ron_identity_swap(old.identity);
-}
-
 /* The wheel's way to fire: a timer armed by a task runs as that task. */
 static void fire_timer(struct ron_timer *timer)
 {
     struct ron_task *t = timer->owner;
-    struct acting old;
+    struct ron__caller old;
 
     if (t == NULL) {
         timer->fire(timer);
         return;
     }
-    old = act_as(t);
+    old = ron__task_enter(t);
     timer->fire(timer); /* May free the timer. */
-    act_done(t, old, "return of a timer");
+    ron__task_leave(t, old, "return of a timer");
 }
 
 static void dispatch(struct ron_worker *w)
@@ -324,10 +302,10 @@ static void dispatch(struct ron_worker *w)
 
         if (io != NULL) {
             struct ron_task *t = io->_task;
-            struct acting old = act_as(t);
+            struct ron__caller old = ron__task_enter(t);
 
             io->ready(io, w->ready[w->ready_at].events);
-            act_done(t, old, "return of ready");
+            ron__task_leave(t, old, "return of ready");
         }
     }
     w->ready_count = 0;

@@ -147,63 +147,57 @@ void ron_task_get_stats(const struct ron_task *t, struct ron_task_stats *ret_sta
 
 /* ---- calling the callbacks ------------------------------------------------------------------- */
 
-struct caller {
-    void *identity;
-    const char *task;
-};
-
-/* Makes the task the one who acts, and starts the watchdog's clock. */
-static struct caller enter(struct ron_task *t)
+struct ron__caller ron__task_enter(struct ron_task *t)
 {
-    struct caller old = {ron_identity_swap(t), ron_ctx_set_task(t->def.name)};
+    struct ron__caller old = {ron_identity_swap(t), ron_ctx_set_task(t->def.name)};
 
     ron_stat_bump(&t->busy, 1);
     return old;
 }
 
-static void leave(struct ron_task *t, struct caller old, const char *what)
+void ron__task_leave(struct ron_task *t, struct ron__caller old, const char *what)
 {
     ron_no_lock_point(what); /* I6 */
     ron_stat_bump(&t->busy, 1);
-    (void)ron_ctx_set_task(old.task);
+    (void)ron_ctx_set_task(old.name);
     (void)ron_identity_swap(old.identity);
 }
 
 static enum ron_rc call_start(struct ron_task *t)
 {
-    struct caller old = enter(t);
+    struct ron__caller old = ron__task_enter(t);
     enum ron_rc rc = t->def.start != NULL ? t->def.start(t, t->def.arg) : RON_OK;
 
-    leave(t, old, "return of start");
+    ron__task_leave(t, old, "return of start");
     return rc;
 }
 
 static void call_stop(struct ron_task *t)
 {
-    struct caller old = enter(t);
+    struct ron__caller old = ron__task_enter(t);
 
     if (t->def.stop != NULL) {
         t->def.stop(t, t->def.arg);
     }
-    leave(t, old, "return of stop");
+    ron__task_leave(t, old, "return of stop");
 }
 
 static enum ron_rc call_handle(struct ron_task *t, size_t count)
 {
-    struct caller old = enter(t);
+    struct ron__caller old = ron__task_enter(t);
     enum ron_rc rc = t->def.handle(t, t->def.arg, t->batch, count);
 
     ron_stat_bump(&t->handled, count);
-    leave(t, old, "return of handle");
+    ron__task_leave(t, old, "return of handle");
     return rc;
 }
 
 static void call_drain(struct ron_task *t)
 {
-    struct caller old = enter(t);
+    struct ron__caller old = ron__task_enter(t);
 
     t->def.drain(t, t->def.arg);
-    leave(t, old, "return of drain");
+    ron__task_leave(t, old, "return of drain");
 }
 
 /* ---- loop mode ------------------------------------------------------------------------------- */

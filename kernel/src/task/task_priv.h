@@ -132,6 +132,15 @@ struct ron_exec {
 
 /* ---- task.c ---------------------------------------------------------------------------------- */
 
+/* Around every callback of a task: makes it the one who acts, and runs the watchdog's count. Leaving
+ * checks that no lock is held. */
+struct ron__caller {
+    void *identity;
+    const char *name;
+};
+struct ron__caller ron__task_enter(struct ron_task *t);
+void ron__task_leave(struct ron_task *t, struct ron__caller old, const char *what);
+
 enum ron__step { RON__STEP_IDLE, RON__STEP_MORE, RON__STEP_ENDED };
 /* One turn of a loop task on its worker. On ENDED `rc` is its result and its stop callback has
  * run. */
