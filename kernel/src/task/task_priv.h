@@ -132,8 +132,8 @@ struct ron_exec {
 
 /* ---- task.c ---------------------------------------------------------------------------------- */
 
-/* Around every callback of a task: makes it the one who acts, and runs the watchdog's count. Leaving
- * checks that no lock is held. */
+/* Around every callback of a task: makes it the one who acts, and runs the watchdog's count.
+ * Leaving checks that no lock is held. */
 struct ron__caller {
     void *identity;
     const char *name;
