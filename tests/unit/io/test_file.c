@@ -36,12 +36,16 @@ static void test_file__replace__creates_then_swaps(void **state)
 static void test_file__replace_over_a_stray_temporary__clears_it(void **state)
 {
     const struct fixture *f = *state;
+    struct stat st;
 
     assert_int_equal(
-        ron_file_replace(f->env, fixture_path(f, "x.tmp"), "stray and longer", 16, 0600, NULL),
+        ron_file_replace(f->env, fixture_path(f, "x.tmp"), "stray and longer", 16, 0666, NULL),
         RON_OK);
+    assert_int_equal(chmod(fixture_path(f, "x.tmp"), 0666), 0);
     assert_int_equal(ron_file_replace(f->env, fixture_path(f, "x"), "new", 3, 0600, NULL), RON_OK);
     check_content(f, "x", "new");
+    assert_int_equal(stat(fixture_path(f, "x"), &st), 0);
+    assert_int_equal(st.st_mode & 0777, 0600); /* what was asked, not what lay there */
     assert_int_equal(access(fixture_path(f, "x.tmp"), F_OK), -1);
 }
 

@@ -6,6 +6,8 @@
  * Method: one small task per case on real workers; the handler records, the test thread judges. */
 #include "unit/task/fixture.h"
 
+#include <string.h>
+
 #include <semaphore.h>
 
 /* ---- batches --------------------------------------------------------------------------------- */
@@ -491,6 +493,8 @@ struct timers {
     struct ron_timer wanted;
     struct ron_timer unwanted;
     uint64_t due_ms;
+    struct ron_single_writer writer;
+    const char *task;
 };
 
 static struct fx_gate timers_fired;
@@ -501,6 +505,10 @@ static void on_wanted(struct ron_timer *timer)
     struct timers *ts = RON_CONTAINER_OF(timer, struct timers, wanted);
 
     ron_stat_add(&timers_wrong, ron_mono_ns() / RON_NS_PER_MS < ts->due_ms);
+    /* It runs as its task: the same writer, under the same name. */
+    ron_single_writer_check(&ts->writer, "state of the task");
+    ron_stat_add(&timers_wrong,
+                 ron_ctx_current()->task == NULL || strcmp(ron_ctx_current()->task, ts->task) != 0);
     fx_gate_add(&timers_fired, 1);
 }
 
@@ -514,6 +522,8 @@ static enum ron_rc timers_start(struct ron_task *t, void *arg)
 {
     struct timers *ts = arg;
 
+    ts->task = ron_task_name(t);
+    ron_single_writer_check(&ts->writer, "state of the task");
     ron_timer_init(&ts->wanted, on_wanted);
     ron_timer_init(&ts->unwanted, on_unwanted);
     ts->due_ms = ron_task_now_ms(t) + DELAY_MS;
