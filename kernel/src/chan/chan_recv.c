@@ -73,7 +73,7 @@ enum ron_rc ron_chan_recv_poll(struct ron_chan *c, struct ron_wait_node *node, v
     return rc;
 }
 
-/* Looks for a message for a few microseconds: a sender at work is often just about to bring one,
+/* Looks for a message for a moment: a sender at work is often just about to bring one,
  * and then neither side pays for a sleep. The counter is only a hint; the caller looks under the
  * lock. */
 static void spin_for_message(const struct ron_chan *c)

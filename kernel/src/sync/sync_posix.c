@@ -25,7 +25,7 @@
 
 enum { PARK_EMPTY = 0, PARK_TOKEN = 1, PARK_PARKED = 2 };
 enum { STACK_BYTES_DEFAULT = 256 * 1024 };
-/* A few microseconds: far below the cost of a sleep and a wake-up, which it often saves. */
+/* Meant to stay well below the cost of a sleep and a wake-up, some 20 us here. */
 enum { SPIN_PAUSES = 100 };
 
 static struct ron_thread table[RON_THREADS_MAX];
