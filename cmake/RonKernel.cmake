@@ -13,8 +13,43 @@ if(NOT ron_kernel_sources)
   message(FATAL_ERROR "no sources match kernel/src/*/*.c: is this a whole checkout?")
 endif()
 
+# Libraries of Debian packages. Their headers count as system headers: our warnings are for our code.
+find_package(PkgConfig REQUIRED)
+pkg_check_modules(ron_ssl REQUIRED IMPORTED_TARGET openssl)
+pkg_check_modules(ron_curl REQUIRED IMPORTED_TARGET libcurl)
+pkg_check_modules(ron_zlib REQUIRED IMPORTED_TARGET zlib)
+pkg_check_modules(ron_zstd REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(ron_sodium REQUIRED IMPORTED_TARGET libsodium)
+
+# BLAKE3 comes as source: Debian packs the official C and assembly inside the Rust package.
+file(GLOB ron_blake3_dirs "/usr/share/cargo/registry/blake3-*/c")
+if(NOT ron_blake3_dirs)
+  message(FATAL_ERROR "no BLAKE3 sources found: install librust-blake3-dev")
+endif()
+list(SORT ron_blake3_dirs COMPARE NATURAL)
+list(GET ron_blake3_dirs -1 ron_blake3_dir)
+set(ron_blake3_sources blake3.c blake3_dispatch.c blake3_portable.c)
+if(CMAKE_SYSTEM_PROCESSOR STREQUAL "x86_64")
+  enable_language(ASM)
+  foreach(isa IN ITEMS sse2 sse41 avx2 avx512)
+    list(APPEND ron_blake3_sources "blake3_${isa}_x86-64_unix.S")
+  endforeach()
+elseif(CMAKE_SYSTEM_PROCESSOR STREQUAL "aarch64")
+  list(APPEND ron_blake3_sources blake3_neon.c)
+endif()
+list(TRANSFORM ron_blake3_sources PREPEND "${ron_blake3_dir}/")
+# Not ours to warn about or to instrument: it is compiled as its authors ship it.
+add_library(ron_blake3 STATIC ${ron_blake3_sources})
+target_compile_options(ron_blake3 PRIVATE -O3 -w)
+set_target_properties(ron_blake3 PROPERTIES POSITION_INDEPENDENT_CODE ON C_CLANG_TIDY "")
+target_include_directories(ron_blake3 SYSTEM INTERFACE "${ron_blake3_dir}")
+
 add_library(ron_kernel STATIC ${ron_kernel_sources})
-target_link_libraries(ron_kernel PRIVATE ron_product PUBLIC ron_flags)
+target_link_libraries(ron_kernel
+  PRIVATE ron_product ron_blake3
+    PkgConfig::ron_ssl PkgConfig::ron_curl PkgConfig::ron_zlib PkgConfig::ron_zstd
+    PkgConfig::ron_sodium
+  PUBLIC ron_flags)
 target_include_directories(ron_kernel
   PUBLIC "${PROJECT_SOURCE_DIR}/kernel/include"
   PRIVATE "${PROJECT_SOURCE_DIR}/kernel/src"

@@ -23,8 +23,12 @@ USES = {
     "task": ["base", "sync", "chan"],
     "io": ["base", "sync", "chan", "task"],
 }
-UPPER = ["http", "wire", "guard", "obs", "conf", "cap", "cas"]
-USES.update({module: LOW for module in UPPER})
+MIDDLE = ["guard", "obs", "conf", "cap", "cas"]
+FRONT = ["http", "wire"]
+UPPER = MIDDLE + FRONT + ["app"]
+USES.update({module: LOW for module in MIDDLE})
+USES.update({module: LOW + MIDDLE for module in FRONT})
+USES["app"] = LOW + MIDDLE + FRONT
 USES.update({service: LOW + UPPER for service in SERVICES})
 USES["cli"] = LOW + UPPER + SERVICES
 
