@@ -13,7 +13,7 @@ if(NOT ron_kernel_sources)
   message(FATAL_ERROR "no sources match kernel/src/*/*.c: is this a whole checkout?")
 endif()
 
-# Libraries of Debian packages. Their headers count as system headers: our warnings are for our code.
+# Libraries of Debian packages. Their headers are system headers: our warnings are for our code.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(ron_ssl REQUIRED IMPORTED_TARGET openssl)
 pkg_check_modules(ron_curl REQUIRED IMPORTED_TARGET libcurl)
