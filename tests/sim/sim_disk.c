@@ -308,6 +308,7 @@ static enum ron_rc disk_stat(const struct ron_env *env, const char *path,
     } else {
         st.size_bytes = in->live.len;
         st.is_dir = in->is_dir;
+        st.mode = in->is_dir ? 0700 : 0600;
         st.mtime_ms = in->mtime_ms;
     }
     RON_TRY(end(&op, rc, NULL));

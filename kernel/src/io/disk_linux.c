@@ -152,6 +152,7 @@ static enum ron_rc disk_stat(const struct ron_env *env, const char *path,
     *ret_stat = (struct ron_file_stat){
         .size_bytes = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0,
         .is_dir = S_ISDIR(st.st_mode),
+        .mode = st.st_mode & 07777,
         .mtime_ms = st.st_mtim.tv_sec < 0 ? 0
                                           : (uint64_t)st.st_mtim.tv_sec * RON_MS_PER_S +
                                                 (uint64_t)st.st_mtim.tv_nsec / RON_NS_PER_MS,

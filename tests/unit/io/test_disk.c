@@ -48,6 +48,7 @@ static void test_disk__write_and_read__move_everything(void **state)
     assert_int_equal(disk->stat(f->env, fixture_path(f, "a"), &st), RON_OK);
     assert_int_equal(st.size_bytes, 5);
     assert_false(st.is_dir);
+    assert_int_equal(st.mode, 0600);
     assert_true(st.mtime_ms > 0);
     disk->close(f->env, fd);
 }

@@ -112,6 +112,7 @@ enum ron_open_flags {
 struct ron_file_stat {
     uint64_t size_bytes;
     bool is_dir;
+    uint32_t mode; /* permission bits, 0-07777; the simulator has one user and knows no others */
     uint64_t mtime_ms;
 };
 
