@@ -123,15 +123,13 @@ static void keep_rest(struct http_conn *c, const void *bytes, size_t len)
 static size_t write_both(struct http_conn *c, const void *a, size_t a_len, const void *b,
                          size_t b_len)
 {
-    const struct ron_env *env = c->w->env;
     size_t done = 0;
 
     while (done < a_len + b_len) {
         struct iovec iov[2];
         int count = 0;
-        size_t n = 0;
         size_t b_done = done > a_len ? done - a_len : 0;
-        enum ron_rc rc;
+        size_t n;
 
         if (done < a_len) {
             iov[count++] = (struct iovec){(char *)(uintptr_t)a + done, a_len - done};
@@ -139,15 +137,12 @@ static size_t write_both(struct http_conn *c, const void *a, size_t a_len, const
         if (b_done < b_len) {
             iov[count++] = (struct iovec){(char *)(uintptr_t)b + b_done, b_len - b_done};
         }
-        rc = count == 1 ? env->net->write(env, c->io.fd, iov[0].iov_base, iov[0].iov_len, &n)
-                        : env->net->writev(env, c->io.fd, iov, count, &n);
-        if (rc != RON_OK) {
-            c->dead = c->dead || rc != RON_AGAIN;
+        n = ron__http_writev(c, iov, count);
+        if (n == 0) {
             break;
         }
         done += n;
     }
-    ron_stat_bump(&c->w->bytes_out, done);
     return done;
 }
 

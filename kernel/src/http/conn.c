@@ -126,8 +126,7 @@ void ron__http_conn_destroy(struct http_conn *c)
         ron_stat_bump(&w->disconnects, 1);
         ron__http_reply_detach(c);
     }
-    ron_io_forget(&c->io);
-    w->env->net->close(w->env, c->io.fd);
+    ron__http_hang_up(c);
     ron_task_timer_cancel(w->task, &c->timer);
     ron_list_remove(&c->link);
     release_in(c);
@@ -142,30 +141,30 @@ void ron__http_conn_destroy(struct http_conn *c)
 /* Takes and forgets what the peer still sends; false when the connection is over. */
 static bool discard(struct http_conn *c)
 {
-    struct http_worker *w = c->w;
     char room[4096];
     size_t got = 0;
-    enum ron_rc rc = RON_OK;
 
-    while (rc == RON_OK && c->linger_bytes < HTTP_LINGER_BYTES) {
-        rc = w->env->net->read(w->env, c->io.fd, room, sizeof room, &got);
-        c->linger_bytes += rc == RON_OK ? got : 0;
+    while (c->linger_bytes < HTTP_LINGER_BYTES) {
+        if (!ron__http_discard(c, room, sizeof room, &got)) {
+            return !c->eof;
+        }
+        c->linger_bytes += got;
     }
-    return rc == RON_AGAIN;
+    return false;
 }
 
 /* FIN, and the socket is kept until the peer has seen everything: closing it with unread bytes
  * would reset the connection and destroy the answer on its way. */
 static void start_linger(struct http_conn *c)
 {
-    enum ron_rc rc = c->w->env->net->shutdown_write(c->w->env, c->io.fd);
+    bool told = ron__http_fin(c);
 
     release_in(c);
     ron__http_spill_release(c->w, &c->spill, &c->charged);
     c->state = HTTP_LINGER;
     c->progress_ms = c->w->now_ms;
     c->linger_bytes = 0;
-    if (rc != RON_OK || !discard(c)) {
+    if (!told || !discard(c)) {
         c->dead = true;
     }
 }
@@ -206,7 +205,6 @@ bool ron__http_fill(struct http_conn *c)
     struct http_worker *w = c->w;
     size_t room;
     size_t got = 0;
-    enum ron_rc rc;
 
     if (!c->readable) {
         return false;
@@ -221,19 +219,10 @@ bool ron__http_fill(struct http_conn *c)
     }
     room = make_room(c);
     RON_ASSERT(room > 0);
-    rc = w->env->net->read(w->env, c->io.fd, c->in->bytes + c->in_len, room, &got);
-    if (rc != RON_OK) {
-        c->readable = false;
-        c->eof = rc == RON_CLOSED;
-        c->dead = rc != RON_CLOSED && rc != RON_AGAIN;
+    if (!ron__http_read(c, c->in->bytes + c->in_len, room, &got)) {
         return false;
     }
-    /* Fewer bytes than asked for means that the socket is empty: one system call less. Not when the
-     * peer has closed, because then the end is still to be read. */
-    c->readable = got == room || c->hup;
     c->in_len += (uint32_t)got;
-    c->progress_ms = w->now_ms;
-    ron_stat_bump(&w->bytes_in, got);
     if (c->state == HTTP_IDLE) {
         c->state = HTTP_HEAD;
         c->start_ms = w->now_ms;

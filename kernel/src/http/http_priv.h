@@ -277,6 +277,22 @@ struct ron_http_server {
     struct http_worker *workers;
 };
 
+/* ---- transport.c: the socket, and what may lie between it and HTTP --------------------------- */
+
+struct iovec;
+
+/* Reads at least one byte; false when there is nothing now, with eof or dead set when that is so
+ * for good. */
+bool ron__http_read(struct http_conn *c, void *room, size_t len, size_t *ret_len);
+/* Writes some; 0 when nothing is taken now, or the connection has become dead. The vector is not
+ * empty. */
+size_t ron__http_writev(struct http_conn *c, const struct iovec *iov, int count);
+/* After the FIN: reads what nobody wants; false when there is nothing now, or (eof) for good. */
+bool ron__http_discard(struct http_conn *c, void *room, size_t len, size_t *ret_len);
+/* Tells the peer that nothing more comes; false when it is gone. */
+bool ron__http_fin(struct http_conn *c);
+void ron__http_hang_up(struct http_conn *c);
+
 /* ---- conn.c: one turn of a connection -------------------------------------------------------- */
 
 /* Reads the clock and refreshes what hangs on it. First thing in every callback. */

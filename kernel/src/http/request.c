@@ -111,11 +111,9 @@ static bool dispatch(struct http_conn *c);
 /* Reads straight into the spill, never past the end of the body. */
 static bool read_spill(struct http_conn *c, enum ron_http_reason *ret_reason)
 {
-    const struct ron_env *env = c->w->env;
     size_t want = c->body_left < READ_PIECE ? (size_t)c->body_left : READ_PIECE;
     uint8_t *room = NULL;
     size_t got = 0;
-    enum ron_rc rc;
 
     if (!c->readable) {
         return false;
@@ -128,19 +126,12 @@ static bool read_spill(struct http_conn *c, enum ron_http_reason *ret_reason)
     if (*ret_reason != RON_HTTP_NONE) {
         return false;
     }
-    rc = env->net->read(env, c->io.fd, room, want, &got);
-    if (rc != RON_OK) {
-        c->readable = false;
-        c->eof = rc == RON_CLOSED;
-        c->dead = rc != RON_CLOSED && rc != RON_AGAIN;
+    if (!ron__http_read(c, room, want, &got)) {
         return false;
     }
     ron_buf_commit(&c->spill, got);
-    ron_stat_bump(&c->w->bytes_in, got);
-    c->readable = got == want || c->hup;
     c->body_left -= got;
     c->body_bytes += got;
-    c->progress_ms = c->w->now_ms;
     return true;
 }
 
