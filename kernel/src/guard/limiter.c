@@ -5,11 +5,13 @@
  * waits.
  *
  * Invariants (per shard, guarded by its lock):
- *   I1 an entry in use is in exactly one hash chain and in the list; others are in `unused`.
- *   I2 the list is ordered by last use, oldest first. All entries share one rate, so an entry not
- *      used for burst / rate seconds is full, and looking at the oldest few finds an idle one
- *      whenever one has been silent that long.
- *   I3 an entry is given to another client only when its bucket is full (L1 of limiter.h). */
+ *   I1 an entry in use is in exactly one hash chain, and in the list `held` when somebody refers to
+ *      it, else in `used`. Entries from `fresh` on were never used.
+ *   I2 `used` is ordered by last use or end of the last reference, oldest first. All entries share
+ *      one rate, so an entry not used for burst / rate seconds is full, and looking at the oldest
+ *      few finds an idle one whenever one has been silent that long.
+ *   I3 an entry is given to another client only when its bucket is full (L1 of limiter.h) and
+ *      nobody refers to it (L4). The overflow entry is in no chain and no list. */
 #include "ron/guard/limiter.h"
 
 #include "guard/key_hash.h"
@@ -26,20 +28,26 @@ enum {
     EVICT_LOOKS = 4,
 };
 
-struct entry {
-    struct ron_list_node link; /* in `used` or `unused` */
-    struct entry *next;        /* in its chain */
+struct ron_limiter_ref {
+    struct ron_list_node link;    /* in `used` or `held` */
+    struct ron_limiter_ref *next; /* in its chain */
     uint64_t hash;
     struct ron_bucket bucket;
+    uint32_t refs;
+    uint16_t shard;
+    bool is_overflow;
 };
 
 struct shard {
     struct ron_mutex mu;
     struct ron_rate rate;
     struct ron_list used; /* least recently used first */
-    struct ron_list unused;
-    struct entry **chains;
-    struct ron_bucket overflow;
+    struct ron_list held;
+    struct ron_limiter_ref *entries;
+    uint32_t entry_count;
+    uint32_t fresh;
+    struct ron_limiter_ref **chains;
+    struct ron_limiter_ref overflow;
     struct ron_stat offered;
     struct ron_stat admitted;
     struct ron_stat refused;
@@ -53,8 +61,8 @@ struct ron_limiter {
     const struct ron_env *env;
     struct ron_hash_key key;
     uint32_t chain_mask; /* chains per shard, a power of two, minus one */
-    struct entry *entries;
-    struct entry **chains;
+    struct ron_limiter_ref *entries;
+    struct ron_limiter_ref **chains;
     struct shard shards[RON_LIMITER_SHARDS];
 };
 
@@ -80,11 +88,12 @@ static void init_shards(struct ron_limiter *l, uint32_t per_shard, struct ron_ra
         s->rate = rate;
         s->chains = l->chains + i * chain_count;
         ron_list_init(&s->used);
-        ron_list_init(&s->unused);
-        for (size_t j = 0; j < per_shard; j++) {
-            ron_list_push_back(&s->unused, &l->entries[i * per_shard + j].link);
-        }
-        ron_bucket_init(&s->overflow, rate, now_ns);
+        ron_list_init(&s->held);
+        s->entries = l->entries + i * per_shard;
+        s->entry_count = per_shard;
+        s->overflow.shard = (uint16_t)i;
+        s->overflow.is_overflow = true;
+        ron_bucket_init(&s->overflow.bucket, rate, now_ns);
     }
 }
 
@@ -112,8 +121,8 @@ enum ron_rc ron_limiter_new(const struct ron_limiter_opts *opts, struct ron_limi
     per_shard = (clients + RON_LIMITER_SHARDS - 1) / RON_LIMITER_SHARDS;
     l->chain_mask = power_of_two_above(per_shard) - 1;
     l->entries = ron_alloc_array((size_t)per_shard * RON_LIMITER_SHARDS, sizeof *l->entries);
-    l->chains =
-        ron_alloc_array(((size_t)l->chain_mask + 1) * RON_LIMITER_SHARDS, sizeof(struct entry *));
+    l->chains = ron_alloc_array(((size_t)l->chain_mask + 1) * RON_LIMITER_SHARDS,
+                                sizeof(struct ron_limiter_ref *));
     if (l->entries == NULL || l->chains == NULL) {
         ron_free(l->entries);
         ron_free(l->chains);
@@ -141,14 +150,15 @@ void ron_limiter_free(struct ron_limiter *l)
 }
 
 /* The shard takes the top bits, the chain the low ones. */
-static struct entry **chain_of(const struct ron_limiter *l, struct shard *s, uint64_t hash)
+static struct ron_limiter_ref **chain_of(const struct ron_limiter *l, struct shard *s,
+                                         uint64_t hash)
 {
     return &s->chains[hash & l->chain_mask];
 }
 
-static void unchain(const struct ron_limiter *l, struct shard *s, struct entry *e)
+static void unchain(const struct ron_limiter *l, struct shard *s, struct ron_limiter_ref *e)
 {
-    struct entry **at = chain_of(l, s, e->hash);
+    struct ron_limiter_ref **at = chain_of(l, s, e->hash);
 
     while (*at != e) {
         at = &(*at)->next;
@@ -157,18 +167,18 @@ static void unchain(const struct ron_limiter *l, struct shard *s, struct entry *
 }
 
 /* A free entry, or an idle one taken from its client; NULL when there is none. */
-static struct entry *get_entry(const struct ron_limiter *l, struct shard *s, uint64_t now_ns)
+static struct ron_limiter_ref *get_entry(const struct ron_limiter *l, struct shard *s,
+                                         uint64_t now_ns)
 {
-    struct ron_list_node *node = ron_list_pop_front(&s->unused);
     uint32_t looks = 0;
 
-    if (node != NULL) {
+    if (s->fresh < s->entry_count) {
         ron_stat_bump(&s->clients, 1);
-        return RON_LIST_ENTRY(node, struct entry, link);
+        return &s->entries[s->fresh++];
     }
     RON_LIST_FOREACH(oldest, &s->used)
     {
-        struct entry *e = RON_LIST_ENTRY(oldest, struct entry, link);
+        struct ron_limiter_ref *e = RON_LIST_ENTRY(oldest, struct ron_limiter_ref, link);
 
         if (looks++ == EVICT_LOOKS) {
             break;
@@ -183,32 +193,50 @@ static struct entry *get_entry(const struct ron_limiter *l, struct shard *s, uin
     return NULL;
 }
 
-/* The bucket by which this client is judged. */
-static struct ron_bucket *bucket_of(const struct ron_limiter *l, struct shard *s, uint64_t hash,
-                                    uint64_t now_ns)
+/* The entry by which this client is judged. */
+static struct ron_limiter_ref *entry_of(const struct ron_limiter *l, struct shard *s, uint64_t hash,
+                                        uint64_t now_ns)
 {
-    struct entry **chain = chain_of(l, s, hash);
-    struct entry *e = *chain;
+    struct ron_limiter_ref **chain = chain_of(l, s, hash);
+    struct ron_limiter_ref *e = *chain;
 
     while (e != NULL && e->hash != hash) {
         e = e->next;
     }
-    if (e != NULL) {
-        ron_list_remove(&e->link);
-    } else {
+    if (e == NULL) {
         e = get_entry(l, s, now_ns);
         if (e == NULL) {
-            ron_stat_bump(&s->overflowed, 1);
             return &s->overflow;
         }
-        ron_bucket_refill(&s->overflow, s->rate, now_ns);
+        ron_bucket_refill(&s->overflow.bucket, s->rate, now_ns);
         e->hash = hash;
-        e->bucket = s->overflow; /* L2 */
+        e->bucket = s->overflow.bucket; /* L2 */
+        e->refs = 0;
+        e->shard = s->overflow.shard;
         e->next = *chain;
         *chain = e;
+    } else if (e->refs == 0) {
+        ron_list_remove(&e->link);
     }
-    ron_list_push_back(&s->used, &e->link);
-    return &e->bucket;
+    if (e->refs == 0) {
+        ron_list_push_back(&s->used, &e->link);
+    }
+    return e;
+}
+
+/* With the lock held: one token, and all counting. */
+static enum ron_rc take_one(struct shard *s, struct ron_limiter_ref *e, uint64_t now_ns,
+                            uint64_t *ret_wait_ns)
+{
+    ron_stat_bump(&s->offered, 1);
+    ron_stat_bump(&s->overflowed, e->is_overflow);
+    if (ron_bucket_take(&e->bucket, s->rate, now_ns, 1)) {
+        ron_stat_bump(&s->admitted, 1);
+        return RON_OK;
+    }
+    ron_stat_bump(&s->refused, 1);
+    *ret_wait_ns = ron_bucket_wait_ns(&e->bucket, s->rate, now_ns, 1);
+    return RON_FULL;
 }
 
 enum ron_rc ron_limiter_take(struct ron_limiter *l, const void *client, size_t len,
@@ -221,23 +249,76 @@ enum ron_rc ron_limiter_take(struct ron_limiter *l, const void *client, size_t l
 
     RON_ASSERT(l->magic == LIMITER_MAGIC);
     ron_mutex_lock(&s->mu);
-    ron_stat_bump(&s->offered, 1);
     if (s->rate.rate_per_s != 0) {
         uint64_t now_ns = ron_env_now_ns(l->env);
-        struct ron_bucket *b = bucket_of(l, s, hash, now_ns);
 
-        if (!ron_bucket_take(b, s->rate, now_ns, 1)) {
-            wait_ns = ron_bucket_wait_ns(b, s->rate, now_ns, 1);
-            rc = RON_FULL;
-        }
+        rc = take_one(s, entry_of(l, s, hash, now_ns), now_ns, &wait_ns);
+    } else {
+        ron_stat_bump(&s->offered, 1);
+        ron_stat_bump(&s->admitted, 1);
     }
-    ron_stat_bump(rc == RON_OK ? &s->admitted : &s->refused, 1);
     ron_mutex_unlock(&s->mu);
     if (rc != RON_OK && ret_wait_ns != NULL) {
         *ret_wait_ns = wait_ns;
     }
     return rc;
 }
+
+/* ---- references ------------------------------------------------------------------------------ */
+
+struct ron_limiter_ref *ron_limiter_ref(struct ron_limiter *l, const void *client, size_t len)
+{
+    uint64_t hash = ron__key_hash(l->key, client, len);
+    struct shard *s = &l->shards[hash >> 60];
+    struct ron_limiter_ref *e;
+
+    RON_ASSERT(l->magic == LIMITER_MAGIC);
+    ron_mutex_lock(&s->mu);
+    e = entry_of(l, s, hash, ron_env_now_ns(l->env));
+    if (!e->is_overflow && e->refs == 0) {
+        ron_list_remove(&e->link);
+        ron_list_push_back(&s->held, &e->link);
+    }
+    e->refs++;
+    ron_mutex_unlock(&s->mu);
+    return e;
+}
+
+enum ron_rc ron_limiter_take_ref(struct ron_limiter *l, struct ron_limiter_ref *ref,
+                                 uint64_t now_ns, uint64_t *ret_wait_ns)
+{
+    struct shard *s = &l->shards[ref->shard];
+    uint64_t wait_ns = 0;
+    enum ron_rc rc;
+
+    ron_mutex_lock(&s->mu);
+    rc = take_one(s, ref, now_ns, &wait_ns);
+    ron_mutex_unlock(&s->mu);
+    if (rc != RON_OK && ret_wait_ns != NULL) {
+        *ret_wait_ns = wait_ns;
+    }
+    return rc;
+}
+
+void ron_limiter_unref(struct ron_limiter *l, struct ron_limiter_ref *take_ref)
+{
+    struct shard *s;
+
+    if (take_ref == NULL) {
+        return;
+    }
+    s = &l->shards[take_ref->shard];
+    ron_mutex_lock(&s->mu);
+    RON_ASSERT(take_ref->refs > 0);
+    take_ref->refs--;
+    if (take_ref->refs == 0 && !take_ref->is_overflow) {
+        ron_list_remove(&take_ref->link);
+        ron_list_push_back(&s->used, &take_ref->link);
+    }
+    ron_mutex_unlock(&s->mu);
+}
+
+/* ---- changing and counting ------------------------------------------------------------------- */
 
 /* A limit that was off starts with full buckets: nothing was counted meanwhile. */
 static void change_bucket(struct ron_bucket *b, struct ron_rate from, struct ron_rate to,
@@ -263,11 +344,10 @@ enum ron_rc ron_limiter_set_rate(struct ron_limiter *l, struct ron_rate rate, st
 
         ron_mutex_lock(&s->mu);
         now_ns = ron_env_now_ns(l->env);
-        RON_LIST_FOREACH(node, &s->used)
-        {
-            change_bucket(&RON_LIST_ENTRY(node, struct entry, link)->bucket, s->rate, rate, now_ns);
+        for (uint32_t e = 0; e < s->fresh; e++) {
+            change_bucket(&s->entries[e].bucket, s->rate, rate, now_ns);
         }
-        change_bucket(&s->overflow, s->rate, rate, now_ns);
+        change_bucket(&s->overflow.bucket, s->rate, rate, now_ns);
         s->rate = rate;
         ron_mutex_unlock(&s->mu);
     }

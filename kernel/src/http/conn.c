@@ -132,7 +132,7 @@ void ron__http_conn_destroy(struct http_conn *c)
     release_in(c);
     ron__http_spill_release(w, &c->spill, &c->charged);
     ron__http_out_release(c);
-    ron__http_rate_unref(&w->server->rate, c->bucket);
+    ron_limiter_unref(w->server->limiter, c->bucket);
     (void)ron_au32_add(&w->server->connections, UINT32_MAX); /* minus one */
     c->magic = 0;
     ron_pool_put(&w->conn_pool, c);
@@ -373,6 +373,7 @@ static void on_timer(struct ron_timer *timer)
 
 /* ---- birth ----------------------------------------------------------------------------------- */
 
+/* An IPv6 client is its /64, which is what one subscriber is given. */
 static void set_peer(struct http_conn *c, const struct ron_peer *peer,
                      uint8_t ret_key[HTTP_KEY_BYTES])
 {
@@ -426,7 +427,8 @@ void ron__http_conn_open(struct http_worker *w, int fd, const struct ron_peer *p
         c->closing = true;
         ron__http_fail_conn(c, RON_HTTP_CONNECTIONS, 0);
     } else {
-        c->bucket = ron__http_rate_ref(&s->rate, key);
+        c->bucket = ron_limiter_ref(s->limiter, key,
+                                    s->opts.rate_scope == RON_HTTP_SCOPE_CLIENT ? sizeof key : 0);
     }
     ron__http_conn_run(c);
 }

@@ -23,6 +23,7 @@
 #include "ron/base/pool.h"
 #include "ron/base/rand.h"
 #include "ron/base/ulid.h"
+#include "ron/guard/limiter.h"
 #include "ron/http/server.h"
 #include "ron/io/addr.h"
 
@@ -81,37 +82,6 @@ enum ron_rc ron__http_routes_compile(const struct ron_http_route *defs, size_t c
 void ron__http_route_find(const struct http_route *routes, size_t count,
                           const struct ron_http_head *head, char *room, struct http_match *ret);
 
-/* ---- rate ------------------------------------------------------------------------------------ */
-
-struct http_bucket {
-    struct ron_list_node hashed; /* in its chain */
-    struct ron_list_node idle;   /* while nobody refers to it, oldest first */
-    uint8_t key[HTTP_KEY_BYTES];
-    uint32_t refs;
-    struct ron_au64 full_at_ns; /* when the bucket will be full again */
-};
-
-struct http_rate {
-    struct ron_mutex mu; /* guards all but full_at_ns */
-    struct http_bucket *buckets;
-    struct ron_list *chains;
-    struct ron_list idle;
-    uint32_t bucket_count;
-    uint32_t fresh; /* buckets from here on were never used */
-    uint32_t chain_mask;
-    uint64_t token_ns; /* one token; 0: no limit */
-    uint64_t full_ns;  /* an empty bucket fills in this time */
-};
-
-enum ron_rc ron__http_rate_init(struct http_rate *r, uint32_t rate_per_s, uint32_t burst,
-                                uint32_t clients_max);
-void ron__http_rate_done(struct http_rate *r);
-/* The bucket of a client; NULL when there is no limit. */
-struct http_bucket *ron__http_rate_ref(struct http_rate *r, const uint8_t key[HTTP_KEY_BYTES]);
-void ron__http_rate_unref(struct http_rate *r, struct http_bucket *b);
-/* 0 when a token was taken, else the time until there is one. */
-uint64_t ron__http_rate_take(const struct http_rate *r, struct http_bucket *b, uint64_t now_ns);
-
 /* ---- connection ------------------------------------------------------------------------------ */
 
 enum http_state { HTTP_IDLE, HTTP_HEAD, HTTP_BODY, HTTP_WAIT, HTTP_LINGER };
@@ -139,7 +109,7 @@ struct http_conn {
     struct ron_io io;
     struct ron_timer timer;
     struct ron_list_node link;
-    struct http_bucket *bucket;
+    struct ron_limiter_ref *bucket; /* of the address, or of the instance */
     struct http_peer peer;
     uint64_t armed_ms; /* when the timer fires, which may be before anything is due */
 
@@ -268,7 +238,8 @@ struct ron_http_server {
     bool registered;
     char addr[RON_ADDR_MAX];
     struct http_route *routes; /* sorted: literal before parameter */
-    struct http_rate rate;
+    struct ron_limiter *limiter;
+    struct ron_au32 rate_on; /* no token is asked for while the rate is 0 */
     struct ron_au32 connections;
     struct ron_au32 inflight;
     struct ron_au64 body_memory;

@@ -33,12 +33,30 @@ static void set_deadline(struct http_conn *c, const struct ron_http_head *head)
     c->deadline_ms = at;
 }
 
+/* One token of whoever asks: the client that the service knows, else the address or instance. */
+static enum ron_rc take_token(struct http_conn *c, uint64_t *ret_wait_ns)
+{
+    struct ron_http_server *s = c->w->server;
+
+    if (ron_au32_load(&s->rate_on) == 0) {
+        return RON_OK;
+    }
+    if (s->opts.client_key != NULL) {
+        struct ron_str key = s->opts.client_key(s->opts.client_key_arg, &c->in->parser.head);
+
+        if (key.len > 0) {
+            return ron_limiter_take(s->limiter, key.ptr, key.len, ret_wait_ns);
+        }
+    }
+    return ron_limiter_take_ref(s->limiter, c->bucket, c->w->now_ms * RON_NS_PER_MS, ret_wait_ns);
+}
+
 static enum ron_http_reason pass_gates(struct http_conn *c, uint32_t *ret_retry_s)
 {
     struct ron_http_server *s = c->w->server;
     const struct http_route *route = c->in->match.route;
     uint32_t flags = route == NULL ? 0 : route->def->flags;
-    uint64_t wait_ns;
+    uint64_t wait_ns = 0;
 
     if ((flags & RON_HTTP_ALWAYS) != 0) {
         return RON_HTTP_NONE;
@@ -46,9 +64,8 @@ static enum ron_http_reason pass_gates(struct http_conn *c, uint32_t *ret_retry_
     if (c->w->draining) {
         return RON_HTTP_DRAINING;
     }
-    wait_ns = ron__http_rate_take(&s->rate, c->bucket, c->w->now_ms * RON_NS_PER_MS);
-    if (wait_ns != 0) {
-        *ret_retry_s = (uint32_t)((wait_ns + RON_NS_PER_S - 1) / RON_NS_PER_S);
+    if (take_token(c, &wait_ns) != RON_OK) {
+        *ret_retry_s = (uint32_t)ron_retry_after_s(wait_ns);
         return RON_HTTP_RATE;
     }
     if (route != NULL && (flags & RON_HTTP_INLINE) == 0 &&

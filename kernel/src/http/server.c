@@ -233,7 +233,8 @@ static enum ron_rc check_opts(const struct ron_http_opts *o, struct ron_err *err
                            RON_HTTP_HEADERS_MAX, RON_HTTP_IN_BYTES);
     }
     if (o->connections_max > CONNECTIONS_MAX || o->inflight_max > INFLIGHT_MAX ||
-        o->rate_per_s > RON_NS_PER_S || o->answer_max < HTTP_OUT_BYTES) {
+        !ron_rate_valid((struct ron_rate){o->rate_per_s, o->burst}) ||
+        o->answer_max < HTTP_OUT_BYTES) {
         return ron_err_set(err, RON_INVALID, "http: connections, inflight, rate or answer limit");
     }
     return RON_OK;
@@ -322,8 +323,6 @@ static enum ron_rc open_listeners(struct ron_http_server *s, struct ron_err *err
 static enum ron_rc server_init(struct ron_http_server *s, struct ron_err *err)
 {
     const struct ron_http_opts *o = &s->opts;
-    uint32_t clients = o->connections_max + HTTP_REFUSED_SPARE * o->workers;
-
     s->limits = (struct ron_http_limits){
         .uri_max = o->uri_max, .head_max = o->head_max, .headers_max = o->headers_max};
     s->routes = ron_alloc_array(o->route_count, sizeof *s->routes);
@@ -332,9 +331,14 @@ static enum ron_rc server_init(struct ron_http_server *s, struct ron_err *err)
         return ron_err_set(err, RON_NOMEM, "http: no memory");
     }
     RON_TRY(ron__http_routes_compile(o->routes, o->route_count, s->routes, err));
-    if (ron__http_rate_init(&s->rate, o->rate_per_s, o->burst, clients) != RON_OK) {
-        return ron_err_set(err, RON_NOMEM, "http: no memory");
-    }
+    /* Twice the connections, so that a shard has room even when clients spread unevenly. */
+    RON_TRY(ron_limiter_new(
+        &(struct ron_limiter_opts){
+            .env = o->env,
+            .rate = {o->rate_per_s, o->burst},
+            .clients_max = RON_MAX(2 * o->connections_max, (uint32_t)RON_LIMITER_CLIENTS_DEFAULT)},
+        &s->limiter, err));
+    ron_au32_store(&s->rate_on, o->rate_per_s != 0);
     s->worker_count = o->workers;
     for (uint32_t i = 0; i < o->workers; i++) {
         if (worker_init(s, i) != RON_OK) {
@@ -423,12 +427,22 @@ bool ron_http_server_free(struct ron_http_server *s)
     for (uint32_t i = 0; i < s->worker_count; i++) {
         worker_done(&s->workers[i]);
     }
-    ron__http_rate_done(&s->rate);
+    ron_limiter_free(s->limiter);
     ron_free(s->routes);
     ron_free(s->workers);
     s->magic = 0;
     ron_free(s);
     return true;
+}
+
+enum ron_rc ron_http_server_set_rate(struct ron_http_server *s, uint32_t rate_per_s, uint32_t burst,
+                                     struct ron_err *err)
+{
+    struct ron_rate rate = {rate_per_s, burst == 0 ? RON_MAX(rate_per_s / 2, 1u) : burst};
+
+    RON_TRY(ron_limiter_set_rate(s->limiter, rate, err));
+    ron_au32_store(&s->rate_on, rate_per_s != 0);
+    return RON_OK;
 }
 
 const char *ron_http_server_addr(const struct ron_http_server *s)

@@ -179,6 +179,70 @@ static void test_retry_after__any_wait__whole_seconds_rounded_up(void **state)
     assert_int_equal(ron_retry_after_s(RON_NS_PER_S + 1), 2);
 }
 
+static void test_limiter__references__share_the_client_and_keep_its_entry(void **state)
+{
+    struct virtual_time v;
+    struct ron_limiter *l = limiter_make(&v, (struct ron_rate){10, 3}, 16);
+    struct ron_limiter_ref *a = ron_limiter_ref(l, &(uint32_t){1}, 4);
+    struct ron_limiter_ref *b = ron_limiter_ref(l, &(uint32_t){1}, 4);
+    uint64_t wait_ns = 99;
+
+    (void)state;
+    assert_ptr_equal(a, b);
+    assert_int_equal(ron_limiter_take_ref(l, a, v.now_ns, &wait_ns), RON_OK);
+    assert_int_equal(wait_ns, 99);
+    assert_int_equal(take(l, 1), RON_OK); /* one bucket, whichever way it is asked */
+    assert_int_equal(ron_limiter_take_ref(l, b, v.now_ns, NULL), RON_OK);
+    assert_int_equal(ron_limiter_take_ref(l, b, v.now_ns, &wait_ns), RON_FULL);
+    assert_int_equal(wait_ns, RON_NS_PER_S / 10);
+    ron_limiter_unref(l, b);
+    ron_limiter_unref(l, NULL);
+    /* A crowd that evicts everybody idle leaves the held entry alone. */
+    for (uint32_t i = 100; i < 400; i++) {
+        v.now_ns += RON_NS_PER_S;
+        RON_IGNORE(take(l, i));
+    }
+    v.now_ns += RON_NS_PER_S;
+    assert_true(stats_of(l).evicted > 200);
+    assert_int_equal(take_all(l, 1), 3);
+    assert_int_equal(ron_limiter_take_ref(l, a, v.now_ns, NULL), RON_FULL);
+    assert_int_equal(ron_limiter_set_rate(l, (struct ron_rate){10, 2}, NULL), RON_OK);
+    v.now_ns += RON_NS_PER_S;
+    assert_int_equal(ron_limiter_take_ref(l, a, v.now_ns, NULL), RON_OK);
+    assert_int_equal(ron_limiter_take_ref(l, a, v.now_ns, NULL), RON_OK);
+    assert_int_equal(ron_limiter_take_ref(l, a, v.now_ns, NULL), RON_FULL);
+    ron_limiter_unref(l, a);
+    ron_limiter_free(l);
+}
+
+static void test_limiter__all_entries_referred_to__newcomers_share(void **state)
+{
+    struct virtual_time v;
+    struct ron_limiter *l = limiter_make(&v, (struct ron_rate){10, 10}, 16);
+    struct ron_limiter_ref *refs[400];
+    uint64_t admitted = 0;
+
+    (void)state;
+    for (uint32_t i = 0; i < 400; i++) {
+        refs[i] = ron_limiter_ref(l, &i, sizeof i);
+    }
+    assert_int_equal(stats_of(l).clients, 16);
+    for (uint32_t i = 0; i < 400; i++) {
+        while (ron_limiter_take_ref(l, refs[i], v.now_ns, NULL) == RON_OK) {
+            admitted++;
+        }
+    }
+    assert_int_equal(admitted, (16 + RON_LIMITER_SHARDS) * 10);
+    v.now_ns += RON_NS_PER_S;
+    assert_int_equal(stats_of(l).evicted, 0);
+    for (uint32_t i = 0; i < 400; i++) {
+        ron_limiter_unref(l, refs[i]);
+    }
+    assert_int_equal(take_all(l, 77777), 10); /* now one of them is given away */
+    assert_int_equal(stats_of(l).evicted, 1);
+    ron_limiter_free(l);
+}
+
 enum { CLIENTS = 60, TAKES = 2000 };
 
 /* Every client's admissions in every window, with entries coming and going all the time. */
@@ -235,6 +299,8 @@ int main(void)
         cmocka_unit_test(test_limiter__rate_changed__counts_the_past_by_the_old_one),
         cmocka_unit_test(test_limiter__bad_options__are_refused),
         cmocka_unit_test(test_retry_after__any_wait__whole_seconds_rounded_up),
+        cmocka_unit_test(test_limiter__references__share_the_client_and_keep_its_entry),
+        cmocka_unit_test(test_limiter__all_entries_referred_to__newcomers_share),
         cmocka_unit_test(test_limiter__random_crowd__holds_every_client_to_its_rate),
     };
 

@@ -42,6 +42,66 @@ static void test_limits__rate__429_with_retry_after(void **state)
     web_close(web);
 }
 
+static struct ron_str key_of(void *arg, const struct ron_http_head *head)
+{
+    struct ron_str key = {0};
+
+    (void)arg;
+    RON_IGNORE(ron_http_field_get(head, "X-Cap", &key));
+    return key;
+}
+
+static void test_limits__rate_by_client_key__each_has_its_own(void **state)
+{
+    struct web *web =
+        web_open(1, (struct ron_http_opts){.rate_per_s = 1, .burst = 1, .client_key = key_of});
+    struct cli c;
+
+    (void)state;
+    cli_open(&c, web);
+    cli_say(&c, GET("/hi") "GET /hi HTTP/1.1\r\nHost: a\r\nX-Cap: one\r\n\r\n");
+    cli_say(&c, "GET /hi HTTP/1.1\r\nHost: a\r\nX-Cap: two\r\n\r\n" GET("/hi"));
+    cli_say(&c, "GET /hi HTTP/1.1\r\nHost: a\r\nX-Cap: one\r\n\r\n");
+    for (int i = 0; i < 3; i++) {
+        cli_expect(&c, 200, "hi");
+    }
+    cli_expect(&c, 429, "rate_limit");
+    cli_expect(&c, 429, "rate_limit");
+    cli_close(&c);
+    web_close(web);
+}
+
+static void test_limits__rate_of_the_instance__shared_and_reloaded(void **state)
+{
+    struct web *web = web_open(
+        1,
+        (struct ron_http_opts){.rate_per_s = 1, .burst = 2, .rate_scope = RON_HTTP_SCOPE_INSTANCE});
+    struct cli c;
+    struct sockaddr_in other = {.sin_family = AF_INET};
+
+    (void)state;
+    cli_open(&c, web);
+    cli_say(&c, GET("/hi") GET("/hi"));
+    cli_expect(&c, 200, "hi");
+    cli_expect(&c, 200, "hi");
+    cli_close(&c);
+    /* Another address: 127.0.0.2 is this machine too. */
+    c = (struct cli){.fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)};
+    other.sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1);
+    assert_int_equal(bind(c.fd, (struct sockaddr *)&other, sizeof other), 0);
+    assert_int_equal(connect(c.fd, (struct sockaddr *)&web->addr, sizeof web->addr), 0);
+    cli_say(&c, GET("/hi"));
+    cli_expect(&c, 429, "rate_limit");
+    assert_int_equal(ron_http_server_set_rate(web->server, 2000000000, 1, NULL), RON_INVALID);
+    assert_int_equal(ron_http_server_set_rate(web->server, 0, 0, NULL), RON_OK);
+    cli_say(&c, GET("/hi") GET("/hi") GET("/hi"));
+    for (int i = 0; i < 3; i++) {
+        cli_expect(&c, 200, "hi");
+    }
+    cli_close(&c);
+    web_close(web);
+}
+
 static void test_limits__inflight__429_and_old_work_goes_on(void **state)
 {
     struct web *web = web_open(2, (struct ron_http_opts){.inflight_max = 2});
@@ -446,6 +506,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_limits__rate__429_with_retry_after),
+        cmocka_unit_test(test_limits__rate_by_client_key__each_has_its_own),
+        cmocka_unit_test(test_limits__rate_of_the_instance__shared_and_reloaded),
         cmocka_unit_test(test_limits__inflight__429_and_old_work_goes_on),
         cmocka_unit_test(test_limits__connections__503_and_closed),
         cmocka_unit_test(test_limits__body__413_before_it_is_read),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Goal: numbers, escapes, queries, routes and buckets, each at its edges.
- * Method: tables; and for the bucket a run of virtual time against its definition. */
+/* Goal: numbers, escapes, queries, routes and reasons, each at its edges.
+ * Method: tables. */
 #include "support/support.h"
 
 #include "http/http_priv.h"
@@ -197,93 +197,6 @@ static void test_text__bad_patterns__refused_by_name(void **state)
     expect_bad(&(struct ron_http_route){RON_HTTP_GET, "/a", NULL, NULL, 0, 0}, 1, RON_INVALID);
 }
 
-/* ---- buckets --------------------------------------------------------------------------------- */
-
-static void test_text__bucket__burst_then_rate(void **state)
-{
-    struct http_rate r;
-    struct http_bucket *b;
-    uint8_t key[HTTP_KEY_BYTES] = {1, 127, 0, 0, 1};
-    uint64_t now = RON_NS_PER_S;
-    uint64_t wait_ns;
-    int taken = 0;
-
-    (void)state;
-    assert_int_equal(ron__http_rate_init(&r, 100, 10, 4), RON_OK);
-    b = ron__http_rate_ref(&r, key);
-    while (ron__http_rate_take(&r, b, now) == 0) {
-        taken++;
-    }
-    assert_int_equal(taken, 10);
-    wait_ns = ron__http_rate_take(&r, b, now);
-    assert_int_equal(wait_ns, RON_NS_PER_S / 100);
-    assert_int_not_equal(ron__http_rate_take(&r, b, now + wait_ns - 1), 0);
-    assert_int_equal(ron__http_rate_take(&r, b, now + wait_ns), 0);
-    /* Over ten seconds of asking each millisecond: the rate, and nothing saved up on the way. */
-    now += wait_ns;
-    taken = 0;
-    for (int ms = 1; ms <= 10000; ms++) {
-        taken += ron__http_rate_take(&r, b, now + (uint64_t)ms * RON_NS_PER_MS) == 0;
-    }
-    assert_int_equal(taken, 1000);
-    /* Full again after a pause, and not fuller than full. */
-    now += 100 * RON_NS_PER_S;
-    for (taken = 0; ron__http_rate_take(&r, b, now) == 0;) {
-        taken++;
-    }
-    assert_int_equal(taken, 10);
-    ron__http_rate_unref(&r, b);
-    ron__http_rate_done(&r);
-}
-
-static void test_text__bucket__clients_apart_and_kept_over_a_reconnect(void **state)
-{
-    struct http_rate r;
-    uint8_t key[HTTP_KEY_BYTES] = {1};
-    struct http_bucket *first;
-    struct http_bucket *other;
-
-    (void)state;
-    assert_int_equal(ron__http_rate_init(&r, 1, 1, 2), RON_OK);
-    first = ron__http_rate_ref(&r, key);
-    assert_ptr_equal(ron__http_rate_ref(&r, key), first);
-    assert_int_equal(ron__http_rate_take(&r, first, 1), 0);
-    ron__http_rate_unref(&r, first);
-    ron__http_rate_unref(&r, first);
-    assert_ptr_equal(ron__http_rate_ref(&r, key), first);
-    assert_int_not_equal(ron__http_rate_take(&r, first, 1), 0);
-    key[1] = 9;
-    other = ron__http_rate_ref(&r, key);
-    assert_ptr_not_equal(other, first);
-    assert_int_equal(ron__http_rate_take(&r, other, 1), 0);
-    ron__http_rate_unref(&r, other);
-    /* Many clients: idle buckets are used again, the one in use is not. */
-    for (uint8_t i = 10; i < 200; i++) {
-        struct http_bucket *b;
-        key[1] = i;
-        b = ron__http_rate_ref(&r, key);
-        assert_ptr_not_equal(b, first);
-        assert_int_equal(ron__http_rate_take(&r, b, 1), 0);
-        ron__http_rate_unref(&r, b);
-    }
-    assert_int_not_equal(ron__http_rate_take(&r, first, 1), 0);
-    ron__http_rate_unref(&r, first);
-    ron__http_rate_done(&r);
-}
-
-static void test_text__no_rate__no_bucket(void **state)
-{
-    struct http_rate r;
-    uint8_t key[HTTP_KEY_BYTES] = {0};
-
-    (void)state;
-    assert_int_equal(ron__http_rate_init(&r, 0, 0, 2), RON_OK);
-    assert_null(ron__http_rate_ref(&r, key));
-    assert_int_equal(ron__http_rate_take(&r, NULL, 1), 0);
-    ron__http_rate_unref(&r, NULL);
-    ron__http_rate_done(&r);
-}
-
 static void test_text__reasons__labels_unique_and_statuses_known(void **state)
 {
     (void)state;
@@ -307,9 +220,6 @@ int main(void)
         cmocka_unit_test(test_text__routes__literal_before_parameter),
         cmocka_unit_test(test_text__routes__what_does_not_fit),
         cmocka_unit_test(test_text__bad_patterns__refused_by_name),
-        cmocka_unit_test(test_text__bucket__burst_then_rate),
-        cmocka_unit_test(test_text__bucket__clients_apart_and_kept_over_a_reconnect),
-        cmocka_unit_test(test_text__no_rate__no_bucket),
         cmocka_unit_test(test_text__reasons__labels_unique_and_statuses_known),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

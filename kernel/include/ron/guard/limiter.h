@@ -12,6 +12,7 @@
  *       overflow bucket per shard until one becomes idle. A newcomer's own bucket starts at the
  *       level of that shared one, so moving from one to the other gains nothing.
  *   L3. offered = admitted + busy_rejections_total.
+ *   L4. An entry that somebody refers to is not given to another client.
  *
  * Threads: any; a shard's lock (rank leaf) is held for some tens of nanoseconds, time is read
  * inside it so that a bucket sees its own order. */
@@ -24,8 +25,8 @@
 #include "ron/guard/bucket.h"
 
 enum {
-    /* 64 bytes an entry: the default table takes half a megabyte and holds eight thousand clients
-     * that spoke within the last burst / rate seconds. */
+    /* 64 bytes an entry, touched when first used: the default table takes up to half a megabyte and
+     * holds eight thousand clients that spoke within the last burst / rate seconds. */
     RON_LIMITER_CLIENTS_DEFAULT = 8192,
     RON_LIMITER_CLIENTS_MAX = 1 << 24,
     RON_LIMITER_SHARDS = 16, /* a few per core of what we run on, so that workers rarely meet */
@@ -48,6 +49,7 @@ struct ron_limiter_stats {
 };
 
 struct ron_limiter;
+struct ron_limiter_ref; /* a client's entry, held by a connection */
 
 /* RON_INVALID for a rate out of range, RON_LIMIT for too many clients, RON_NOMEM. */
 RON_MUST_USE enum ron_rc ron_limiter_new(const struct ron_limiter_opts *opts,
@@ -58,6 +60,16 @@ void ron_limiter_free(struct ron_limiter *l);
  * one may be there (for Retry-After, which ron_retry_after_s rounds up). */
 RON_MUST_USE enum ron_rc ron_limiter_take(struct ron_limiter *l, const void *client, size_t len,
                                           uint64_t *ret_wait_ns);
+
+/* For connections: the table is searched once, and each request then costs the shard's lock and the
+ * arithmetic. Never fails: when the shard is full of others, the reference is to the bucket that
+ * newcomers share (L2). */
+struct ron_limiter_ref *ron_limiter_ref(struct ron_limiter *l, const void *client, size_t len);
+/* Like ron_limiter_take; the caller has read the clock, at most some milliseconds ago. */
+RON_MUST_USE enum ron_rc ron_limiter_take_ref(struct ron_limiter *l, struct ron_limiter_ref *ref,
+                                              uint64_t now_ns, uint64_t *ret_wait_ns);
+/* NULL does nothing. */
+void ron_limiter_unref(struct ron_limiter *l, struct ron_limiter_ref *take_ref);
 
 /* For a reload. What was refilled so far counts by the old rate; a bucket above the new burst is
  * cut to it. RON_INVALID leaves everything as it was. */

@@ -71,6 +71,18 @@ struct ron_http_done {
     struct ron_str corr_id;
 };
 
+/* Whose requests a token bucket counts. */
+enum ron_http_scope {
+    RON_HTTP_SCOPE_CLIENT,   /* each client has its own: by client_key, else by address */
+    RON_HTTP_SCOPE_INSTANCE, /* one for all that client_key does not name */
+};
+
+/* Who sends this request, when the service can say it from the head (the id of a capability that it
+ * has verified, or of its cache); empty: the address decides. Called on the worker for each request
+ * while a rate is set, so it neither blocks nor believes: a name that anyone can invent would free
+ * everyone from the limit. */
+typedef struct ron_str ron_http_client_key(void *arg, const struct ron_http_head *head);
+
 /* Zero means the default in brackets. */
 struct ron_http_opts {
     const char *name; /* of the tasks and in the registry: [a-z0-9_.-], at most 15 characters */
@@ -80,10 +92,13 @@ struct ron_http_opts {
     const char *addr;
     const struct ron_http_route *routes; /* kept, not copied */
     size_t route_count;
-    uint32_t connections_max;   /* [2048] of the whole server */
-    uint32_t inflight_max;      /* [512] deferred requests of the whole server */
-    uint32_t rate_per_s;        /* [0 = no limit] per client address */
-    uint32_t burst;             /* [half of the rate, at least 1] */
+    uint32_t connections_max; /* [2048] of the whole server */
+    uint32_t inflight_max;    /* [512] deferred requests of the whole server */
+    uint32_t rate_per_s;      /* [0 = no limit] by rate_scope */
+    uint32_t burst;           /* [half of the rate, at least 1] */
+    enum ron_http_scope rate_scope;
+    ron_http_client_key *client_key; /* [none] */
+    void *client_key_arg;
     uint32_t uri_max;           /* [4096] */
     uint32_t head_max;          /* [16384], at most that */
     uint32_t headers_max;       /* [100], at most that */
@@ -110,6 +125,9 @@ RON_MUST_USE enum ron_rc ron_http_server_attach(struct ron_http_server *s, struc
                                                 struct ron_err *err);
 /* False when replies are still held by somebody: then their memory is left behind. */
 bool ron_http_server_free(struct ron_http_server *s);
+/* For a reload, from any thread; burst 0 is half of the rate. RON_INVALID leaves it as it was. */
+RON_MUST_USE enum ron_rc ron_http_server_set_rate(struct ron_http_server *s, uint32_t rate_per_s,
+                                                  uint32_t burst, struct ron_err *err);
 /* With the port that was given for 0. */
 const char *ron_http_server_addr(const struct ron_http_server *s);
 
