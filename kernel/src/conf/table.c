@@ -332,3 +332,13 @@ enum ron_rc ron_conf_table_check(const struct ron_conf_table *table, struct ron_
     ron_arena_done(&arena);
     return rc;
 }
+
+size_t ron_conf_find_key(const struct ron_conf_table *table, const char *name)
+{
+    for (size_t i = 0; i < table->key_count; i++) {
+        if (strcmp(table->keys[i].name, name) == 0) {
+            return i;
+        }
+    }
+    return SIZE_MAX;
+}

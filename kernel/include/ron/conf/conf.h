@@ -118,6 +118,9 @@ struct ron_conf_table {
 enum ron_rc ron_conf_table_check(const struct ron_conf_table *table,
                                  struct ron_err *err) RON_MUST_USE;
 
+/* Place of the row with exactly this name, or SIZE_MAX: for code that serves many tables. */
+size_t ron_conf_find_key(const struct ron_conf_table *table, const char *name);
+
 /* ---- loading --------------------------------------------------------------------------------- */
 
 struct ron_conf_sources {
