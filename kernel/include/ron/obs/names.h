@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* names.h - the metric names that every service shares: name, type, labels, help, in one table.
+ *
+ * Place: obs. A service that counts one of these takes it by its constant (RON_M_QUEUE_DEPTH), so
+ * it cannot misspell it nor give it other labels; what only one service counts stands in a table of
+ * that service (struct ron_metric_def). docs/formats/metrics.md repeats the table and a check
+ * compares them.
+ *
+ * Rules:
+ *   N1. Names are those of the seeds, without a prefix for the service.
+ *   N2. A name has one set of labels everywhere; a label that a producer has no value for is empty.
+ *   N3. Times are in seconds, sizes in bytes; counters end in _total.
+ *
+ * X(ID, TYPE, UNIT, "name", "labels", "help"). UNIT says what is recorded: NS is nanoseconds, shown
+ * as seconds; ONE is shown as it is. */
+#pragma once
+
+#define RON_METRIC_NAMES(X)                                                                        \
+    X(QUEUE_DEPTH, GAUGE, ONE, "queue_depth", "queue", "Messages in the queue now.")               \
+    X(QUEUE_CAPACITY, GAUGE, ONE, "queue_capacity", "queue", "Messages the queue can hold.")       \
+    X(QUEUE_DEPTH_MAX, GAUGE, ONE, "queue_depth_max", "queue", "Most messages ever in the queue.") \
+    X(QUEUE_SENT, COUNTER, ONE, "queue_sent_total", "queue", "Messages accepted.")                 \
+    X(QUEUE_RECEIVED, COUNTER, ONE, "queue_received_total", "queue", "Messages taken out.")        \
+    X(QUEUE_DROPPED, COUNTER, ONE, "queue_dropped_total", "queue",                                 \
+      "Messages evicted, refused after a retry, or left at the end.")                              \
+    X(BUSY, COUNTER, ONE, "busy_rejections_total", "endpoint,queue",                               \
+      "Requests or messages refused because something bounded was full.")                          \
+    X(QUEUE_RETRIES, COUNTER, ONE, "queue_retries_total", "queue",                                 \
+      "Second tries to send to a full queue.")                                                     \
+    X(QUEUE_CLOSED_SENDS, COUNTER, ONE, "queue_closed_sends_total", "queue",                       \
+      "Sends refused because the queue was closed.")                                               \
+    X(QUEUE_SEND_TIMEOUTS, COUNTER, ONE, "queue_send_timeouts_total", "queue",                     \
+      "Sends that waited for room in vain.")                                                       \
+    X(QUEUE_WAKEUPS, COUNTER, ONE, "queue_wakeups_total", "queue",                                 \
+      "Wake-ups sent to sleeping receivers.")                                                      \
+    X(BUS_PUBLISHED, COUNTER, ONE, "bus_published_total", "bus", "Messages put on the bus.")       \
+    X(BUS_LAGGED, COUNTER, ONE, "bus_lagged_total", "bus", "Messages that slow readers missed.")   \
+    X(BUS_READERS, GAUGE, ONE, "bus_readers", "bus", "Readers of the bus now.")                    \
+    X(WATCH_SETS, COUNTER, ONE, "watch_sets_total", "watch", "Values set.")                        \
+    X(RESTARTS, COUNTER, ONE, "service_restarts_total", "task", "Restarts of a failed task.")      \
+    X(TASK_STARTS, COUNTER, ONE, "task_starts_total", "task", "Starts, restarts included.")        \
+    X(TASK_HANDLED, COUNTER, ONE, "task_handled_total", "task", "Messages handled.")               \
+    X(TASK_JOBS_FAILED, COUNTER, ONE, "task_jobs_failed_total", "task",                            \
+      "Messages that could not be handled.")                                                       \
+    X(TASK_STUCK, COUNTER, ONE, "task_stuck_total", "task",                                        \
+      "Callbacks that ran longer than the watchdog allows.")                                       \
+    X(TASKS_SPAWNED, COUNTER, ONE, "tasks_spawned_total", "kind", "Task starts by kind.")          \
+    X(TASKS_ABORTED, COUNTER, ONE, "tasks_aborted_total", "kind",                                  \
+      "Tasks that still lived at the drain deadline.")                                             \
+    X(TASKS_CANCELED, COUNTER, ONE, "tasks_canceled_total", "kind", "Waits ended by a cancel.")    \
+    X(TASKS_LEAKED, COUNTER, ONE, "tasks_leaked_total", "", "Tasks that could not be joined.")     \
+    X(WORKER_RUNS, COUNTER, ONE, "worker_runs_total", "worker", "Handler calls.")                  \
+    X(WORKER_POLLS, COUNTER, ONE, "worker_polls_total", "worker", "Waits at the poller.")          \
+    X(WORKER_SLEEPS, COUNTER, ONE, "worker_sleeps_total", "worker", "Waits with nothing to do.")   \
+    X(WORKER_WAKEUPS, COUNTER, ONE, "worker_wakeups_total", "worker", "Wake-ups sent to it.")      \
+    X(WORKER_STEALS, COUNTER, ONE, "worker_steals_total", "worker", "Tasks taken over.")           \
+    X(WORKER_INFLIGHT, GAUGE, ONE, "worker_inflight", "", "Jobs under way at the workers now.")    \
+    X(SYNC_VIOLATIONS, COUNTER, ONE, "sync_violations_total", "kind",                              \
+      "Breaches of the lock and blocking rules; any is a defect.")                                 \
+    X(HTTP_CONNECTIONS, GAUGE, ONE, "http_connections", "server", "Connections open now.")         \
+    X(HTTP_ACCEPTED, COUNTER, ONE, "http_connections_total", "server", "Connections accepted.")    \
+    X(HTTP_BYTES_IN, COUNTER, ONE, "http_bytes_in_total", "server", "Bytes read.")                 \
+    X(HTTP_BYTES_OUT, COUNTER, ONE, "http_bytes_out_total", "server", "Bytes written.")            \
+    X(HTTP_DISCONNECTS, COUNTER, ONE, "http_disconnects_total", "server",                          \
+      "Clients that left before their answer.")                                                    \
+    X(HTTP_LATE_REPLIES, COUNTER, ONE, "http_late_replies_total", "server",                        \
+      "Answers that came after the deadline or the client had gone.")                              \
+    X(HTTP_REQUESTS, COUNTER, ONE, "http_requests_total", "route,method,status",                   \
+      "Answers by route, method and status.")                                                      \
+    X(REQUEST_LATENCY, HISTOGRAM, NS, "request_latency_seconds", "route,method",                   \
+      "First byte of the request to its answer; measured in steps of a millisecond.")              \
+    X(INFLIGHT, GAUGE, ONE, "inflight_requests", "route", "Requests that wait for their answer.")  \
+    X(REJECTED, COUNTER, ONE, "rejected_total", "reason", "Requests refused, by reason.")          \
+    X(IO_TIMEOUTS, COUNTER, ONE, "io_timeouts_total", "op,peer",                                   \
+      "Deadlines passed, by operation.")                                                           \
+    X(BACKOFF_RETRIES, COUNTER, ONE, "backoff_retries_total", "svc,op,result",                     \
+      "Verdicts after a failed try of a call.")                                                    \
+    X(UPSTREAM_FAIL, COUNTER, ONE, "upstream_fail_total", "svc", "Calls that failed.")             \
+    X(BREAKER_STATE, GAUGE, ONE, "breaker_state", "svc", "0 closed, 1 open, 2 half-open.")         \
+    X(BREAKER_CHANGES, COUNTER, ONE, "breaker_changes_total", "svc,state", "States entered.")      \
+    X(BREAKER_REFUSED, COUNTER, ONE, "breaker_refused_total", "svc", "Calls not even tried.")      \
+    X(LIMITER_CLIENTS, GAUGE, ONE, "limiter_clients", "limiter", "Clients in the table now.")      \
+    X(LIMITER_OVERFLOW, COUNTER, ONE, "limiter_overflow_total", "limiter",                         \
+      "Requests judged by a shared bucket because the table was full.")                            \
+    X(HEALTH_READY, GAUGE, ONE, "health_ready", "", "1 while the service is ready.")               \
+    X(READYZ_DEGRADED, GAUGE, ONE, "readyz_degraded", "cause", "1 for each cause that holds.")     \
+    X(LOG_LINES, COUNTER, ONE, "log_lines_total", "level", "Log lines written.")                   \
+    X(LOG_SUPPRESSED, COUNTER, ONE, "log_suppressed_total", "", "Repeated log lines left out.")    \
+    X(LOG_WRITE_ERRORS, COUNTER, ONE, "log_write_errors_total", "", "Log lines lost in writing.")  \
+    X(TRACE_SPANS, COUNTER, ONE, "trace_spans_total", "result",                                    \
+      "Spans by what became of them: exported, failed, or cut at the queue.")                      \
+    X(TRACE_EXPORTS, COUNTER, ONE, "trace_exports_total", "result", "Calls of the trace export.")  \
+    X(METRICS_OVERFLOW, COUNTER, ONE, "metrics_series_overflow_total", "metric",                   \
+      "Values that went to the series \"other\" because the family was full.")                     \
+    X(METRICS_DROPPED, COUNTER, ONE, "metrics_samples_dropped_total", "",                          \
+      "Samples left out of a scrape: unknown name, or too many.")                                  \
+    X(PROCESS_CPU, COUNTER, NS, "process_cpu_seconds_total", "", "Processor time used.")           \
+    X(PROCESS_RSS, GAUGE, ONE, "process_resident_memory_bytes", "", "Memory resident now.")        \
+    X(PROCESS_VIRTUAL, GAUGE, ONE, "process_virtual_memory_bytes", "", "Address space in use.")    \
+    X(PROCESS_FDS, GAUGE, ONE, "process_open_fds", "", "Descriptors open now.")                    \
+    X(PROCESS_MAX_FDS, GAUGE, ONE, "process_max_fds", "", "Descriptors that may be open.")         \
+    X(PROCESS_THREADS, GAUGE, ONE, "process_threads", "", "Threads alive now.")                    \
+    X(PROCESS_START, GAUGE, NS, "process_start_time_seconds", "", "Start, seconds since 1970.")    \
+    X(BUILD_INFO, GAUGE, ONE, "build_info", "service,version,build", "1; the labels say what runs.")
+
+enum ron_metric_name {
+#define X(id, type, unit, name, labels, help) RON_M_##id,
+    RON_METRIC_NAMES(X)
+#undef X
+        RON_M_COUNT
+};
