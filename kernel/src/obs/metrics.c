@@ -93,7 +93,7 @@ static char *put_value(char *out, const char *value, size_t len)
 
         if (c == '\\' || c == '"' || c == '\n') {
             *out++ = '\\';
-            memcpy(out++, c == '\n' ? "n" : p, 1);
+            *out++ = (char)(c == '\n' ? 'n' : c);
         } else if (n == 0 || c < 0x20 || c == 0x7f) {
             *out++ = '?';
             n = 1;
