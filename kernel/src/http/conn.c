@@ -14,26 +14,20 @@
  * by the size of what it holds. */
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 #include "http_priv.h"
 #include "ron/base/assert.h"
+#include "ron/http/date.h"
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
 static void write_date(struct http_worker *w)
 {
-    static const char days[] = "SunMonTueWedThuFriSat";
-    static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
-    time_t seconds = (time_t)(w->wall_ms / RON_MS_PER_S);
-    struct tm tm = {0};
+    char text[RON_HTTP_DATE_SIZE];
     int len;
 
-    RON_ASSERT(gmtime_r(&seconds, &tm) != NULL);
-    /* Not strftime: its names follow the locale. */
-    len = snprintf(w->date, sizeof w->date, "Date: %.3s, %02d %.3s %04d %02d:%02d:%02d GMT\r\n",
-                   days + (ptrdiff_t)tm.tm_wday * 3, tm.tm_mday, months + (ptrdiff_t)tm.tm_mon * 3,
-                   tm.tm_year + 1900, tm.tm_hour, tm.tm_min, tm.tm_sec);
+    ron_http_date_format(w->wall_ms / RON_MS_PER_S, text);
+    len = snprintf(w->date, sizeof w->date, "Date: %s\r\n", text);
     RON_ASSERT(len > 0);
     RON_ASSERT((size_t)len < sizeof w->date);
     w->date_len = (uint32_t)len;

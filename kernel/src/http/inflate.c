@@ -16,13 +16,13 @@
  * interface but exported by every 1.4 and 1.5; Debian 12 has 1.5.4. */
 #include "ron/http/inflate.h"
 
-#include <strings.h>
 #define ZLIB_CONST
 #include <zlib.h>
 #define ZSTD_STATIC_LINKING_ONLY
 #include <zstd.h>
 #include <zstd_errors.h>
 
+#include "http_chars.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 
@@ -80,9 +80,7 @@ enum ron_rc ron_inflate_coding_parse(struct ron_str value, enum ron_inflate_codi
     };
 
     for (size_t i = 0; i < RON_ARRAY_LEN(names); i++) {
-        size_t len = strlen(names[i].name);
-
-        if (len == value.len && (len == 0 || strncasecmp(names[i].name, value.ptr, len) == 0)) {
+        if (ron__http_is_word(value, names[i].name)) {
             if (names[i].rc == RON_OK) {
                 *ret_coding = names[i].coding;
             }
