@@ -178,6 +178,14 @@ if("system" IN_LIST RON_TESTS)
   endforeach()
 endif()
 
+# The system tests that drive the whole program hard, in the builds that watch it from inside.
+if("load" IN_LIST RON_TESTS)
+  ron_add_test(system "44-http-load" SERIAL
+    COMMAND "${RON_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/system/44-http-load.py"
+    ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron" "RON_LOAD_SANITIZED=1"
+                "RON_LOAD_REQUESTS=100000")
+endif()
+
 if("lint" IN_LIST RON_TESTS)
   ron_glob(files "tests/lint/check_*.py")
   foreach(file IN LISTS files)

@@ -9,6 +9,7 @@
  *   POST /late          the body, answered by a task behind a bounded queue
  *   GET  /never         held by the task until the client is gone or the deadline has passed
  *   GET  /fail          an error of a service
+ *   POST /json, /json-late, GET /slow/{ms}   see http_load.h
  *   GET  /healthz, /readyz, /counters   pass every gate
  *
  * Ownership: a reply belongs to the queue or to the task that holds it. */
@@ -17,6 +18,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "http_load.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/http/server.h"
@@ -45,6 +47,7 @@ struct http_check {
     struct ron_sup *sup;
     struct ron_chan *queue;
     struct ron_http_server *server;
+    struct load load;
     char *bytes;
     /* Task `answers` only. */
     struct job *held[HELD_MAX];
@@ -53,16 +56,10 @@ struct http_check {
 
 /* ---- answered at once ------------------------------------------------------------------------ */
 
-static const char hello[] =
-    "{\"service\":\"ron\",\"answer\":\"This text is padded so that the whole body is exac"
-    "tly two hundred bytes long, which is what the benchmark of the HTTP front compares.."
-    ".....................................\"}";
-_Static_assert(sizeof hello == 201, "the benchmark compares 200 bytes");
-
 static void on_hello(struct ron_http_call *call, void *arg)
 {
     (void)arg;
-    ron_http_answer(call, 200, "application/json", hello, sizeof hello - 1);
+    ron_http_answer(call, 200, "application/json", load_answer, LOAD_ANSWER_BYTES);
 }
 
 static void on_bytes(struct ron_http_call *call, void *arg)
@@ -285,6 +282,7 @@ static enum ron_rc build(struct http_check *k, struct ron_http_opts *o, struct r
                                                .stop = answers_stop,
                                                .arg = k},
                         &task, err));
+    RON_TRY(load_build(&k->load, k->env, k->registry, k->sup, err));
     o->name = "http";
     o->env = k->env;
     o->registry = k->registry;
@@ -303,6 +301,7 @@ static void take_down(struct http_check *k)
     if (k->queue != NULL) {
         ron_chan_free(k->queue);
     }
+    load_done(&k->load);
     (void)ron_http_server_free(k->server);
     if (k->registry != NULL) {
         ron_registry_free(k->registry);
@@ -322,6 +321,9 @@ static int serve(struct ron_http_opts *o)
         {RON_HTTP_POST, "/late", on_late, &check, 0, 0},
         {RON_HTTP_GET, "/never", on_never, &check, 0, 0},
         {RON_HTTP_GET, "/fail", on_fail, &check, RON_HTTP_INLINE, 0},
+        {RON_HTTP_POST, "/json", load_on_json, &check.load, RON_HTTP_INLINE, 0},
+        {RON_HTTP_POST, "/json-late", load_on_json_late, &check.load, 0, 0},
+        {RON_HTTP_GET, "/slow/{ms:u64}", load_on_slow, &check.load, 0, 0},
         {RON_HTTP_GET, "/healthz", on_health, &check, RON_HTTP_ALWAYS, 0},
         {RON_HTTP_GET, "/readyz", on_health, &check, RON_HTTP_ALWAYS, 0},
         {RON_HTTP_GET, "/counters", on_counters, &check, RON_HTTP_ALWAYS, 0},

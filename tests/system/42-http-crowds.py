@@ -1,0 +1,204 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Goal: a crowd costs little and takes nothing from others: 10,000 idle keep-alive connections are
+held, 1,000 slowloris peers do not stop service, and a full queue answers 429 with Retry-After at
+once while what was taken before is finished.
+
+Method: this process is the crowd (several loopback addresses, so that ports suffice); wrk or a
+timed client is the bystander. Memory and times are printed; asserted are only bounds far above
+what is expected, because the machine may be busy.
+"""
+import concurrent.futures
+import http.client
+import selectors
+import socket
+import statistics
+import threading
+import time
+
+from httpkit import Ron, check, eventually, finish, missing, raise_open_files, status_kib, wrk
+
+IDLE = 10000
+SLOW = 1000
+SOURCES = 8
+REQUEST = b"GET /hello HTTP/1.1\r\nHost: crowd\r\n\r\n"
+
+
+def open_crowd(server, count):
+    """That many connections, each having got one answer and staying open; by SOURCES addresses."""
+    crowd = []
+    for i in range(count):
+        s = socket.socket()
+        s.bind((f"127.0.0.{2 + i % SOURCES}", 0))
+        s.settimeout(20)
+        s.connect((server.host, server.port))
+        s.sendall(REQUEST)
+        crowd.append(s)
+    return crowd
+
+
+def read_answers(crowd):
+    """How many got one whole answer of 200 bytes."""
+    good = 0
+    for s in crowd:
+        data = b""
+        while not data.endswith(b'"}') and (piece := s.recv(4096)):
+            data += piece
+        good += data.startswith(b"HTTP/1.1 200 ") and data.endswith(b'"}')
+    return good
+
+
+def bystander(server, seconds=2):
+    """p50 and p99 in microseconds, errors and answers of somebody who asks on meanwhile."""
+    if missing("wrk"):
+        c = server.client()
+        times, errors = [], 0
+        until = time.monotonic() + seconds
+        while time.monotonic() < until:
+            start = time.perf_counter()
+            try:
+                c.request("GET", "/hello")
+                errors += len(c.getresponse().read()) != 200
+            except (OSError, http.client.HTTPException):
+                errors += 1
+                c = server.client()
+            times.append((time.perf_counter() - start) * 1e6)
+        cuts = statistics.quantiles(times, n=100)
+        return cuts[49], cuts[98], errors, len(times)
+    r = wrk(f"{server.url}/hello", seconds, connections=8)
+    return r["p50_us"], r["p99_us"], r["errors"], r["requests"]
+
+
+def idle_connections():
+    limit = raise_open_files(IDLE + 500)
+    if limit < IDLE + 500:
+        print(f"skipped: {IDLE} connections need more open files than the {limit} allowed here")
+        return
+    with Ron("--connections", IDLE + 100, "--workers", 2) as server:
+        server.get("/hello")
+        before_kib = status_kib(server.pid)
+        crowd = open_crowd(server, IDLE)
+        good = read_answers(crowd)
+        check(f"{IDLE} connections were answered", good == IDLE, good)
+        held = server.counters()["connections"]
+        check(f"{IDLE} connections are held", held == IDLE + 1, held)
+        after_kib = status_kib(server.pid)
+        each = (after_kib - before_kib) * 1024 / IDLE
+        print(f"memory: {before_kib} KiB before, {after_kib} KiB with {IDLE} idle connections, "
+              f"{each:.0f} bytes each")
+        check("an idle connection costs at most 4 KiB", each <= 4096, each)
+        p50, p99, errors, count = bystander(server)
+        print(f"bystander: p50 {p50:.0f} us, p99 {p99:.0f} us, {count} answers")
+        check("others are served beside them, without error", errors == 0 and count > 100, errors)
+        for s in crowd:
+            s.sendall(REQUEST)
+        good = read_answers(crowd)
+        check("every one of them is served again", good == IDLE, good)
+        for s in crowd:
+            s.close()
+        check("and all are gone when they close",
+              eventually(lambda: server.counters()["connections"] == 1))
+        print(f"memory: {status_kib(server.pid)} KiB after they left")
+
+
+class Slowloris(threading.Thread):
+    """Keeps SLOW connections in the middle of a request, one byte of a header at a time; what the
+    server closes is opened anew. Counts the answers of those it closed."""
+
+    def __init__(self, server):
+        super().__init__()
+        self.server = server
+        self.over = threading.Event()
+        self.ready = threading.Event()
+        self.cut = {}
+
+    def run(self):
+        selector = selectors.DefaultSelector()
+        for _ in range(SLOW):
+            self.open(selector)
+        self.ready.set()
+        while not self.over.wait(0.1):
+            for key, _ in selector.select(0):
+                answer = key.fileobj.recv(4096)
+                self.cut[answer[:12]] = self.cut.get(answer[:12], 0) + 1
+                selector.unregister(key.fileobj)
+                key.fileobj.close()
+                self.open(selector)
+            for key in list(selector.get_map().values()):
+                try:
+                    key.fileobj.send(b"x")
+                except OSError:
+                    pass  # closed by the server just now; the next round sees its answer
+        for key in list(selector.get_map().values()):
+            key.fileobj.close()
+        selector.close()
+
+    def open(self, selector):
+        s = self.server.connect()
+        s.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\nX-Slow: ")
+        selector.register(s, selectors.EVENT_READ)
+
+
+def slowloris():
+    raise_open_files(SLOW + 500)
+    with Ron("--read-timeout", 1000) as server:
+        p50, p99, errors, _ = bystander(server, 1)
+        print(f"alone: p50 {p50:.0f} us, p99 {p99:.0f} us")
+        crowd = Slowloris(server)
+        crowd.start()
+        try:
+            crowd.ready.wait(30)
+            p50, p99, errors, count = bystander(server, 4)
+        finally:
+            crowd.over.set()
+            crowd.join()
+        print(f"beside {SLOW} slowloris: p50 {p50:.0f} us, p99 {p99:.0f} us, {count} answers")
+        check("slowloris: others are served, without error", errors == 0 and count > 100, errors)
+        check("slowloris: the p99 of others stays below 1 s", p99 < 1e6, p99)
+        check("slowloris: each was told 408 and closed", list(crowd.cut) == [b"HTTP/1.1 408"]
+              and crowd.cut[b"HTTP/1.1 408"] >= SLOW, crowd.cut)
+
+
+def full_queue():
+    with Ron() as server, concurrent.futures.ThreadPoolExecutor(20) as pool:
+        def slow(_):
+            c = server.client()
+            c.request("GET", "/slow/250")
+            return c.getresponse().status
+        first = pool.submit(slow, 0)
+        # One is with the task, sixteen are in its queue.
+        check("full queue: the first is taken",
+              eventually(lambda: server.counters()["inflight"] == 1))
+        rest = [pool.submit(slow, i) for i in range(16)]
+        check("full queue: sixteen more wait",
+              eventually(lambda: server.counters()["inflight"] >= 16))
+        c = server.client()
+        times, wrong = [], []
+        for _ in range(200):
+            start = time.perf_counter()
+            c.request("GET", "/slow/1")
+            r = c.getresponse()
+            body = r.read()
+            took = time.perf_counter() - start
+            if r.status == 200:
+                continue  # the task took one from the queue in between
+            times.append(took * 1e3)
+            if r.status != 429 or r.headers["Retry-After"] != "1" or b"BACKPRESSURE" not in body:
+                wrong.append((r.status, body))
+        check(f"full queue: {len(times)} of 200 were refused with 429 and Retry-After",
+              len(times) >= 100 and not wrong, wrong[:1])
+        median, worst = statistics.median(times), max(times)
+        print(f"full queue: 429 in {median:.3f} ms median, {worst:.3f} ms at worst")
+        check("full queue: 429 comes in below 50 ms", median < 50, median)
+        statuses = [f.result() for f in (first, *rest)]
+        # The last may have come before the task had taken the first.
+        check("full queue: what was taken is finished",
+              statuses.count(200) >= 16 and set(statuses) <= {200, 429}, statuses)
+        check("full queue: the refusals are counted", server.counters()["rejected"]["busy"]
+              == len(times) + statuses.count(429))
+
+
+idle_connections()
+slowloris()
+full_queue()
+finish()
