@@ -11,9 +11,10 @@
 #include <sys/uio.h>
 
 #include "ron/base/assert.h"
+#include "sim_fs.h"
 #include "sim_sock.h"
 
-enum { BACKLOG_DEFAULT = 512, EPHEMERAL_FIRST = 40000 };
+enum { BACKLOG_DEFAULT = 512, EPHEMERAL_FIRST = 40000, SENDFILE_PIECE = 16384 };
 
 /* After a short transfer the poller speaks again within this time. */
 static const uint64_t short_edge_max_ns = 1000000;
@@ -393,6 +394,32 @@ static enum ron_rc net_writev(const struct ron_env *env, int fd, const struct io
     return rc;
 }
 
+/* A copy: there is no other way to the simulated wire. */
+static enum ron_rc net_sendfile(const struct ron_env *env, int fd, int file_fd, uint64_t off,
+                                size_t len, size_t *ret_len)
+{
+    struct sim_env *se = sim__env(env);
+    struct sim *sim = se->host->sim;
+    char piece[SENDFILE_PIECE];
+    size_t got = 0;
+    enum ron_rc rc;
+
+    sim__enter(sim);
+    if (se->dead) {
+        return RON_CLOSED;
+    }
+    rc = sim__file_read(se->host->disk, sim__fd(se, file_fd, SIM_FD_FILE)->inode, piece,
+                        RON_MIN(len, sizeof piece), off, &got);
+    if (rc == RON_OK && got == 0) {
+        rc = RON_IO; /* shorter than it was said to be */
+    }
+    if (rc == RON_OK) {
+        rc = write_some(sim, sim__fd(se, fd, SIM_FD_SOCK)->sock, piece, got, ret_len);
+    }
+    sim__leave(sim);
+    return rc;
+}
+
 static enum ron_rc net_shutdown_write(const struct ron_env *env, int fd)
 {
     struct sim_env *se = sim__env(env);
@@ -452,6 +479,7 @@ const struct ron_net_ops sim__net_ops = {
     .read = net_read,
     .write = net_write,
     .writev = net_writev,
+    .sendfile = net_sendfile,
     .shutdown_write = net_shutdown_write,
     .local_addr = net_local_addr,
     .close = net_close,

@@ -130,6 +130,29 @@ static void test_net__unix_socket__tells_who_connects(void **state)
     pair_free(&p);
 }
 
+static void test_net__sendfile__copies_a_range_and_sees_a_short_file(void **state)
+{
+    struct pair p = pair_calm();
+    const struct ron_env *env = p.server_env;
+    char buf[16] = {0};
+    size_t len = 0;
+    int file = -1;
+
+    (void)state;
+    assert_int_equal(env->disk->open(env, "/f", RON_OPEN_READ | RON_OPEN_WRITE | RON_OPEN_CREATE,
+                                     0600, &file, NULL),
+                     RON_OK);
+    assert_int_equal(env->disk->pwrite(env, file, "0123456789", 10, 0, NULL), RON_OK);
+    assert_int_equal(env->net->sendfile(env, p.server, file, 3, 4, &len), RON_OK);
+    assert_int_equal(len, 4);
+    assert_true(await_client(&p, RON_IO_READ) != 0);
+    assert_int_equal(p.client_env->net->read(p.client_env, p.client, buf, sizeof buf, &len),
+                     RON_OK);
+    assert_memory_equal(buf, "3456", 4);
+    assert_int_equal(env->net->sendfile(env, p.server, file, 10, 1, &len), RON_IO);
+    pair_free(&p);
+}
+
 static void test_net__half_close__ends_one_way_only(void **state)
 {
     struct pair p = pair_calm();
@@ -402,6 +425,7 @@ int main(void)
         cmocka_unit_test(test_net__nobody_listens__is_refused),
         cmocka_unit_test(test_net__loopback_listener__is_hidden_from_other_machines),
         cmocka_unit_test(test_net__unix_socket__tells_who_connects),
+        cmocka_unit_test(test_net__sendfile__copies_a_range_and_sees_a_short_file),
         cmocka_unit_test(test_net__half_close__ends_one_way_only),
         cmocka_unit_test(test_net__peer_closed__write_is_closed_soon),
         cmocka_unit_test(test_net__slow_reader__stops_the_writer),

@@ -1,15 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answer.c - heads, envelopes and bodies on their way out.
+/* answer.c - heads, envelopes and bodies of answers.
  *
  * Place: http, on the worker that owns the connection.
  *
- * All answers of a turn are gathered in the worker's scratch buffer and leave with one system call;
- * a large body goes out from where it lies, behind the scratch. Only what the socket does not take
- * is copied into the connection's own buffer. Invariant C2 is in http_priv.h. Besides:
+ * Invariants (how the bytes leave is in out.c):
  *   A1 nothing that came from outside is put into a head unchecked: names are tokens, values hold
  *      no controls. */
 #include <string.h>
-#include <sys/uio.h>
 
 #include "http_priv.h"
 #include "ron/base/assert.h"
@@ -80,113 +77,6 @@ void ron__http_envelope(struct ron_buf *out, const struct ron_http_error *e, str
     ron_json_str(&w, "corr_id", corr_id);
     ron_json_text(&w, "reason", e->reason);
     ron_json_close(&w, '}');
-}
-
-/* ---- out ------------------------------------------------------------------------------------- */
-
-/* Counts what c->out has grown to; false when all answers together hold too much. */
-static bool charge_out(struct http_conn *c)
-{
-    struct ron_http_server *s = c->w->server;
-    uint64_t more = c->out.cap - c->out_charged;
-
-    c->out_charged += more;
-    return ron_au64_add(&s->answer_memory, more) + more <= s->opts.answer_memory_max;
-}
-
-void ron__http_out_release(struct http_conn *c)
-{
-    (void)ron_au64_add(&c->w->server->answer_memory, 0 - c->out_charged); /* minus */
-    c->out_charged = 0;
-    ron_buf_done(&c->out);
-    ron_buf_init(&c->out, c->w->server->opts.answer_max);
-}
-
-/* What the socket did not take. */
-static void keep_rest(struct http_conn *c, const void *bytes, size_t len)
-{
-    if (len == 0) {
-        return;
-    }
-    if (ron_buf_len(&c->out) == 0) {
-        c->out_start_ms = c->w->now_ms;
-        c->out_progress_ms = c->w->now_ms;
-        c->out_sent = 0;
-    }
-    if (ron_buf_append(&c->out, bytes, len) != RON_OK || !charge_out(c)) {
-        ron_stat_bump(&c->w->rejected[RON_HTTP_MEMORY], 1);
-        c->dead = true; /* An answer that cannot be kept cannot be finished. */
-    }
-}
-
-/* Writes both parts as far as the socket takes them; returns how much that was. */
-static size_t write_both(struct http_conn *c, const void *a, size_t a_len, const void *b,
-                         size_t b_len)
-{
-    size_t done = 0;
-
-    while (done < a_len + b_len) {
-        struct iovec iov[2];
-        int count = 0;
-        size_t b_done = done > a_len ? done - a_len : 0;
-        size_t n;
-
-        if (done < a_len) {
-            iov[count++] = (struct iovec){(char *)(uintptr_t)a + done, a_len - done};
-        }
-        if (b_done < b_len) {
-            iov[count++] = (struct iovec){(char *)(uintptr_t)b + b_done, b_len - b_done};
-        }
-        n = ron__http_writev(c, iov, count);
-        if (n == 0) {
-            break;
-        }
-        done += n;
-    }
-    return done;
-}
-
-void ron__http_flush_out(struct http_conn *c)
-{
-    size_t len = ron_buf_len(&c->out);
-    size_t done;
-
-    if (len == 0 || c->dead) {
-        return;
-    }
-    done = write_both(c, ron_buf_data(&c->out), len, NULL, 0);
-    if (done > 0) {
-        c->out_progress_ms = c->w->now_ms;
-        c->out_sent += done;
-        ron_buf_consume(&c->out, done);
-    }
-    if (done == len) {
-        ron__http_out_release(c); /* Idle connections hold no memory. */
-    }
-}
-
-void ron__http_flush(struct http_conn *c, const void *body, size_t len)
-{
-    struct ron_buf *out = &c->w->out;
-    size_t head = ron_buf_len(out);
-    size_t done = 0;
-
-    if (ron_buf_error(out) != RON_OK) {
-        c->dead = true;
-    }
-    if (!c->dead && head + len > 0) {
-        if (ron_buf_len(&c->out) == 0) {
-            done = write_both(c, ron_buf_data(out), head, body, len);
-        }
-        if (!c->dead && done < head + len) {
-            if (done < head) {
-                keep_rest(c, ron_buf_data(out) + done, head - done);
-            }
-            done = done > head ? done - head : 0;
-            keep_rest(c, (const char *)body + done, len - done);
-        }
-    }
-    ron_buf_clear(out);
 }
 
 /* ---- heads ----------------------------------------------------------------------------------- */
@@ -267,7 +157,7 @@ static void count_answer(struct http_conn *c, const struct http_answer *a)
 
 void ron__http_answer_write(struct http_conn *c, const struct http_answer *a, const void *body)
 {
-    bool no_body = is_head_request(c) || a->status == 204 || a->status == 304;
+    bool no_body = a->head_only || is_head_request(c) || a->status == 204 || a->status == 304;
     size_t len = a->chunked || a->length == UINT64_MAX || no_body ? 0 : (size_t)a->length;
 
     write_head(c, a);
@@ -279,6 +169,21 @@ void ron__http_answer_write(struct http_conn *c, const struct http_answer *a, co
         if (ron_buf_len(&c->w->out) >= HTTP_OUT_FLUSH) {
             ron__http_flush(c, NULL, 0);
         }
+    }
+}
+
+void ron__http_answer_blob(struct http_conn *c, const struct http_answer *a,
+                           const struct ron_http_blob *take_blob)
+{
+    bool no_body = is_head_request(c) || a->status == 204 || a->status == 304;
+
+    RON_ASSERT(a->length == take_blob->length);
+    write_head(c, a);
+    count_answer(c, a);
+    if (!no_body && take_blob->length > 0 && !c->dead) {
+        ron__http_tail_set(c, take_blob);
+    } else {
+        ron__http_blob_release(take_blob);
     }
 }
 
@@ -398,6 +303,25 @@ void ron_http_answer(struct ron_http_call *call, int status, const char *content
                                                  .corr_id = call->corr_id,
                                                  .length = len},
                            body);
+}
+
+void ron_http_answer_blob(struct ron_http_call *call, int status, const char *content_type,
+                          const struct ron_http_blob *take_blob)
+{
+    RON_ASSERT(!call->answered);
+    RON_ASSERT(call->reply == NULL);
+    if (spoiled(call)) {
+        ron__http_blob_release(take_blob);
+        return;
+    }
+    call->answered = true;
+    ron__http_answer_blob(call->c,
+                          &(struct http_answer){.status = status,
+                                                .content_type = content_type,
+                                                .extra = &call->w->extra,
+                                                .corr_id = call->corr_id,
+                                                .length = take_blob->length},
+                          take_blob);
 }
 
 void ron_http_begin(struct ron_http_call *call, int status, const char *content_type)

@@ -52,14 +52,14 @@ static uint64_t paced(const struct http_conn *c, uint64_t start_ms, uint64_t gra
     return start_ms + grace_ms + bytes * RON_MS_PER_S / c->w->server->opts.rate_min_bytes_per_s;
 }
 
-/* When the peer must have taken more of what waits in c->out; never when nothing does. */
+/* When the peer must have taken more of what waits; never when nothing does. */
 static uint64_t write_due_ms(const struct http_conn *c)
 {
     uint64_t timeout_ms = c->w->server->opts.write_timeout_ms;
 
-    return ron_buf_len(&c->out) == 0 ? UINT64_MAX
-                                     : RON_MIN(c->out_progress_ms + timeout_ms,
-                                               paced(c, c->out_start_ms, timeout_ms, c->out_sent));
+    return ron__http_sending(c) ? RON_MIN(c->out_progress_ms + timeout_ms,
+                                          paced(c, c->out_start_ms, timeout_ms, c->out_sent))
+                                : UINT64_MAX;
 }
 
 /* When something has to happen to this connection if nothing else does. While an answer waits to be
@@ -74,6 +74,9 @@ static uint64_t due_ms(const struct http_conn *c)
         return c->progress_ms + o->linger_ms;
     case HTTP_WAIT:
         return RON_MIN(at, c->deadline_ms);
+    case HTTP_STREAM:
+        return at != UINT64_MAX || c->reply->pipe.quiet ? at
+                                                        : c->progress_ms + o->request_timeout_ms;
     case HTTP_IDLE:
         return at != UINT64_MAX ? at : c->progress_ms + o->idle_timeout_ms;
     case HTTP_HEAD:
@@ -92,7 +95,7 @@ static void arm(struct http_conn *c)
 {
     uint64_t at = due_ms(c);
 
-    if (!ron_timer_armed(&c->timer) || at < c->armed_ms) {
+    if (at != UINT64_MAX && (!ron_timer_armed(&c->timer) || at < c->armed_ms)) {
         c->armed_ms = at;
         ron_task_timer_arm(c->w->task, &c->timer, at);
     }
@@ -121,6 +124,10 @@ void ron__http_conn_destroy(struct http_conn *c)
         ron__http_reply_detach(c);
     }
     ron__http_hang_up(c);
+    ron__http_tail_drop(c);
+    if (c->waits_turn) {
+        ron_list_remove(&c->turn);
+    }
     ron_task_timer_cancel(w->task, &c->timer);
     ron_list_remove(&c->link);
     release_in(c);
@@ -165,13 +172,16 @@ static void start_linger(struct http_conn *c)
 
 void ron__http_conn_finish(struct http_conn *c)
 {
-    if (c->state == HTTP_HEAD || c->state == HTTP_BODY || c->reply != NULL) {
+    ron__http_push(c);
+    if (c->state == HTTP_STREAM) {
+        c->dead = true; /* In the middle of an answer there is nothing to say. */
+    } else if (!c->has_tail &&
+               (c->state == HTTP_HEAD || c->state == HTTP_BODY || c->reply != NULL)) {
         c->keep = false;
         ron__http_fail_conn(c, RON_HTTP_DRAINING, 0);
         ron__http_reply_detach(c);
         ron__http_flush(c, NULL, 0);
     }
-    ron__http_flush_out(c);
     if (c->state != HTTP_LINGER && !c->dead) {
         start_linger(c);
     }
@@ -245,18 +255,24 @@ static bool run_head(struct http_conn *c)
     RON_UNREACHABLE();
 }
 
+/* Whether somebody holds the reply of the present request. */
+static bool is_held(const struct http_conn *c)
+{
+    return c->state == HTTP_WAIT || c->state == HTTP_STREAM;
+}
+
 /* Makes C2 and C3 true again, and looks at what is left of the connection. */
 static void settle(struct http_conn *c)
 {
     if (ron_buf_len(&c->w->out) > 0) {
         ron__http_flush(c, NULL, 0);
     }
-    if (!c->dead && ron_buf_len(&c->out) == 0 && c->state != HTTP_LINGER) {
-        if (c->eof && c->state != HTTP_WAIT) {
+    if (!c->dead && !ron__http_sending(c) && c->state != HTTP_LINGER) {
+        if (c->eof && !is_held(c)) {
             ron_stat_bump(&c->w->disconnects, c->state != HTTP_IDLE);
             c->closing = true;
         }
-        if (c->closing && c->state != HTTP_WAIT) {
+        if (c->closing && !is_held(c)) {
             start_linger(c);
         }
     }
@@ -274,7 +290,7 @@ void ron__http_conn_run(struct http_conn *c)
 {
     bool more = true;
 
-    while (more && !c->dead && !c->closing && ron_buf_len(&c->out) == 0) {
+    while (more && !c->dead && !c->closing && !ron__http_sending(c)) {
         switch (c->state) {
         case HTTP_IDLE:
         case HTTP_HEAD:
@@ -282,6 +298,9 @@ void ron__http_conn_run(struct http_conn *c)
             break;
         case HTTP_BODY:
             more = ron__http_request_body(c);
+            break;
+        case HTTP_STREAM:
+            more = ron__http_stream_pump(c);
             break;
         case HTTP_WAIT:
         case HTTP_LINGER:
@@ -295,15 +314,21 @@ void ron__http_conn_run(struct http_conn *c)
 /* Writes what waits. Once all is taken we read again, and the peer's time begins anew. */
 static void flush_waiting(struct http_conn *c)
 {
-    if (ron_buf_len(&c->out) == 0) {
+    if (!ron__http_sending(c)) {
         return;
     }
-    ron__http_flush_out(c);
-    if (ron_buf_len(&c->out) == 0 && c->state != HTTP_WAIT) {
+    ron__http_push(c);
+    if (!ron__http_sending(c) && c->state != HTTP_WAIT) {
         c->start_ms = c->w->now_ms;
         c->progress_ms = c->w->now_ms;
         c->body_start_ms = c->w->now_ms;
     }
+}
+
+void ron__http_conn_go_on(struct http_conn *c)
+{
+    flush_waiting(c);
+    ron__http_conn_run(c);
 }
 
 static void on_ready(struct ron_io *io, uint32_t events)
@@ -318,8 +343,9 @@ static void on_ready(struct ron_io *io, uint32_t events)
     if (c->state == HTTP_LINGER) {
         c->dead = c->dead || !discard(c);
     } else {
-        if (c->hup && c->reply != NULL) {
-            ron_au32_store(&c->reply->cancelled, 1);
+        if (c->hup && c->reply != NULL && !ron_http_reply_cancelled(c->reply)) {
+            ron__http_pipe_cancel(c->reply);
+            c->dead = c->dead || (c->state == HTTP_STREAM && c->reply->pipe.quiet);
         }
         flush_waiting(c);
     }
@@ -340,6 +366,9 @@ static void too_late(struct http_conn *c)
     } else if (c->state == HTTP_IDLE) {
         ron_stat_bump(&w->idle_timeouts, 1);
         c->closing = true;
+    } else if (c->state == HTTP_STREAM) {
+        ron_stat_bump(&w->rejected[RON_HTTP_DEADLINE], 1);
+        c->dead = true; /* Its holder brings nothing. */
     } else if (c->state == HTTP_WAIT) {
         c->keep = false;
         ron__http_fail_conn(c, RON_HTTP_DEADLINE, 0);

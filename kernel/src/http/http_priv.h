@@ -6,19 +6,23 @@
  *     IDLE --first byte--> HEAD --head complete--> BODY --body complete--> handler
  *     handler --answered--> IDLE or HEAD (bytes of the next request are there)
  *     handler --deferred--> WAIT --reply, or deadline--> IDLE or HEAD
+ *     WAIT --answer begun--> STREAM --ended by its holder, all sent--> IDLE or HEAD
  *     any --last answer written (closing)--> LINGER --peer's FIN, or time--> gone
  *     any --peer reset, write timeout (dead)--> gone
  *
  * Invariants:
  *   C1 a connection, its timer and its buffers are touched by its worker only.
  *   C2 at the end of each turn the worker's scratch `out` is empty: what the socket did not take is
- *      in the connection's own `out`, and while that is not empty no further request is begun.
+ *      in the connection's own `out` and `tail`, and while those are not empty no further request
+ *      is begun.
  *   C3 an IDLE connection without bytes holds no buffer.
  *   C4 a deferred request's buffers live until its reply comes back: when the connection goes
  *      first, they move into the reply.
  *   C5 a reply is in exactly one place: free list, holder, or the worker's done stack. */
 #pragma once
 
+#include "http/pipe.h"
+#include "http/reply_stack.h"
 #include "ron/base/arena.h"
 #include "ron/base/pool.h"
 #include "ron/base/rand.h"
@@ -34,7 +38,8 @@ enum {
     HTTP_CHUNK_ROOM = 1024, /* left behind a full head, to read chunk lines into */
     HTTP_OUT_BYTES = 65536, /* of the scratch buffer; flushed when half full */
     HTTP_OUT_FLUSH = 32768,
-    HTTP_EXTRA_BYTES = 4096, /* headers that a handler adds */
+    HTTP_TURN_BYTES = 1 << 18, /* of a blob in one go: some tens of microseconds of copying */
+    HTTP_EXTRA_BYTES = 4096,   /* headers that a handler adds */
     HTTP_REPLY_EXTRA_BYTES = 1024,
     HTTP_REPLY_KEEP_BYTES = 16384, /* a reply keeps a body buffer up to this size */
     HTTP_SEGMENTS_MAX = 16,
@@ -84,7 +89,7 @@ void ron__http_route_find(const struct http_route *routes, size_t count,
 
 /* ---- connection ------------------------------------------------------------------------------ */
 
-enum http_state { HTTP_IDLE, HTTP_HEAD, HTTP_BODY, HTTP_WAIT, HTTP_LINGER };
+enum http_state { HTTP_IDLE, HTTP_HEAD, HTTP_BODY, HTTP_WAIT, HTTP_STREAM, HTTP_LINGER };
 
 /* Who is at the other end, small. */
 struct http_peer {
@@ -144,6 +149,11 @@ struct http_conn {
     uint64_t out_start_ms;
     uint64_t out_progress_ms;
     uint64_t out_sent;
+    struct ron_http_blob tail; /* behind out, while has_tail; offset and length move */
+    bool has_tail;
+    bool sealed;               /* STREAM: the peer has the whole answer */
+    bool waits_turn;           /* in the worker's list */
+    struct ron_list_node turn; /* in that list */
     uint64_t linger_bytes;
     struct ron_http_reply *reply; /* in WAIT */
 };
@@ -151,12 +161,15 @@ struct http_conn {
 struct ron_http_reply {
     uint32_t magic;
     struct http_worker *w;
-    struct http_conn *conn;      /* worker only; NULL once the connection let go */
-    struct ron_http_reply *next; /* free list, or done stack */
+    struct http_conn *conn; /* worker only; NULL once the connection let go */
+    struct ron_http_reply *next_free;
+    struct http_node node; /* in the done stack */
     struct ron_au32 cancelled;
     struct ron_deadline deadline;
     char corr_id[RON_HTTP_CORR_ID_MAX];
     uint32_t corr_len;
+    uint32_t minor; /* of the request's version */
+    struct http_pipe pipe;
     /* Written by the holder, read by the worker after the hand-over. */
     int status;
     const char *content_type;
@@ -164,6 +177,8 @@ struct ron_http_reply {
     enum ron_http_reason reject;
     bool bad;
     struct ron_buf body;
+    struct ron_http_blob blob; /* instead of body, when has_blob */
+    bool has_blob;
     struct ron_buf extra;
     char extra_room[HTTP_REPLY_EXTRA_BYTES];
     /* C4. */
@@ -200,9 +215,11 @@ struct http_worker {
     struct ron_timer accept_timer;
     bool draining;
     struct ron_list conns;
+    struct ron_list turns; /* connections that go on after the others */
     struct ron_pool conn_pool;
     struct ron_pool in_pool;
     struct ron_http_reply *replies;
+    uint32_t reply_count;
     uint32_t replies_fresh;
     struct ron_http_reply *replies_free;
     struct ron_aptr done;   /* stack of replies sent from any thread */
@@ -242,6 +259,7 @@ struct ron_http_server {
     struct ron_au32 rate_on; /* no token is asked for while the rate is 0 */
     struct ron_au32 connections;
     struct ron_au32 inflight;
+    struct ron_au32 streams;
     struct ron_au64 body_memory;
     struct ron_au64 answer_memory;
     uint32_t worker_count;
@@ -258,6 +276,8 @@ bool ron__http_read(struct http_conn *c, void *room, size_t len, size_t *ret_len
 /* Writes some; 0 when nothing is taken now, or the connection has become dead. The vector is not
  * empty. */
 size_t ron__http_writev(struct http_conn *c, const struct iovec *iov, int count);
+/* The same from a file; at least one byte is asked for. */
+size_t ron__http_sendfile(struct http_conn *c, int file_fd, uint64_t off, size_t len);
 /* After the FIN: reads what nobody wants; false when there is nothing now, or (eof) for good. */
 bool ron__http_discard(struct http_conn *c, void *room, size_t len, size_t *ret_len);
 /* Tells the peer that nothing more comes; false when it is gone. */
@@ -271,6 +291,8 @@ void ron__http_tick(struct http_worker *w);
 void ron__http_conn_open(struct http_worker *w, int fd, const struct ron_peer *peer);
 /* Goes on as far as bytes and socket allow; may free the connection. */
 void ron__http_conn_run(struct http_conn *c);
+/* The same, when what waits to be sent may go on first. */
+void ron__http_conn_go_on(struct http_conn *c);
 /* Reads into c->in; false when there is nothing to read now. */
 bool ron__http_fill(struct http_conn *c);
 void ron__http_conn_destroy(struct http_conn *c);
@@ -294,27 +316,71 @@ struct http_answer {
     struct ron_str corr_id;
     uint64_t length;
     bool chunked;
+    bool head_only; /* the body comes in pieces */
     const char *reason;
 };
 
 void ron__http_call_init(struct ron_http_call *call, struct http_conn *c);
 /* Head, body unless the method is HEAD, and all counting. */
 void ron__http_answer_write(struct http_conn *c, const struct http_answer *a, const void *body);
+/* The same with a body that is not copied; released when it is sent or cannot be. */
+void ron__http_answer_blob(struct http_conn *c, const struct http_answer *a,
+                           const struct ron_http_blob *take_blob);
 /* The envelope, for the request that c has or had no time to finish. */
 void ron__http_fail_conn(struct http_conn *c, enum ron_http_reason reason, uint32_t retry_after_s);
-/* Writes the scratch buffer and `body` behind it. */
-void ron__http_flush(struct http_conn *c, const void *body, size_t len);
-/* Writes what is left in c->out. */
-void ron__http_flush_out(struct http_conn *c);
-void ron__http_out_release(struct http_conn *c);
 void ron__http_envelope(struct ron_buf *out, const struct ron_http_error *e,
                         struct ron_str corr_id);
 enum ron_rc ron__http_add_header(struct ron_buf *extra, const char *name, struct ron_str value);
 void ron__http_add_retry_after(struct ron_buf *extra, const struct ron_http_error *e);
 
+/* ---- out.c: what is still to be sent --------------------------------------------------------- */
+
+static inline bool ron__http_sending(const struct http_conn *c)
+{
+    return ron_buf_len(&c->out) > 0 || c->has_tail;
+}
+
+static inline void ron__http_blob_release(const struct ron_http_blob *b)
+{
+    if (b->release != NULL) {
+        b->release(b->arg);
+    }
+}
+
+/* Writes the scratch buffer and `body` behind it. */
+void ron__http_flush(struct http_conn *c, const void *body, size_t len);
+/* Sends the scratch buffer and then the blob, which is not empty, as far as the socket takes it
+ * now. */
+void ron__http_tail_set(struct http_conn *c, const struct ron_http_blob *blob);
+void ron__http_tail_drop(struct http_conn *c);
+/* Goes on with what waits. */
+void ron__http_push(struct http_conn *c);
+void ron__http_out_release(struct http_conn *c);
+/* Connections that gave way to others go on. */
+void ron__http_turns_run(struct http_worker *w);
+
 /* ---- reply.c: deferred answers --------------------------------------------------------------- */
 
 /* Takes up all replies that were sent since the last time. */
 void ron__http_replies_take(struct http_worker *w);
+void ron__http_hand_over(struct ron_http_reply *r);
+void ron__http_reply_put(struct ron_http_reply *r);
 /* The connection lets go of its reply (C4). */
 void ron__http_reply_detach(struct http_conn *c);
+
+/* ---- stream.c: answers in pieces ------------------------------------------------------------- */
+
+/* With the lock of the pipe: who is to be woken; whether the caller must hand the reply over. */
+struct http_wake ron__http_pipe_wake(struct http_pipe *p);
+bool ron__http_pipe_tell(struct http_pipe *p);
+/* Without it. */
+void ron__http_wake(struct http_wake wake);
+void ron__http_pipe_over(struct ron_http_reply *take_r, enum http_over over);
+/* Tells the holder that nobody listens any more; the stream may still be ended well. */
+void ron__http_pipe_cancel(struct ron_http_reply *r);
+/* The connection is gone. True when the reply is the caller's to put back. */
+bool ron__http_pipe_leave(struct ron_http_reply *r);
+void ron__http_pipe_reset(struct ron_http_reply *r);
+void ron__http_stream_start(struct http_conn *c, struct ron_http_reply *r);
+/* Sends the next piece; false when there is none. Nothing waits to be sent. */
+bool ron__http_stream_pump(struct http_conn *c);

@@ -2,9 +2,9 @@
 /* reply.c - answers that come later, from any thread.
  *
  * Place: between the holder of a reply, on any thread, and the worker that owns the connection.
- * Replies travel back on a stack per worker: whoever finds it empty wakes the worker, the others
- * need not. The worker takes the whole stack at once and turns it over, so answers leave in the
- * order of sending. Invariants C4 and C5 are in http_priv.h. */
+ * Replies travel back on a stack per worker (reply_stack.h): whoever finds it empty wakes the
+ * worker, the others need not. The worker takes the whole stack at once and turns it over, so
+ * answers leave in the order of sending. Invariants C4 and C5 are in http_priv.h. */
 #include <string.h>
 
 #include "http_priv.h"
@@ -17,18 +17,23 @@ static struct ron_http_reply *reply_get(struct http_worker *w)
     struct ron_http_reply *r = w->replies_free;
 
     if (r != NULL) {
-        w->replies_free = r->next;
-    } else if (w->replies_fresh < w->server->opts.inflight_max) {
+        w->replies_free = r->next_free;
+    } else if (w->replies_fresh < w->reply_count) {
         r = &w->replies[w->replies_fresh++];
         *r = (struct ron_http_reply){.magic = HTTP_REPLY_MAGIC, .w = w};
+        ron_mutex_init(&r->pipe.mu, RON_RANK_LEAF, "http-pipe");
         ron_buf_init(&r->body, w->server->opts.answer_max);
         ron_buf_init_over(&r->extra, r->extra_room, sizeof r->extra_room);
     }
     return r;
 }
 
-static void reply_put(struct http_worker *w, struct ron_http_reply *r)
+void ron__http_reply_put(struct ron_http_reply *r)
 {
+    struct http_worker *w = r->w;
+    struct ron_au32 *gate = r->pipe.begun ? &w->server->streams : &w->server->inflight;
+
+    ron__http_pipe_reset(r);
     if (r->in != NULL) {
         ron_pool_put(&w->in_pool, r->in);
         r->in = NULL;
@@ -40,10 +45,14 @@ static void reply_put(struct http_worker *w, struct ron_http_reply *r)
     }
     ron_buf_clear(&r->body);
     ron_buf_clear(&r->extra);
+    if (r->has_blob) {
+        r->has_blob = false;
+        ron__http_blob_release(&r->blob);
+    }
     r->conn = NULL;
-    r->next = w->replies_free;
+    r->next_free = w->replies_free;
     w->replies_free = r;
-    (void)ron_au32_add(&w->server->inflight, UINT32_MAX); /* minus one */
+    (void)ron_au32_add(gate, UINT32_MAX); /* minus one */
 }
 
 enum ron_rc ron_http_defer(struct ron_http_call *call, struct ron_http_reply **ret_reply)
@@ -67,6 +76,7 @@ enum ron_rc ron_http_defer(struct ron_http_call *call, struct ron_http_reply **r
     r->reject = RON_HTTP_NONE;
     r->content_type = NULL;
     r->bad = false;
+    r->minor = call->c->in->parser.head.minor;
     r->corr_len = (uint32_t)call->corr_id.len;
     memcpy(r->corr_id, call->corr_id.ptr, call->corr_id.len);
     call->reply = r;
@@ -78,7 +88,7 @@ void ron_http_undefer(struct ron_http_call *call, struct ron_http_reply *reply)
 {
     RON_ASSERT(call->reply == reply);
     call->reply = NULL;
-    reply_put(call->w, reply);
+    ron__http_reply_put(reply);
 }
 
 void ron__http_reply_detach(struct http_conn *c)
@@ -97,7 +107,9 @@ void ron__http_reply_detach(struct http_conn *c)
     ron_buf_init(&c->spill, c->w->server->opts.body_max);
     c->charged = 0;
     c->reply = NULL;
-    ron_au32_store(&r->cancelled, 1);
+    if (ron__http_pipe_leave(r)) {
+        ron__http_reply_put(r);
+    }
 }
 
 static void deliver(struct http_conn *c, struct ron_http_reply *r)
@@ -108,7 +120,7 @@ static void deliver(struct http_conn *c, struct ron_http_reply *r)
                             .content_type = r->content_type,
                             .extra = &r->extra,
                             .corr_id = corr_id,
-                            .length = ron_buf_len(&r->body),
+                            .length = r->has_blob ? r->blob.length : ron_buf_len(&r->body),
                             .reason = r->reason};
 
     c->reply = NULL;
@@ -128,51 +140,77 @@ static void deliver(struct http_conn *c, struct ron_http_reply *r)
                                  .length = ron_buf_len(&r->body),
                                  .reason = e.reason};
     }
-    ron__http_answer_write(c, &a, ron_buf_data(&r->body));
+    if (r->has_blob && !bad) {
+        r->has_blob = false;
+        ron__http_answer_blob(c, &a, &r->blob);
+    } else {
+        ron__http_answer_write(c, &a, ron_buf_data(&r->body));
+    }
     ron__http_request_done(c);
+}
+
+/* A reply whose body passes in pieces has something to say. */
+static void pipe_event(struct ron_http_reply *r)
+{
+    struct http_pipe *p = &r->pipe;
+    struct http_conn *c = r->conn;
+    enum http_over over;
+    bool begun;
+
+    ron_mutex_lock(&p->mu);
+    p->told = false;
+    over = p->over;
+    begun = p->begun;
+    ron_mutex_unlock(&p->mu);
+    if (c == NULL) {
+        if (over != HTTP_NOT_OVER) {
+            ron_stat_bump(&r->w->late_replies, over == HTTP_OVER_SENT);
+            ron__http_reply_put(r);
+        }
+        return;
+    }
+    RON_ASSERT(c->reply == r);
+    if (over == HTTP_OVER_SENT) {
+        deliver(c, r);
+        ron__http_reply_put(r);
+    } else if (begun && c->state != HTTP_STREAM) {
+        ron__http_stream_start(c, r);
+    }
+    ron__http_conn_run(c);
 }
 
 void ron__http_replies_take(struct http_worker *w)
 {
-    struct ron_http_reply *stack = ron_aptr_xchg(&w->done, NULL);
-    struct ron_http_reply *queue = NULL;
+    struct http_node *queue = ron__http_stack_take(&w->done);
 
-    while (stack != NULL) {
-        struct ron_http_reply *next = stack->next;
-        stack->next = queue;
-        queue = stack;
-        stack = next;
-    }
     while (queue != NULL) {
-        struct ron_http_reply *r = queue;
+        struct ron_http_reply *r = RON_CONTAINER_OF(queue, struct ron_http_reply, node);
         struct http_conn *c = r->conn;
 
-        queue = r->next;
-        if (c == NULL) {
+        queue = queue->next;
+        if (r->pipe.used) {
+            pipe_event(r);
+        } else if (c == NULL) {
             ron_stat_bump(&w->late_replies, 1);
-            reply_put(w, r);
-            continue;
+            ron__http_reply_put(r);
+        } else {
+            RON_ASSERT(c->state == HTTP_WAIT);
+            RON_ASSERT(c->reply == r);
+            deliver(c, r);
+            ron__http_reply_put(r);
+            ron__http_conn_run(c);
         }
-        RON_ASSERT(c->state == HTTP_WAIT);
-        RON_ASSERT(c->reply == r);
-        deliver(c, r);
-        reply_put(w, r);
-        ron__http_conn_run(c);
     }
 }
 
 /* ---- the holder ------------------------------------------------------------------------------ */
 
-static void hand_over(struct ron_http_reply *r)
+void ron__http_hand_over(struct ron_http_reply *r)
 {
     struct http_worker *w = r->w;
-    void *seen = ron_aptr_load(&w->done);
 
-    do {
-        r->next = seen;
-    } while (!ron_aptr_cas(&w->done, &seen, r));
-    /* From here on the reply may be gone. A stack that was not empty has been told of already. */
-    if (seen == NULL && ron_au32_load(&w->closed) == 0) {
+    /* Once it is put, the reply may be gone. */
+    if (ron__http_stack_put(&w->done, &r->node) && ron_au32_load(&w->closed) == 0) {
         ron_task_wake(w->task);
     }
 }
@@ -212,7 +250,19 @@ void ron_http_reply_send(struct ron_http_reply *take_r, int status, const char *
     RON_ASSERT(status >= 200 && status <= 599);
     take_r->status = status;
     take_r->content_type = content_type;
-    hand_over(take_r);
+    if (take_r->pipe.used) {
+        ron__http_pipe_over(take_r, HTTP_OVER_SENT);
+    } else {
+        ron__http_hand_over(take_r);
+    }
+}
+
+void ron_http_reply_send_blob(struct ron_http_reply *take_r, int status, const char *content_type,
+                              const struct ron_http_blob *take_blob)
+{
+    take_r->blob = *take_blob;
+    take_r->has_blob = true;
+    ron_http_reply_send(take_r, status, content_type);
 }
 
 void ron_http_reply_fail_with(struct ron_http_reply *take_r, const struct ron_http_error *error)

@@ -94,6 +94,7 @@ static enum ron_rc worker_handle(struct ron_task *t, void *arg, void **items, si
     (void)count;
     ron__http_tick(w);
     ron__http_replies_take(w);
+    ron__http_turns_run(w);
     return RON_OK;
 }
 
@@ -108,13 +109,15 @@ static void worker_drain(struct ron_task *t, void *arg)
     {
         struct http_conn *c = RON_LIST_ENTRY(node, struct http_conn, link);
 
-        if (c->state == HTTP_IDLE && ron_buf_len(&c->out) == 0) {
+        if (c->state == HTTP_IDLE && !ron__http_sending(c)) {
             /* A request may have come that nobody has read yet: it gets its 503. */
             c->readable = true;
             if (!ron__http_fill(c)) {
                 c->closing = true;
             }
             ron__http_conn_run(c);
+        } else if (c->state == HTTP_STREAM && c->reply->pipe.quiet) {
+            ron__http_pipe_cancel(c->reply); /* It would never end by itself. */
         }
     }
     ron_task_intake_stopped(t);
@@ -161,6 +164,7 @@ void ron_http_server_counters(const struct ron_http_server *s, struct ron_http_c
     }
     ret->connections = ron_au32_load(&s->connections);
     ret->inflight = ron_au32_load(&s->inflight);
+    ret->streams = ron_au32_load(&s->streams);
 }
 
 void ron_http_route_counters(const struct ron_http_server *s, size_t route, uint64_t ret[6])
@@ -197,6 +201,7 @@ static void set_defaults(struct ron_http_opts *o)
 {
     DEFAULT(o->connections_max, 2048);
     DEFAULT(o->inflight_max, 512);
+    DEFAULT(o->streams_max, 1024);
     DEFAULT(o->burst, RON_MAX(o->rate_per_s / 2, 1u));
     DEFAULT(o->uri_max, RON_HTTP_URI_DEFAULT);
     DEFAULT(o->head_max, RON_HTTP_HEAD_DEFAULT);
@@ -233,6 +238,7 @@ static enum ron_rc check_opts(const struct ron_http_opts *o, struct ron_err *err
                            RON_HTTP_HEADERS_MAX, RON_HTTP_IN_BYTES);
     }
     if (o->connections_max > CONNECTIONS_MAX || o->inflight_max > INFLIGHT_MAX ||
+        o->streams_max > INFLIGHT_MAX ||
         !ron_rate_valid((struct ron_rate){o->rate_per_s, o->burst}) ||
         o->answer_max < HTTP_OUT_BYTES) {
         return ron_err_set(err, RON_INVALID, "http: connections, inflight, rate or answer limit");
@@ -262,6 +268,7 @@ static enum ron_rc worker_init(struct ron_http_server *s, uint32_t index)
     (void)snprintf(w->name, sizeof w->name, "%s-%u", o->name, index);
     ron_timer_init(&w->accept_timer, on_accept_pause_over);
     ron_list_init(&w->conns);
+    ron_list_init(&w->turns);
     ron_buf_init(&w->out, o->answer_max + HTTP_OUT_BYTES);
     ron_buf_init_over(&w->extra, w->extra_room, sizeof w->extra_room);
     ron_rand_seed(&w->rand, o->env->rand_u64(o->env));
@@ -271,8 +278,9 @@ static enum ron_rc worker_init(struct ron_http_server *s, uint32_t index)
     RON_TRY(
         ron_pool_init(&w->conn_pool, "http-conn", sizeof(struct http_conn), RON_CACHELINE, conns));
     RON_TRY(ron_pool_init(&w->in_pool, "http-in", sizeof(struct http_in), RON_CACHELINE,
-                          conns + o->inflight_max));
-    w->replies = ron_alloc_array(o->inflight_max, sizeof *w->replies);
+                          conns + o->inflight_max + o->streams_max));
+    w->reply_count = o->inflight_max + o->streams_max;
+    w->replies = ron_alloc_array(w->reply_count, sizeof *w->replies);
     w->route_statuses = ron_alloc_array(o->route_count * 6, sizeof *w->route_statuses);
     return w->replies == NULL || w->route_statuses == NULL ? RON_NOMEM : RON_OK;
 }
@@ -284,6 +292,7 @@ static void worker_done(struct http_worker *w)
     }
     for (uint32_t i = 0; i < w->replies_fresh; i++) {
         ron_buf_done(&w->replies[i].body);
+        ron_mutex_done(&w->replies[i].pipe.mu);
     }
     ron_free(w->replies);
     ron_free(w->route_statuses);
@@ -421,7 +430,7 @@ bool ron_http_server_free(struct ron_http_server *s)
         ron_registry_remove(s->opts.registry, &s->entry);
         s->registered = false;
     }
-    if (ron_au32_load(&s->inflight) != 0) {
+    if (ron_au32_load(&s->inflight) != 0 || ron_au32_load(&s->streams) != 0) {
         return false; /* Somebody will still write into a reply. */
     }
     for (uint32_t i = 0; i < s->worker_count; i++) {

@@ -54,6 +54,20 @@ size_t ron__http_writev(struct http_conn *c, const struct iovec *iov, int count)
     return sent;
 }
 
+size_t ron__http_sendfile(struct http_conn *c, int file_fd, uint64_t off, size_t len)
+{
+    const struct ron_env *env = c->w->env;
+    size_t sent = 0;
+    enum ron_rc rc = env->net->sendfile(env, c->io.fd, file_fd, off, len, &sent);
+
+    if (rc != RON_OK) {
+        c->dead = c->dead || rc != RON_AGAIN; /* A file that ends early cannot be made good. */
+        return 0;
+    }
+    ron_stat_bump(&c->w->bytes_out, sent);
+    return sent;
+}
+
 bool ron__http_discard(struct http_conn *c, void *room, size_t len, size_t *ret_len)
 {
     const struct ron_env *env = c->w->env;

@@ -15,9 +15,11 @@
  * own. */
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -26,6 +28,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/io/addr.h"
+#include "ron/sync/sync.h"
 #include "sys_linux.h"
 
 enum {
@@ -353,6 +356,35 @@ static enum ron_rc net_writev(const struct ron_env *env, int fd, const struct io
     return RON_OK;
 }
 
+static enum ron_rc net_sendfile(const struct ron_env *env, int fd, int file_fd, uint64_t off,
+                                size_t len, size_t *ret_len)
+{
+    static _Thread_local bool no_sigpipe;
+    off_t at = (off_t)off;
+    ssize_t sent;
+
+    (void)env;
+    RON_ASSERT(len > 0);
+    if (!no_sigpipe) {
+        /* There is no MSG_NOSIGNAL for it, and the signal goes to the caller's thread: keeps I2. */
+        sigset_t set;
+
+        (void)sigemptyset(&set);
+        (void)sigaddset(&set, SIGPIPE);
+        RON_ASSERT(ron_thread_block_signals(&set) == 0);
+        no_sigpipe = true;
+    }
+    sent = RON_SYS("sendfile", EPIPE, sendfile(fd, file_fd, &at, len));
+    if (sent < 0) {
+        return ron__rc_of_errno(errno);
+    }
+    if (sent == 0) {
+        return RON_IO; /* shorter than it was said to be */
+    }
+    *ret_len = (size_t)sent;
+    return RON_OK;
+}
+
 static enum ron_rc net_shutdown_write(const struct ron_env *env, int fd)
 {
     (void)env;
@@ -394,6 +426,7 @@ const struct ron_net_ops ron__net_linux = {
     .read = net_read,
     .write = net_write,
     .writev = net_writev,
+    .sendfile = net_sendfile,
     .shutdown_write = net_shutdown_write,
     .local_addr = net_local_addr,
     .close = net_close,

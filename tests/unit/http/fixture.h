@@ -141,14 +141,15 @@ static inline enum ron_rc web_stage(struct ron_task *t, void *arg)
     return RON_OK;
 }
 
-#define WEB_ROUTES 10
+enum { WEB_ROUTES = 10, WEB_ROUTES_MAX = 24 };
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
-/* `o` holds the limits that the test cares about. */
+/* `o` holds the limits that the test cares about, and routes beyond the usual ones: their argument
+ * is the fixture. */
 static inline struct web *web_open(uint32_t workers, struct ron_http_opts o)
 {
-    static struct ron_http_route routes[WEB_ROUTES];
+    static struct ron_http_route routes[WEB_ROUTES_MAX];
     struct web *web = calloc(1, sizeof *web);
     struct ron_err err = {0};
     const char *colon;
@@ -166,7 +167,12 @@ static inline struct web *web_open(uint32_t workers, struct ron_http_opts o)
         {RON_HTTP_GET, "/nothing", web_nothing, web, RON_HTTP_INLINE, 0},
         {RON_HTTP_GET, "/healthz", web_hi, web, RON_HTTP_ALWAYS, 0},
     };
-    memcpy(routes, rows, sizeof routes);
+    memcpy(routes, rows, sizeof rows);
+    RON_ASSERT(WEB_ROUTES + o.route_count <= WEB_ROUTES_MAX);
+    for (size_t i = 0; i < o.route_count; i++) {
+        routes[WEB_ROUTES + i] = o.routes[i];
+        routes[WEB_ROUTES + i].arg = web;
+    }
     fx_gate_init(&web->deferred);
     fx_gate_init(&web->refused);
     fx_gate_init(&web->answered);
@@ -181,7 +187,7 @@ static inline struct web *web_open(uint32_t workers, struct ron_http_opts o)
     o.workers = workers;
     o.addr = "127.0.0.1:0";
     o.routes = routes;
-    o.route_count = WEB_ROUTES;
+    o.route_count += WEB_ROUTES;
     o.on_done = web_on_done;
     o.on_done_arg = web;
     if (ron_http_server_new(&o, &web->server, &err) != RON_OK ||

@@ -99,6 +99,38 @@ static void test_net__peer_gone__is_closed_without_a_signal(void **state)
     net->close(f->env, pair.listener);
 }
 
+static void test_net__sendfile__sends_a_range_and_sees_a_short_file(void **state)
+{
+    const struct fixture *f = *state;
+    const struct ron_net_ops *net = f->env->net;
+    struct fixture_pair pair = fixture_connect(f, "127.0.0.1:0");
+    FILE *file = tmpfile();
+    struct ron_deadline soon = fixture_soon(f);
+    enum ron_rc rc = RON_OK;
+    char buf[64] = {0};
+    size_t len = 0;
+
+    assert_non_null(file);
+    assert_true(fputs("0123456789", file) >= 0);
+    assert_int_equal(fflush(file), 0);
+    assert_int_equal(net->sendfile(f->env, pair.server, fileno(file), 3, 4, &len), RON_OK);
+    assert_int_equal(len, 4);
+    (void)fixture_await(f, pair.client, RON_IO_READ);
+    assert_int_equal(net->read(f->env, pair.client, buf, sizeof buf, &len), RON_OK);
+    assert_memory_equal(buf, "3456", 4);
+    assert_int_equal(net->sendfile(f->env, pair.server, fileno(file), 10, 1, &len), RON_IO);
+    /* A peer that is gone is a code and no signal. */
+    assert_true(signal(SIGPIPE, SIG_DFL) != SIG_ERR);
+    net->close(f->env, pair.client);
+    while (rc == RON_OK && !ron_deadline_expired(soon, ron_env_now_ns(f->env))) {
+        rc = net->sendfile(f->env, pair.server, fileno(file), 0, 10, &len);
+    }
+    assert_int_equal(rc, RON_CLOSED);
+    net->close(f->env, pair.server);
+    net->close(f->env, pair.listener);
+    (void)fclose(file);
+}
+
 static void test_net__full_buffer__says_again_and_recovers(void **state)
 {
     const struct fixture *f = *state;
@@ -259,6 +291,7 @@ int main(void)
         CASE(test_net__loopback_pair__carries_bytes_and_closes_half),
         CASE(test_net__every_socket__is_nonblocking_and_closed_on_exec),
         CASE(test_net__peer_gone__is_closed_without_a_signal),
+        CASE(test_net__sendfile__sends_a_range_and_sees_a_short_file),
         CASE(test_net__full_buffer__says_again_and_recovers),
         CASE(test_net__nobody_listens__connect_fails_with_a_code),
         CASE(test_net__port_in_use__is_exists_unless_shared),

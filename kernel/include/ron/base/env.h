@@ -93,6 +93,11 @@ struct ron_net_ops {
                          size_t *ret_len);
     enum ron_rc (*writev)(const struct ron_env *env, int fd, const struct iovec *iov, int iov_count,
                           size_t *ret_len);
+    /* Sends bytes of a regular file from `off` on without copying them through the program. RON_IO
+     * when the file ends before. Like a page fault it may wait for the disk when the bytes are not
+     * in memory. */
+    enum ron_rc (*sendfile)(const struct ron_env *env, int fd, int file_fd, uint64_t off,
+                            size_t len, size_t *ret_len);
     /* Tells the peer that nothing more will come; reading goes on. */
     enum ron_rc (*shutdown_write)(const struct ron_env *env, int fd);
     enum ron_rc (*local_addr)(const struct ron_env *env, int fd, char *buf, size_t len);

@@ -36,6 +36,18 @@ struct ron_http_reply;
 
 typedef void ron_http_handler(struct ron_http_call *call, void *arg);
 
+/* A body that is lent and not copied: memory, or a regular file that the system sends. `release` is
+ * called exactly once, on a worker, when the bytes were sent or never will be; until then they
+ * must not change. It must not block. */
+struct ron_http_blob {
+    const void *bytes; /* NULL: the file */
+    int fd;
+    uint64_t offset;            /* of the first byte, in the memory or the file */
+    uint64_t length;            /* a file that turns out shorter breaks the connection */
+    void (*release)(void *arg); /* may be NULL */
+    void *arg;
+};
+
 enum {
     RON_HTTP_PARAMS_MAX = 8,
     RON_HTTP_ROUTES_MAX = 64,    /* the largest service has about thirty */
@@ -94,6 +106,7 @@ struct ron_http_opts {
     size_t route_count;
     uint32_t connections_max; /* [2048] of the whole server */
     uint32_t inflight_max;    /* [512] deferred requests of the whole server */
+    uint32_t streams_max;     /* [1024] answers under way in pieces, of the whole server */
     uint32_t rate_per_s;      /* [0 = no limit] by rate_scope */
     uint32_t burst;           /* [half of the rate, at least 1] */
     enum ron_http_scope rate_scope;
@@ -149,6 +162,8 @@ enum ron_rc ron_http_add_header(struct ron_http_call *call, const char *name, st
 /* The whole answer. `body` may be reused when it returns. content_type NULL: no body expected. */
 void ron_http_answer(struct ron_http_call *call, int status, const char *content_type,
                      const void *body, size_t len);
+void ron_http_answer_blob(struct ron_http_call *call, int status, const char *content_type,
+                          const struct ron_http_blob *take_blob);
 void ron_http_fail(struct ron_http_call *call, enum ron_http_reason reason);
 void ron_http_fail_with(struct ron_http_call *call, const struct ron_http_error *error);
 /* An answer of unknown length, built inside the handler. */
@@ -175,6 +190,8 @@ enum ron_rc ron_http_reply_add_header(struct ron_http_reply *r, const char *name
 /* Each of these gives the reply away. content_type is a constant. A body that overflowed its buffer
  * is answered 500. */
 void ron_http_reply_send(struct ron_http_reply *take_r, int status, const char *content_type);
+void ron_http_reply_send_blob(struct ron_http_reply *take_r, int status, const char *content_type,
+                              const struct ron_http_blob *take_blob);
 void ron_http_reply_fail(struct ron_http_reply *take_r, enum ron_http_reason reason);
 void ron_http_reply_fail_with(struct ron_http_reply *take_r, const struct ron_http_error *error);
 
@@ -186,6 +203,7 @@ void ron_http_reply_fail_with(struct ron_http_reply *take_r, const struct ron_ht
     X(accepted, "http_connections_total", NULL, NULL, false)                                       \
     X(requests, "http_requests_total", NULL, NULL, false)                                          \
     X(inflight, "inflight_requests", NULL, NULL, true)                                             \
+    X(streams, "http_streams", NULL, NULL, true)                                                   \
     X(busy, "busy_rejections_total", NULL, NULL, false)                                            \
     X(bytes_in, "http_bytes_in_total", NULL, NULL, false)                                          \
     X(bytes_out, "http_bytes_out_total", NULL, NULL, false)                                        \

@@ -65,6 +65,7 @@
       "Clients that left before their answer.")                                                    \
     X(HTTP_LATE_REPLIES, COUNTER, ONE, "http_late_replies_total", "server",                        \
       "Answers that came after the deadline or the client had gone.")                              \
+    X(HTTP_STREAMS, GAUGE, ONE, "http_streams", "server", "Answers under way in pieces.")          \
     X(HTTP_REQUESTS, COUNTER, ONE, "http_requests_total", "route,method,status",                   \
       "Answers by route, method and status.")                                                      \
     X(REQUEST_LATENCY, HISTOGRAM, NS, "request_latency_seconds", "route,method",                   \

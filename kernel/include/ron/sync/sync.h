@@ -213,8 +213,8 @@ bool ron_thread_cancelled(void); /* of the calling thread */
 /* Whether the calling thread may block; returns the old setting. */
 bool ron_thread_set_may_block(bool may_block);
 #if !RON_MODEL
-/* For task/signals alone: masks a signal set in the calling thread and those it starts; sends a
- * signal to one thread. */
+/* For task/signals and io alone: masks a signal set in the calling thread and those it starts;
+ * sends a signal to one thread. */
 int ron_thread_block_signals(const sigset_t *set);
 void ron_thread_signal(struct ron_thread *t, int signo);
 #endif

@@ -1,0 +1,49 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* stream.h - answers that pass in pieces, written from any thread.
+ *
+ * Place: beside server.h; it works on a reply that a handler took with ron_http_defer.
+ *
+ * An answer in pieces: ron_http_reply_begin sends the head, ron_http_reply_write adds bytes, and
+ * ron_http_reply_end gives the reply back. Two pieces of RON_HTTP_PIECE_BYTES lie at most between
+ * the writer and the socket: one being sent, one being filled. Small writes gather in the latter.
+ * When it has no room the writer is told RON_AGAIN and woken once there is: a task by its waker, a
+ * thread by using the waiting variant.
+ *
+ * Limits: what lies between is counted like other answers (answer_memory_max). A client must take
+ * bytes at the rates of server.h. A stream that brings nothing for request_timeout_ms is broken
+ * off, unless it is marked `quiet` (server-sent events, long polls).
+ *
+ * Threads: one thread at a time holds a reply. Ownership as in server.h: every reply that was taken
+ * is given back once, by send, fail, end or abort, also after RON_CANCELLED. */
+#pragma once
+
+#include "ron/chan/wait.h"
+#include "ron/http/server.h"
+
+enum { RON_HTTP_PIECE_BYTES = 65536 };
+#define RON_HTTP_UNKNOWN UINT64_MAX
+
+struct ron_http_stream_opts {
+    int status;
+    const char *content_type; /* a constant */
+    uint64_t length;          /* RON_HTTP_UNKNOWN: chunked (HTTP/1.0: ended by the close) */
+    bool quiet;               /* may be silent for any time; ends when a drain begins */
+    struct ron_waker *waker;  /* of the writing task, may be NULL */
+};
+
+/* RON_FULL: there are streams_max already; the reply is as it was, answer with it. Headers were
+ * added before with ron_http_reply_add_header. */
+RON_MUST_USE enum ron_rc ron_http_reply_begin(struct ron_http_reply *r,
+                                              const struct ron_http_stream_opts *opts);
+/* All of at most RON_HTTP_PIECE_BYTES or nothing. RON_AGAIN: no room, the waker is called when
+ * there is. RON_CANCELLED: nobody will get it (the client is gone, or asked with HEAD). RON_LIMIT:
+ * more than the announced length. RON_NOMEM: the memory set aside for answers is in use. */
+RON_MUST_USE enum ron_rc ron_http_reply_write(struct ron_http_reply *r, const void *bytes,
+                                              size_t len);
+/* Waits for room instead; a thread that may block. Also RON_TIMEOUT. */
+RON_MUST_USE enum ron_rc ron_http_reply_write_wait(struct ron_http_reply *r, const void *bytes,
+                                                   size_t len, struct ron_deadline deadline);
+/* The answer is complete. Fewer bytes than announced are an abort. */
+void ron_http_reply_end(struct ron_http_reply *take_r);
+/* The answer cannot be completed: the connection is broken off, so that the client sees it. */
+void ron_http_reply_abort(struct ron_http_reply *take_r);

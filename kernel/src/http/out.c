@@ -1,0 +1,250 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* out.c - what a connection still has to send: copied bytes, then a blob that is not copied.
+ *
+ * Place: http, between answer.c, which makes the bytes, and transport.c. On the worker that owns
+ * the connection.
+ *
+ * All answers of a turn are gathered in the worker's scratch buffer and leave with one system call;
+ * a large body goes out from where it lies, behind the scratch. Only what the socket does not take
+ * is copied into the connection's own buffer `out`. A blob (memory or file that somebody lends us)
+ * is never copied: what is not sent stays as `tail`.
+ *
+ * Invariants (C2 is in http_priv.h):
+ *   O1 the order on the wire is out, tail; nothing is put behind a tail before it is sent.
+ *   O2 a tail is released exactly once: when it is sent, or when the connection goes.
+ *   O3 one call sends at most HTTP_TURN_BYTES of a tail; the rest waits in the worker's list until
+ *      the others had their turn, so a fast reader of something large does not hold the worker. */
+#include <string.h>
+#include <sys/uio.h>
+
+#include "http_priv.h"
+#include "ron/base/assert.h"
+
+/* ---- copied bytes ---------------------------------------------------------------------------- */
+
+/* Counts what c->out has grown to; false when all answers together hold too much. */
+static bool charge_out(struct http_conn *c)
+{
+    struct ron_http_server *s = c->w->server;
+    uint64_t more = c->out.cap - c->out_charged;
+
+    c->out_charged += more;
+    return ron_au64_add(&s->answer_memory, more) + more <= s->opts.answer_memory_max;
+}
+
+void ron__http_out_release(struct http_conn *c)
+{
+    (void)ron_au64_add(&c->w->server->answer_memory, 0 - c->out_charged); /* minus */
+    c->out_charged = 0;
+    ron_buf_done(&c->out);
+    ron_buf_init(&c->out, c->w->server->opts.answer_max);
+}
+
+/* The peer's time to take what waits begins. */
+static void start_clock(struct http_conn *c)
+{
+    c->out_start_ms = c->w->now_ms;
+    c->out_progress_ms = c->w->now_ms;
+    c->out_sent = 0;
+}
+
+static void note_sent(struct http_conn *c, size_t len)
+{
+    c->out_progress_ms = c->w->now_ms;
+    c->out_sent += len;
+}
+
+/* What the socket did not take. */
+static void keep_rest(struct http_conn *c, const void *bytes, size_t len)
+{
+    if (len == 0) {
+        return;
+    }
+    if (!ron__http_sending(c)) {
+        start_clock(c);
+    }
+    if (ron_buf_append(&c->out, bytes, len) != RON_OK || !charge_out(c)) {
+        ron_stat_bump(&c->w->rejected[RON_HTTP_MEMORY], 1);
+        c->dead = true; /* An answer that cannot be kept cannot be finished. */
+    }
+}
+
+/* Writes both parts as far as the socket takes them; returns how much that was. */
+static size_t write_both(struct http_conn *c, const void *a, size_t a_len, const void *b,
+                         size_t b_len)
+{
+    size_t done = 0;
+
+    while (done < a_len + b_len) {
+        struct iovec iov[2];
+        int count = 0;
+        size_t b_done = done > a_len ? done - a_len : 0;
+        size_t n;
+
+        if (done < a_len) {
+            iov[count++] = (struct iovec){(char *)(uintptr_t)a + done, a_len - done};
+        }
+        if (b_done < b_len) {
+            iov[count++] = (struct iovec){(char *)(uintptr_t)b + b_done, b_len - b_done};
+        }
+        n = ron__http_writev(c, iov, count);
+        if (n == 0) {
+            break;
+        }
+        done += n;
+    }
+    return done;
+}
+
+static void flush_out(struct http_conn *c)
+{
+    size_t len = ron_buf_len(&c->out);
+    size_t done;
+
+    if (len == 0 || c->dead) {
+        return;
+    }
+    done = write_both(c, ron_buf_data(&c->out), len, NULL, 0);
+    if (done > 0) {
+        note_sent(c, done);
+        ron_buf_consume(&c->out, done);
+    }
+    if (done == len) {
+        ron__http_out_release(c); /* Idle connections hold no memory. */
+    }
+}
+
+/* Writes the scratch buffer and `body` behind it; returns how much of the body the socket took.
+ * What it did not take of the scratch is kept. */
+static size_t flush_with(struct http_conn *c, const void *body, size_t len)
+{
+    struct ron_buf *out = &c->w->out;
+    size_t head = ron_buf_len(out);
+    size_t done = 0;
+
+    if (ron_buf_error(out) != RON_OK) {
+        c->dead = true;
+    }
+    if (!c->dead && head + len > 0) {
+        RON_ASSERT(!c->has_tail); /* O1 */
+        if (ron_buf_len(&c->out) == 0) {
+            done = write_both(c, ron_buf_data(out), head, body, len);
+        }
+        if (!c->dead && done < head) {
+            keep_rest(c, ron_buf_data(out) + done, head - done);
+        }
+    }
+    ron_buf_clear(out);
+    return done > head ? done - head : 0;
+}
+
+void ron__http_flush(struct http_conn *c, const void *body, size_t len)
+{
+    size_t done = flush_with(c, body, len);
+
+    if (!c->dead && done < len) {
+        keep_rest(c, (const char *)body + done, len - done);
+    }
+}
+
+/* ---- the tail -------------------------------------------------------------------------------- */
+
+void ron__http_tail_drop(struct http_conn *c)
+{
+    if (!c->has_tail) {
+        return;
+    }
+    c->has_tail = false; /* O2 */
+    if (c->tail.release != NULL) {
+        c->tail.release(c->tail.arg);
+    }
+}
+
+static void tail_sent(struct http_conn *c, size_t len)
+{
+    c->tail.offset += len;
+    c->tail.length -= len;
+    if (len > 0) {
+        note_sent(c, len);
+    }
+    if (c->tail.length == 0) {
+        ron__http_tail_drop(c);
+    }
+}
+
+static void push_tail(struct http_conn *c)
+{
+    size_t turn = HTTP_TURN_BYTES;
+
+    while (c->has_tail && turn > 0 && !c->dead) {
+        size_t want = c->tail.length < turn ? (size_t)c->tail.length : turn;
+        size_t n;
+
+        if (c->tail.bytes != NULL) {
+            struct iovec iov = {(char *)(uintptr_t)c->tail.bytes + c->tail.offset, want};
+
+            n = ron__http_writev(c, &iov, 1);
+        } else {
+            n = ron__http_sendfile(c, c->tail.fd, c->tail.offset, want);
+        }
+        if (n == 0) {
+            return;
+        }
+        turn -= n;
+        tail_sent(c, n);
+    }
+    if (c->has_tail && !c->dead && !c->waits_turn) {
+        c->waits_turn = true; /* O3 */
+        ron_list_push_back(&c->w->turns, &c->turn);
+        ron_task_wake(c->w->task);
+    }
+}
+
+void ron__http_tail_set(struct http_conn *c, const struct ron_http_blob *blob)
+{
+    size_t first = blob->length < HTTP_TURN_BYTES ? (size_t)blob->length : HTTP_TURN_BYTES;
+    size_t done = 0;
+
+    RON_ASSERT(blob->length > 0);
+    if (blob->bytes != NULL) {
+        done = flush_with(c, (const char *)blob->bytes + blob->offset, first);
+    } else {
+        (void)flush_with(c, NULL, 0);
+    }
+    if (!ron__http_sending(c)) {
+        start_clock(c);
+    }
+    c->tail = *blob;
+    c->has_tail = true;
+    tail_sent(c, done);
+    if (c->has_tail && ron_buf_len(&c->out) == 0 && (done == first || blob->bytes == NULL)) {
+        push_tail(c);
+    }
+}
+
+void ron__http_push(struct http_conn *c)
+{
+    flush_out(c);
+    if (c->has_tail && ron_buf_len(&c->out) == 0) {
+        push_tail(c);
+    }
+}
+
+void ron__http_turns_run(struct http_worker *w)
+{
+    struct ron_list now;
+
+    ron_list_init(&now);
+    ron_list_splice_back(&now, &w->turns);
+    for (;;) {
+        struct ron_list_node *node = ron_list_pop_front(&now);
+        struct http_conn *c;
+
+        if (node == NULL) {
+            return;
+        }
+        c = RON_LIST_ENTRY(node, struct http_conn, turn);
+        c->waits_turn = false;
+        ron__http_conn_go_on(c);
+    }
+}
