@@ -10,7 +10,8 @@
  *   GET  /never         held by the task until the client is gone or the deadline has passed
  *   GET  /fail          an error of a service
  *   POST /json, /json-late, GET /slow/{ms}   see http_load.h
- *   GET  /healthz, /readyz, /counters   pass every gate
+ *   GET  /counters      the counters of the front; passes every gate
+ *   and the routes of ron/http/ops.h
  *
  * Ownership: a reply belongs to the queue or to the task that holds it. */
 #include <inttypes.h>
@@ -21,9 +22,11 @@
 #include "http_load.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/http/ops.h"
 #include "ron/http/server.h"
 #include "ron/io/cpu.h"
 #include "ron/io/linux_env.h"
+#include "ron/obs/collect.h"
 #include "ron/task/signals.h"
 
 enum {
@@ -48,7 +51,10 @@ struct http_check {
     struct ron_chan *queue;
     struct ron_http_server *server;
     struct load load;
+    struct ron_ops ops;
+    struct ron_http_metrics *http_metrics;
     char *bytes;
+    uint64_t hold_ms; /* how long a drain is held open */
     /* Task `answers` only. */
     struct job *held[HELD_MAX];
     size_t held_count;
@@ -115,20 +121,6 @@ static void on_fail(struct ron_http_call *call, void *arg)
                                                       .code = "CONFLICT",
                                                       .message = "failing on purpose",
                                                       .reason = "conflict"});
-}
-
-static void on_health(struct ron_http_call *call, void *arg)
-{
-    struct http_check *k = arg;
-    struct ron_health health;
-    bool ready = ron_str_eq(ron_http_head(call)->path, "/readyz");
-
-    ron_sup_health(k->sup, &health);
-    if (ready ? health.ready : health.healthy) {
-        ron_http_answer(call, 200, "application/json", "{\"ok\":true}", 11);
-    } else {
-        ron_http_answer(call, 503, "application/json", "{\"ok\":false}", 12);
-    }
 }
 
 static void on_counters(struct ron_http_call *call, void *arg)
@@ -244,7 +236,42 @@ static void answers_stop(struct ron_task *t, void *arg)
     look_at_held(t, arg, true);
 }
 
+/* A stage that takes its time to end, so that a test can look at a drain. */
+static enum ron_rc hold_run(struct ron_task *t, void *arg)
+{
+    const struct http_check *k = arg;
+    struct ron_watch *stop = ron_task_stop_watch(t);
+    uint64_t seen = 0;
+    uint64_t value = ron_watch_get(stop, &seen);
+    enum ron_rc rc = RON_OK;
+
+    while (rc == RON_OK && value != RON_TASK_STOP) {
+        rc = ron_watch_wait(stop, seen, ron_deadline_never(), &value, &seen);
+    }
+    RON_IGNORE(ron_watch_wait(stop, seen, ron_deadline_after_ms(ron_mono_ns(), k->hold_ms), &value,
+                              &seen)); /* it times out, or the drain was given up */
+    return RON_OK;
+}
+
 /* ---- building -------------------------------------------------------------------------------- */
+
+/* Metrics and needs, before the server: its answers count from the first on. */
+static enum ron_rc build_ops(struct http_check *k, struct ron_http_opts *o, struct ron_err *err)
+{
+    k->ops.service = "http";
+    k->ops.registry = k->registry;
+    RON_TRY(ron_metrics_new(NULL, &k->ops.metrics, err));
+    RON_TRY(ron_needs_new(k->sup, &k->ops.needs, err));
+    RON_TRY(ron_collect_registry(k->ops.metrics, k->registry, err));
+    RON_TRY(ron_collect_supervisor(k->ops.metrics, k->sup, err));
+    RON_TRY(ron_collect_process(k->ops.metrics, err));
+    RON_TRY(ron_collect_needs(k->ops.metrics, k->ops.needs, err));
+    ron_collect_build(k->ops.metrics, k->ops.service);
+    RON_TRY(ron_http_metrics_new(k->ops.metrics, o->routes, o->route_count, &k->http_metrics, err));
+    o->on_done = ron_http_metrics_done;
+    o->on_done_arg = k->http_metrics;
+    return RON_OK;
+}
 
 static enum ron_rc build(struct http_check *k, struct ron_http_opts *o, struct ron_err *err)
 {
@@ -283,10 +310,21 @@ static enum ron_rc build(struct http_check *k, struct ron_http_opts *o, struct r
                                                .arg = k},
                         &task, err));
     RON_TRY(load_build(&k->load, k->env, k->registry, k->sup, err));
+    if (k->hold_ms > 0) {
+        RON_TRY(ron_sup_add(k->sup,
+                            &(struct ron_task_def){.name = "hold",
+                                                   .kind = "worker",
+                                                   .mode = RON_TASK_BLOCKING,
+                                                   .run = hold_run,
+                                                   .arg = k},
+                            &task, err));
+    }
     o->name = "http";
     o->env = k->env;
     o->registry = k->registry;
+    RON_TRY(build_ops(k, o, err));
     RON_TRY(ron_http_server_new(o, &k->server, err));
+    RON_TRY(ron_collect_http(k->ops.metrics, k->server, err));
     return ron_http_server_attach(k->server, k->sup, err);
 }
 
@@ -303,16 +341,20 @@ static void take_down(struct http_check *k)
     }
     load_done(&k->load);
     (void)ron_http_server_free(k->server);
+    ron_http_metrics_free(k->http_metrics);
+    ron_needs_free(k->ops.needs);
+    ron_metrics_free(k->ops.metrics);
     if (k->registry != NULL) {
         ron_registry_free(k->registry);
     }
     ron_free(k->bytes);
 }
 
-static int serve(struct ron_http_opts *o)
+static int serve(struct ron_http_opts *o, uint64_t hold_ms)
 {
     static struct http_check check; /* the routes below point to it */
-    static const struct ron_http_route routes[] = {
+    static struct ron_http_route routes[RON_HTTP_ROUTES_MAX];
+    static const struct ron_http_route own[] = {
         {RON_HTTP_GET, "/hello", on_hello, &check, RON_HTTP_INLINE, 0},
         {RON_HTTP_GET, "/bytes/{n:u64}", on_bytes, &check, RON_HTTP_INLINE, 0},
         {RON_HTTP_GET, "/stream/{n:u64}", on_stream, &check, RON_HTTP_INLINE, 0},
@@ -324,16 +366,17 @@ static int serve(struct ron_http_opts *o)
         {RON_HTTP_POST, "/json", load_on_json, &check.load, RON_HTTP_INLINE, 0},
         {RON_HTTP_POST, "/json-late", load_on_json_late, &check.load, 0, 0},
         {RON_HTTP_GET, "/slow/{ms:u64}", load_on_slow, &check.load, 0, 0},
-        {RON_HTTP_GET, "/healthz", on_health, &check, RON_HTTP_ALWAYS, 0},
-        {RON_HTTP_GET, "/readyz", on_health, &check, RON_HTTP_ALWAYS, 0},
         {RON_HTTP_GET, "/counters", on_counters, &check, RON_HTTP_ALWAYS, 0},
     };
     struct ron_signals *signals = NULL;
     struct ron_err err = {0};
     int code = CLI_FAILED;
 
+    check.hold_ms = hold_ms;
+    memcpy(routes, own, sizeof own);
+    ron_ops_routes(&check.ops, routes + RON_ARRAY_LEN(own));
     o->routes = routes;
-    o->route_count = RON_ARRAY_LEN(routes);
+    o->route_count = RON_ARRAY_LEN(own) + RON_OPS_ROUTES;
     if (build(&check, o, &err) != RON_OK ||
         ron_signals_start(check.sup, NULL, NULL, &signals, &err) != RON_OK) {
         fprintf(stderr, "ron http: %s\n", err.msg);
@@ -369,6 +412,7 @@ int cli_http(int argc, char **argv)
         CLI_NUMBER("write-timeout", "MS", "between pieces of an answer (5000)", &n[8], 0, 3600000),
         CLI_NUMBER("idle-timeout", "MS", "between requests (60000)", &n[9], 0, 3600000),
         CLI_NUMBER("request-timeout", "MS", "first byte to answer (10000)", &n[10], 0, 3600000),
+        CLI_NUMBER("drain-hold", "MS", "hold a drain open that long (0)", &n[11], 0, 60000),
     };
     struct ron_http_opts o;
 
@@ -392,5 +436,5 @@ int cli_http(int argc, char **argv)
                                .idle_timeout_ms = (uint32_t)n[9],
                                .request_timeout_ms = (uint32_t)n[10]};
     ron_signals_block();
-    return serve(&o);
+    return serve(&o, n[11]);
 }

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ops.h - the routes that every service has, and the metrics of its HTTP front.
+ *
+ *   GET /healthz          200, or 503 when an essential task kept failing
+ *   GET /readyz           200, or 503 with the missing keys; ?class=read asks for reads alone
+ *   GET /metrics          Prometheus text
+ *   GET /version          {"name","service","version","build"}
+ *   GET /debug/topology   every channel, bus, watch, task and worker with its counters
+ *
+ * They are marked RON_HTTP_ALWAYS: they pass every gate and answer while the service drains. A
+ * service appends them to its own routes; a second server on `metrics_addr` may have these alone.
+ *
+ * Metrics of the front: ron_http_metrics_done is the server's on_done; it counts
+ * http_requests_total{route,method,status}, request_latency_seconds{route,method},
+ * busy_rejections_total{endpoint} (answers 429) and rejected_total{reason} (whatever carried an
+ * error envelope). What the server counts itself (connections, bytes, timeouts) comes through its
+ * registry row; connections that were cut without an answer are in http_disconnects_total.
+ *
+ * Threads: handlers run on workers and do not block; a scrape of a thousand samples costs a worker
+ * well below a millisecond. Ownership: everything pointed to outlives the server. */
+#pragma once
+
+#include "ron/guard/breaker.h"
+#include "ron/guard/limiter.h"
+#include "ron/guard/retry.h"
+#include "ron/http/server.h"
+#include "ron/obs/health.h"
+#include "ron/obs/metrics.h"
+
+struct ron_ops {
+    const char *service; /* "wallet" */
+    struct ron_registry *registry;
+    struct ron_metrics *metrics;
+    struct ron_needs *needs;
+};
+
+enum { RON_OPS_ROUTES = 5 };
+
+/* Writes RON_OPS_ROUTES rows. `ops` is kept. */
+void ron_ops_routes(struct ron_ops *ops, struct ron_http_route *ret_routes);
+
+struct ron_http_metrics;
+
+/* `routes` are those of the server, kept. RON_NOMEM. */
+RON_MUST_USE enum ron_rc ron_http_metrics_new(struct ron_metrics *m,
+                                              const struct ron_http_route *routes, size_t count,
+                                              struct ron_http_metrics **ret_metrics,
+                                              struct ron_err *err);
+void ron_http_metrics_free(struct ron_http_metrics *h);
+/* opts.on_done, with the ron_http_metrics as opts.on_done_arg. */
+void ron_http_metrics_done(void *arg, const struct ron_http_done *done);
+/* inflight_requests of this server. RON_LIMIT. */
+RON_MUST_USE enum ron_rc ron_collect_http(struct ron_metrics *m, const struct ron_http_server *s,
+                                          struct ron_err *err);
+
+/* ---- guards: kept by the caller, one collector each ------------------------------------------ */
+
+/* breaker_state, breaker_changes_total, breaker_refused_total, upstream_fail_total: {svc}. */
+struct ron_ops_breaker {
+    const char *svc;
+    const struct ron_breaker *breaker;
+};
+/* backoff_retries_total{svc,op,result}. */
+struct ron_ops_retry {
+    const char *svc;
+    const char *op;
+    const struct ron_retry_stats *stats;
+};
+/* limiter_clients, limiter_overflow_total: {limiter}. */
+struct ron_ops_limiter {
+    const char *name;
+    const struct ron_limiter *limiter;
+};
+RON_MUST_USE enum ron_rc ron_collect_breaker(struct ron_metrics *m, const struct ron_ops_breaker *b,
+                                             struct ron_err *err);
+RON_MUST_USE enum ron_rc ron_collect_retry(struct ron_metrics *m, const struct ron_ops_retry *r,
+                                           struct ron_err *err);
+RON_MUST_USE enum ron_rc ron_collect_limiter(struct ron_metrics *m, const struct ron_ops_limiter *l,
+                                             struct ron_err *err);

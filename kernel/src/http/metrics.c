@@ -1,0 +1,200 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* metrics.c - what each answer counts, and collectors of the server and the guards.
+ *
+ * The series of a route are found by its place in the table and by its status, without a lookup:
+ * usual statuses have a slot each, the rest are looked up by their labels. Label values come from
+ * tables of ours (patterns, methods, statuses, reasons), never from a client. */
+#include <stdio.h>
+
+#include "ron/base/alloc.h"
+#include "ron/http/ops.h"
+
+enum {
+    SLOTS = 80, /* 200-215, 300-315, 400-431, 500-515 */
+    NO_SLOT = -1,
+};
+
+struct route_series {
+    struct ron_series *latency;
+    struct ron_series *busy;
+    struct ron_aptr by_status[SLOTS]; /* struct ron_series; NULL until the first */
+};
+
+struct ron_http_metrics {
+    struct ron_metrics *metrics;
+    const struct ron_http_route *routes;
+    size_t count;
+    struct route_series series[]; /* of each route; the last is for requests that matched none */
+};
+
+static int slot_of(int status)
+{
+    int within = status % 100;
+
+    switch (status / 100) {
+    case 2:
+        return within < 16 ? within : NO_SLOT;
+    case 3:
+        return within < 16 ? 16 + within : NO_SLOT;
+    case 4:
+        return within < 32 ? 32 + within : NO_SLOT;
+    case 5:
+        return within < 16 ? 64 + within : NO_SLOT;
+    default:
+        return NO_SLOT;
+    }
+}
+
+static const char *pattern_of(const struct ron_http_route *route)
+{
+    return route == NULL ? "unmatched" : route->pattern;
+}
+
+static struct ron_series *look_up(struct ron_http_metrics *h, const struct ron_http_done *done)
+{
+    char status[12];
+
+    (void)snprintf(status, sizeof status, "%d", done->status);
+    return ron_metric_series(ron_metrics_name(h->metrics, RON_M_HTTP_REQUESTS),
+                             pattern_of(done->route), ron_http_method_name(done->method), status);
+}
+
+void ron_http_metrics_done(void *arg, const struct ron_http_done *done)
+{
+    struct ron_http_metrics *h = arg;
+    size_t index = done->route == NULL ? h->count : (size_t)(done->route - h->routes);
+    struct route_series *r = &h->series[index];
+    int slot = done->route != NULL && done->method == done->route->method ? slot_of(done->status)
+                                                                          : NO_SLOT;
+    struct ron_series *requests = slot == NO_SLOT ? NULL : ron_aptr_load(&r->by_status[slot]);
+
+    if (RON_UNLIKELY(requests == NULL)) {
+        requests = look_up(h, done);
+        if (slot != NO_SLOT) {
+            ron_aptr_store(&r->by_status[slot], requests); /* the same, whoever stores it */
+        }
+    }
+    ron_counter_add(requests, 1);
+    ron_histogram_observe(r->latency, done->took_ms * RON_NS_PER_MS);
+    if (done->status == 429) {
+        ron_counter_add(r->busy, 1);
+    }
+    if (done->reason != NULL) {
+        ron_counter_add(
+            ron_metric_series(ron_metrics_name(h->metrics, RON_M_REJECTED), done->reason), 1);
+    }
+}
+
+enum ron_rc ron_http_metrics_new(struct ron_metrics *m, const struct ron_http_route *routes,
+                                 size_t count, struct ron_http_metrics **ret_metrics,
+                                 struct ron_err *err)
+{
+    struct ron_http_metrics *h;
+
+    if (count > RON_HTTP_ROUTES_MAX) {
+        return ron_err_set(err, RON_LIMIT, "metrics of %zu routes, at most %d", count,
+                           RON_HTTP_ROUTES_MAX);
+    }
+    h = ron_alloc_zero(sizeof *h + (count + 1) * sizeof h->series[0]);
+    if (h == NULL) {
+        return ron_err_set(err, RON_NOMEM, "metrics of the HTTP front: no memory");
+    }
+    h->metrics = m;
+    h->routes = routes;
+    h->count = count;
+    for (size_t i = 0; i <= count; i++) {
+        const struct ron_http_route *route = i < count ? &routes[i] : NULL;
+
+        h->series[i].latency =
+            ron_metric_series(ron_metrics_name(m, RON_M_REQUEST_LATENCY), pattern_of(route),
+                              route == NULL ? "" : ron_http_method_name(route->method));
+        h->series[i].busy =
+            ron_metric_series(ron_metrics_name(m, RON_M_BUSY), pattern_of(route), "");
+    }
+    /* All reasons of the front are there from the start: an alert can tell 0 from absent. */
+    for (int r = RON_HTTP_NONE + 1; r < RON_HTTP_REASON_COUNT; r++) {
+        (void)ron_metric_series(ron_metrics_name(m, RON_M_REJECTED),
+                                ron_http_reason_label((enum ron_http_reason)r));
+    }
+    *ret_metrics = h;
+    return RON_OK;
+}
+
+void ron_http_metrics_free(struct ron_http_metrics *h)
+{
+    ron_free(h);
+}
+
+/* ---- collectors ------------------------------------------------------------------------------ */
+
+static void collect_http(struct ron_scrape *sc, void *arg)
+{
+    struct ron_http_counters c;
+
+    ron_http_server_counters(arg, &c);
+    ron_scrape_sample(sc, ron_metrics_name(ron_scrape_metrics(sc), RON_M_INFLIGHT), c.inflight,
+                      NULL, 0);
+}
+
+enum ron_rc ron_collect_http(struct ron_metrics *m, const struct ron_http_server *s,
+                             struct ron_err *err)
+{
+    return ron_metrics_collector(m, collect_http, (void *)(uintptr_t)s, err);
+}
+
+static void collect_breaker(struct ron_scrape *sc, void *arg)
+{
+    struct ron_metrics *m = ron_scrape_metrics(sc);
+    const struct ron_ops_breaker *b = arg;
+    struct ron_breaker_stats stats;
+
+    ron_breaker_get_stats(b->breaker, &stats);
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_BREAKER_STATE), (uint64_t)stats.state, b->svc);
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_BREAKER_REFUSED), stats.refused, b->svc);
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_UPSTREAM_FAIL), stats.upstream_fail_total, b->svc);
+    for (int s = 0; s < RON_BREAKER_STATE_COUNT; s++) {
+        ron_scrape_add(sc, ron_metrics_name(m, RON_M_BREAKER_CHANGES), stats.entered[s], b->svc,
+                       ron_breaker_state_label((enum ron_breaker_state)s));
+    }
+}
+
+enum ron_rc ron_collect_breaker(struct ron_metrics *m, const struct ron_ops_breaker *b,
+                                struct ron_err *err)
+{
+    return ron_metrics_collector(m, collect_breaker, (void *)(uintptr_t)b, err);
+}
+
+static void collect_retry(struct ron_scrape *sc, void *arg)
+{
+    struct ron_metrics *m = ron_scrape_metrics(sc);
+    const struct ron_ops_retry *r = arg;
+
+    for (int v = 0; v < RON_VERDICT_COUNT; v++) {
+        ron_scrape_add(sc, ron_metrics_name(m, RON_M_BACKOFF_RETRIES),
+                       ron_stat_get(&r->stats->backoff_retries_total[v]), r->svc, r->op,
+                       ron_retry_verdict_label((enum ron_retry_verdict)v));
+    }
+}
+
+enum ron_rc ron_collect_retry(struct ron_metrics *m, const struct ron_ops_retry *r,
+                              struct ron_err *err)
+{
+    return ron_metrics_collector(m, collect_retry, (void *)(uintptr_t)r, err);
+}
+
+static void collect_limiter(struct ron_scrape *sc, void *arg)
+{
+    struct ron_metrics *m = ron_scrape_metrics(sc);
+    const struct ron_ops_limiter *l = arg;
+    struct ron_limiter_stats stats;
+
+    ron_limiter_get_stats(l->limiter, &stats);
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_LIMITER_CLIENTS), stats.clients, l->name);
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_LIMITER_OVERFLOW), stats.overflow, l->name);
+}
+
+enum ron_rc ron_collect_limiter(struct ron_metrics *m, const struct ron_ops_limiter *l,
+                                struct ron_err *err)
+{
+    return ron_metrics_collector(m, collect_limiter, (void *)(uintptr_t)l, err);
+}

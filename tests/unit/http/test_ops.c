@@ -1,0 +1,127 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* test_ops.c - what the HTTP front counts for each answer, and the collectors of guards.
+ *
+ * Goal: routes, methods, statuses and reasons end up in the series that docs/formats/metrics.md
+ *   names, nothing that a client sends becomes a label.
+ * Method: answers are told to the hook as the server tells them; the routes themselves are tried
+ *   by tests/system/60-obs.py.
+ */
+#include "support/support.h"
+
+#include "ron/http/ops.h"
+#include "ron/io/linux_env.h"
+
+static const struct ron_http_route routes[] = {
+    {RON_HTTP_GET, "/v1/tx/{id}", NULL, NULL, 0, 0},
+    {RON_HTTP_POST, "/v1/transfer", NULL, NULL, 0, 0},
+};
+
+static void expect_lines(struct ron_metrics *m, const char *const *lines)
+{
+    struct ron_buf out;
+
+    ron_buf_init(&out, RON_METRIC_TEXT_MAX);
+    assert_int_equal(ron_metrics_write(m, &out), RON_OK);
+    for (; *lines != NULL; lines++) {
+        char line[256];
+
+        (void)snprintf(line, sizeof line, "\n%s\n", *lines);
+        if (strstr(ron_buf_text(&out), line) == NULL) {
+            fail_msg("no line \"%s\" in:\n%s", *lines, ron_buf_text(&out));
+        }
+    }
+    ron_buf_done(&out);
+}
+
+static void test_ops__answers__counted_by_route_method_status_and_reason(void **state)
+{
+    const struct ron_http_done answers[] = {
+        {.route = &routes[0], .method = RON_HTTP_GET, .status = 200, .took_ms = 3},
+        {.route = &routes[0], .method = RON_HTTP_GET, .status = 200, .took_ms = 30},
+        {.route = &routes[0], .method = RON_HTTP_HEAD, .status = 200, .took_ms = 0},
+        {.route = &routes[0], .method = RON_HTTP_GET, .status = 451, .took_ms = 0},
+        {.route = &routes[1], .method = RON_HTTP_POST, .status = 429, .reason = "busy"},
+        {.route = &routes[1], .method = RON_HTTP_POST, .status = 409, .reason = "nonce_conflict"},
+        {.route = NULL, .method = RON_HTTP_GET, .status = 404, .reason = "not_found"},
+    };
+    struct ron_metrics *m = NULL;
+    struct ron_http_metrics *h = NULL;
+
+    (void)state;
+    assert_int_equal(ron_metrics_new(NULL, &m, NULL), RON_OK);
+    assert_int_equal(ron_http_metrics_new(m, routes, 2, &h, NULL), RON_OK);
+    for (size_t i = 0; i < RON_ARRAY_LEN(answers); i++) {
+        ron_http_metrics_done(h, &answers[i]);
+    }
+    expect_lines(
+        m, (const char *const[]){
+               "http_requests_total{route=\"/v1/tx/{id}\",method=\"GET\",status=\"200\"} 2",
+               "http_requests_total{route=\"/v1/tx/{id}\",method=\"HEAD\",status=\"200\"} 1",
+               "http_requests_total{route=\"/v1/tx/{id}\",method=\"GET\",status=\"451\"} 1",
+               "http_requests_total{route=\"/v1/transfer\",method=\"POST\",status=\"429\"} 1",
+               "http_requests_total{route=\"unmatched\",method=\"GET\",status=\"404\"} 1",
+               "request_latency_seconds_bucket{route=\"/v1/tx/{id}\",method=\"GET\",le=\"0.005\"} "
+               "3",
+               "request_latency_seconds_sum{route=\"/v1/tx/{id}\",method=\"GET\"} 0.033",
+               "request_latency_seconds_count{route=\"/v1/transfer\",method=\"POST\"} 2",
+               "busy_rejections_total{endpoint=\"/v1/transfer\",queue=\"\"} 1",
+               "busy_rejections_total{endpoint=\"/v1/tx/{id}\",queue=\"\"} 0",
+               "rejected_total{reason=\"busy\"} 1",
+               "rejected_total{reason=\"nonce_conflict\"} 1",
+               "rejected_total{reason=\"draining\"} 0",
+               "metrics_samples_dropped_total 0",
+               NULL,
+           });
+    ron_http_metrics_free(h);
+    ron_metrics_free(m);
+}
+
+static void test_ops__guards__collected_under_the_names_of_the_seeds(void **state)
+{
+    const struct ron_env *env = ron_env_linux();
+    struct ron_metrics *m = NULL;
+    struct ron_limiter *l = NULL;
+    struct ron_breaker breaker;
+    struct ron_retry_stats stats = {0};
+    struct ron_breaker_ticket ticket;
+    const struct ron_breaker_rules rules = {
+        .row_max = 1, .window_ms = 10000, .open_ms = 60000, .probes = 1};
+
+    (void)state;
+    assert_int_equal(ron_metrics_new(NULL, &m, NULL), RON_OK);
+    assert_int_equal(
+        ron_limiter_new(&(struct ron_limiter_opts){.env = env, .rate = {1, 1}}, &l, NULL), RON_OK);
+    ron_breaker_init(&breaker, &rules, &env->clock);
+    assert_int_equal(ron_breaker_admit(&breaker, &ticket, NULL), RON_OK);
+    ron_breaker_report(&breaker, ticket, RON_CALL_FAILURE);
+    assert_int_equal(ron_breaker_admit(&breaker, &ticket, NULL), RON_AGAIN);
+    ron_stat_add(&stats.backoff_retries_total[RON_VERDICT_AGAIN], 3);
+    assert_int_equal(ron_limiter_take(l, "me", 2, NULL), RON_OK);
+    assert_int_equal(ron_collect_breaker(m, &(struct ron_ops_breaker){"ledger", &breaker}, NULL),
+                     RON_OK);
+    assert_int_equal(
+        ron_collect_retry(m, &(struct ron_ops_retry){"ledger", "commit", &stats}, NULL), RON_OK);
+    assert_int_equal(ron_collect_limiter(m, &(struct ron_ops_limiter){"clients", l}, NULL), RON_OK);
+    expect_lines(m, (const char *const[]){
+                        "breaker_state{svc=\"ledger\"} 1",
+                        "breaker_refused_total{svc=\"ledger\"} 1",
+                        "breaker_changes_total{svc=\"ledger\",state=\"open\"} 1",
+                        "upstream_fail_total{svc=\"ledger\"} 1",
+                        "backoff_retries_total{svc=\"ledger\",op=\"commit\",result=\"retry\"} 3",
+                        "limiter_clients{limiter=\"clients\"} 1",
+                        "limiter_overflow_total{limiter=\"clients\"} 0",
+                        NULL,
+                    });
+    ron_breaker_done(&breaker);
+    ron_limiter_free(l);
+    ron_metrics_free(m);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_ops__answers__counted_by_route_method_status_and_reason),
+        cmocka_unit_test(test_ops__guards__collected_under_the_names_of_the_seeds),
+    };
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
