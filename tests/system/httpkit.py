@@ -136,7 +136,10 @@ class Child:
 
 
 class Ron(Child):
-    def __init__(self, *arguments, prefix=(), program=None):
+    """`ron http` with these options. `quiet`: a bad end is an exception instead of a verdict."""
+
+    def __init__(self, *arguments, prefix=(), program=None, quiet=False):
+        self.quiet = quiet
         program = program or os.environ["RON_BIN"]
         super().__init__([*prefix, program, "http", "--listen", "127.0.0.1:0",
                           *map(str, arguments)])
@@ -151,6 +154,10 @@ class Ron(Child):
 
     def ended(self):
         said = self.said()
+        if self.quiet:
+            if self.process.returncode != 0:
+                raise RuntimeError(f"the server ended with {self.process.returncode}:\n{said}")
+            return
         check("the server drains and exits 0", self.process.returncode == 0,
               f"{self.process.returncode}\n{said}")
         check("no sanitizer has anything to report", not SANITIZER_REPORT.search(said), said)
