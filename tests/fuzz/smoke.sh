@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs a libFuzzer target for RON_FUZZ_SECONDS (10 by default). New inputs go to SCRATCH, faults
+# Runs a libFuzzer target for RON_FUZZ_SECONDS (30 by default). New inputs go to SCRATCH, faults
 # to the folder `findings` of the build; the corpus of the tree is read only.
 #
 # usage: smoke.sh PROGRAM SCRATCH CORPUS
@@ -15,7 +15,7 @@ program=$1
 scratch=$2
 corpus=$3
 findings=$(dirname -- "$(dirname -- "$program")")/findings
-seconds=${RON_FUZZ_SECONDS:-10}
+seconds=${RON_FUZZ_SECONDS:-30}
 
 # A target without stored inputs starts from nothing in every run; that is a mistake, not a choice.
 [ -d "$corpus" ] || {
