@@ -298,9 +298,11 @@ static enum ron_rc begin(struct tls_conn *t)
         return fail(t, RON_TLS_FAIL_NOT_TLS);
     }
     if (lane->shaking_count >= t->ctx->opts.handshakes_max) {
-        struct tls_conn *oldest =
-            RON_LIST_ENTRY(ron_list_front(&lane->shaking), struct tls_conn, link);
+        struct ron_list_node *front = ron_list_front(&lane->shaking);
+        struct tls_conn *oldest;
 
+        RON_ASSERT(front != NULL); /* handshakes_max is at least 1, so there is one */
+        oldest = RON_LIST_ENTRY(front, struct tls_conn, link);
         (void)fail(oldest, RON_TLS_FAIL_CROWDED);
         lane->evict(oldest->owner);
     }
