@@ -125,6 +125,7 @@ static void fill_peer(const struct sim_sock *sock, struct ron_peer *ret_peer)
         memcpy(peer.addr, "unix:", sizeof "unix:");
         peer.has_cred = true;
         peer.uid = 1000;
+        peer.same_user = true;
         peer.gid = 1000;
         peer.pid = 100 + (int32_t)sock->env->life;
     } else {

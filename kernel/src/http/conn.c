@@ -416,8 +416,9 @@ static void set_peer(struct http_conn *c, const struct ron_peer *peer,
     }
 }
 
-void ron__http_conn_open(struct http_worker *w, int fd, const struct ron_peer *peer)
+void ron__http_conn_open(const struct http_listener *l, int fd, const struct ron_peer *peer)
 {
+    struct http_worker *w = l->w;
     struct ron_http_server *s = w->server;
     struct http_conn *c = ron_pool_get(&w->conn_pool);
     uint8_t key[HTTP_KEY_BYTES];
@@ -431,6 +432,7 @@ void ron__http_conn_open(struct http_worker *w, int fd, const struct ron_peer *p
     *c = (struct http_conn){.magic = HTTP_CONN_MAGIC,
                             .state = HTTP_IDLE,
                             .w = w,
+                            .listener = l,
                             .io = {.fd = fd, .ready = on_ready},
                             .readable = true, /* The request is often there already. */
                             .start_ms = w->now_ms,
@@ -449,6 +451,9 @@ void ron__http_conn_open(struct http_worker *w, int fd, const struct ron_peer *p
     if (others >= s->opts.connections_max) {
         c->closing = true;
         ron__http_fail_conn(c, RON_HTTP_CONNECTIONS, 0);
+    } else if (!ron__http_peer_allowed(l->def, peer)) {
+        c->closing = true;
+        ron__http_fail_conn(c, RON_HTTP_PEER, 0);
     } else {
         c->bucket = ron_limiter_ref(s->limiter, key,
                                     s->opts.rate_scope == RON_HTTP_SCOPE_CLIENT ? sizeof key : 0);

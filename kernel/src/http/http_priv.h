@@ -61,8 +61,12 @@ struct http_seg {
     struct ron_str text; /* of a literal */
 };
 
+/* Where a route is served, and what a listener serves. */
+enum http_place { HTTP_PLACE_MAIN = 1u << 0, HTTP_PLACE_OPS = 1u << 1, HTTP_PLACE_ADMIN = 1u << 2 };
+
 struct http_route {
     const struct ron_http_route *def;
+    uint32_t places;
     uint32_t seg_count;
     struct http_seg segs[HTTP_SEGMENTS_MAX];
 };
@@ -83,8 +87,9 @@ struct http_match {
 
 enum ron_rc ron__http_routes_compile(const struct ron_http_route *defs, size_t count,
                                      struct http_route *routes, struct ron_err *err);
-/* Decoded parameters are written to `room` of RON_HTTP_PARAM_BYTES. */
-void ron__http_route_find(const struct http_route *routes, size_t count,
+/* Routes of other places do not exist. Decoded parameters are written to `room` of
+ * RON_HTTP_PARAM_BYTES. */
+void ron__http_route_find(const struct http_route *routes, size_t count, uint32_t places,
                           const struct ron_http_head *head, char *room, struct http_match *ret);
 
 /* ---- connection ------------------------------------------------------------------------------ */
@@ -111,6 +116,7 @@ struct http_conn {
     uint32_t magic;
     enum http_state state;
     struct http_worker *w;
+    const struct http_listener *listener;
     struct ron_io io;
     struct ron_timer timer;
     struct ron_list_node link;
@@ -203,15 +209,23 @@ struct ron_http_call {
 
 /* ---- worker and server ----------------------------------------------------------------------- */
 
+/* A worker's own socket of one of the server's addresses. */
+struct http_listener {
+    struct http_worker *w;
+    const struct ron_http_listener *def;
+    uint32_t places;
+    int fd; /* -1: another worker has the only one */
+    struct ron_io io;
+    bool listening;
+};
+
 struct http_worker {
     struct ron_http_server *server;
     uint32_t index;
     char name[24];
     const struct ron_env *env;
     struct ron_task *task;
-    int listen_fd; /* -1: this worker has no listener */
-    struct ron_io listen_io;
-    bool listening;
+    struct http_listener listeners[RON_HTTP_LISTENERS_MAX];
     struct ron_timer accept_timer;
     bool draining;
     struct ron_list conns;
@@ -253,7 +267,9 @@ struct ron_http_server {
     struct ron_reg_entry entry;
     char entry_name[32];
     bool registered;
-    char addr[RON_ADDR_MAX];
+    struct ron_http_listener listeners[RON_HTTP_LISTENERS_MAX];
+    size_t listener_count;
+    char addrs[RON_HTTP_LISTENERS_MAX][RON_ADDR_MAX];
     struct http_route *routes; /* sorted: literal before parameter */
     struct ron_limiter *limiter;
     struct ron_au32 rate_on; /* no token is asked for while the rate is 0 */
@@ -265,6 +281,17 @@ struct ron_http_server {
     uint32_t worker_count;
     struct http_worker *workers;
 };
+
+/* ---- listen.c: sockets to listen on ---------------------------------------------------------- */
+
+void ron__http_listen_init(struct http_worker *w);
+enum ron_rc ron__http_listen_open(struct ron_http_server *s, struct ron_err *err);
+/* Watches what is not watched. */
+void ron__http_listen_again(struct http_worker *w);
+/* Accepts who is waiting, then no one any more. */
+void ron__http_listen_stop(struct http_worker *w);
+void ron__http_listen_done(struct http_worker *w);
+bool ron__http_peer_allowed(const struct ron_http_listener *def, const struct ron_peer *peer);
 
 /* ---- transport.c: the socket, and what may lie between it and HTTP --------------------------- */
 
@@ -288,7 +315,7 @@ void ron__http_hang_up(struct http_conn *c);
 
 /* Reads the clock and refreshes what hangs on it. First thing in every callback. */
 void ron__http_tick(struct http_worker *w);
-void ron__http_conn_open(struct http_worker *w, int fd, const struct ron_peer *peer);
+void ron__http_conn_open(const struct http_listener *l, int fd, const struct ron_peer *peer);
 /* Goes on as far as bytes and socket allow; may free the connection. */
 void ron__http_conn_run(struct http_conn *c);
 /* The same, when what waits to be sent may go on first. */

@@ -291,7 +291,8 @@ bool ron__http_request_begin(struct http_conn *c)
     c->keep = head->keep_alive && !w->draining;
     ron_stat_bump(&w->requests, 1);
     set_deadline(c, head);
-    ron__http_route_find(s->routes, s->opts.route_count, head, c->in->decoded, &c->in->match);
+    ron__http_route_find(s->routes, s->opts.route_count, c->listener->places, head, c->in->decoded,
+                         &c->in->match);
     c->refusal = m->reason;
     reason = pass_gates(c, &retry_s);
     c->body_max = m->route != NULL && m->route->def->body_max != 0 ? m->route->def->body_max

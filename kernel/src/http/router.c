@@ -68,7 +68,12 @@ static enum ron_rc compile_one(const struct ron_http_route *def, struct http_rou
     const char *p = def->pattern;
     uint32_t params = 0;
 
-    *r = (struct http_route){.def = def};
+    *r = (struct http_route){.def = def, .places = HTTP_PLACE_MAIN};
+    if ((def->flags & RON_HTTP_ADMIN) != 0) {
+        r->places = HTTP_PLACE_ADMIN;
+    } else if ((def->flags & RON_HTTP_ALWAYS) != 0) {
+        r->places |= HTTP_PLACE_OPS;
+    }
     if (p == NULL || p[0] != '/' || def->handle == NULL ||
         (size_t)def->method >= RON_HTTP_METHOD_COUNT) {
         return ron_err_set(err, RON_INVALID, "route %s: needs a pattern with '/', method, handler",
@@ -234,7 +239,7 @@ static bool decode_params(const struct http_route *r, struct http_match *m, char
     return true;
 }
 
-void ron__http_route_find(const struct http_route *routes, size_t count,
+void ron__http_route_find(const struct http_route *routes, size_t count, uint32_t places,
                           const struct ron_http_head *head, char *room, struct http_match *ret)
 {
     enum ron_http_method method = head->method == RON_HTTP_HEAD ? RON_HTTP_GET : head->method;
@@ -248,7 +253,8 @@ void ron__http_route_find(const struct http_route *routes, size_t count,
         return; /* "*" of OPTIONS */
     }
     for (size_t i = 0; i < count; i++) {
-        enum fit fit = fits(&routes[i], head->path, ret);
+        enum fit fit =
+            (routes[i].places & places) == 0 ? FIT_NO : fits(&routes[i], head->path, ret);
 
         if (fit == FIT_NO) {
             continue;

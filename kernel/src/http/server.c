@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.c - the listener tasks: their options, sockets, life and counters.
+/* server.c - the listener tasks: their options, life and counters.
  *
- * Place: http, above conn.c. Each worker has a listener of its own on the same port (the system
- * spreads connections over them), its own connections, buffers and counters; only the numbers of
- * connections, deferred requests, body memory and the rate buckets are shared.
+ * Place: http, above listen.c and conn.c. Each worker has its own listeners, connections, buffers
+ * and counters; only the numbers of connections, deferred requests, streams, memory and the rate
+ * buckets are shared.
  *
  * Ownership: the server owns listeners and all memory from new to free; a task that fails and is
  * started again finds the listener open, so no connection is refused in between. */
@@ -16,60 +16,9 @@
 
 enum {
     NAME_MAX_BYTES = 15,
-    ACCEPT_PAUSE_MS = 100, /* when descriptors have run out */
     CONNECTIONS_MAX = 1 << 20,
     INFLIGHT_MAX = 1 << 20,
 };
-
-/* ---- accepting ------------------------------------------------------------------------------- */
-
-static void on_accept_pause_over(struct ron_timer *timer);
-
-static void listen_again(struct http_worker *w)
-{
-    if (w->listen_fd < 0 || w->listening) {
-        return;
-    }
-    w->listening = ron_io_watch(w->task, &w->listen_io, RON_IO_READ) == RON_OK;
-    if (!w->listening) {
-        w->listen_io._task = NULL;
-        ron_task_timer_arm(w->task, &w->accept_timer, w->now_ms + ACCEPT_PAUSE_MS);
-    }
-}
-
-static void on_accept_pause_over(struct ron_timer *timer)
-{
-    struct http_worker *w = RON_CONTAINER_OF(timer, struct http_worker, accept_timer);
-
-    ron__http_tick(w);
-    listen_again(w);
-}
-
-static void on_listener(struct ron_io *io, uint32_t events)
-{
-    struct http_worker *w = RON_CONTAINER_OF(io, struct http_worker, listen_io);
-
-    (void)events;
-    ron__http_tick(w);
-    for (int i = 0; i < HTTP_ACCEPTS_PER_TURN; i++) {
-        struct ron_peer peer = {0};
-        int fd = -1;
-        enum ron_rc rc = w->env->net->accept(w->env, w->listen_fd, &fd, &peer);
-
-        if (rc == RON_AGAIN) {
-            return;
-        }
-        if (rc != RON_OK) {
-            /* Out of descriptors, most likely: the connection stays queued, and asking at once
-             * again would spin. */
-            ron_io_forget(io);
-            w->listening = false;
-            ron_task_timer_arm(w->task, &w->accept_timer, w->now_ms + ACCEPT_PAUSE_MS);
-            return;
-        }
-        ron__http_conn_open(w, fd, &peer);
-    }
-}
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
@@ -81,7 +30,7 @@ static enum ron_rc worker_start(struct ron_task *t, void *arg)
     w->draining = false;
     ron_au32_store(&w->closed, 0);
     ron__http_tick(w);
-    listen_again(w);
+    ron__http_listen_again(w);
     return RON_OK;
 }
 
@@ -132,14 +81,7 @@ static void worker_stop(struct ron_task *t, void *arg)
     w->draining = true;
     ron_au32_store(&w->closed, 1);
     ron__http_replies_take(w); /* Answers that came with the end of the last stage. */
-    if (w->listening) {
-        on_listener(&w->listen_io, RON_IO_READ);
-    }
-    if (w->listening) {
-        ron_io_forget(&w->listen_io);
-        w->listening = false;
-    }
-    ron_task_timer_cancel(w->task, &w->accept_timer);
+    ron__http_listen_stop(w);
     while (!ron_list_empty(&w->conns)) {
         ron__http_conn_finish(RON_LIST_ENTRY(ron_list_front(&w->conns), struct http_conn, link));
     }
@@ -221,8 +163,18 @@ static void set_defaults(struct ron_http_opts *o)
 static enum ron_rc check_opts(const struct ron_http_opts *o, struct ron_err *err)
 {
     if (o->name == NULL || strlen(o->name) > NAME_MAX_BYTES || o->env == NULL ||
-        o->registry == NULL || o->addr == NULL) {
-        return ron_err_set(err, RON_INVALID, "http: name, env, registry and addr are needed");
+        o->registry == NULL) {
+        return ron_err_set(err, RON_INVALID, "http: name, env and registry are needed");
+    }
+    if ((o->addr == NULL) == (o->listener_count == 0) ||
+        o->listener_count > RON_HTTP_LISTENERS_MAX) {
+        return ron_err_set(err, RON_INVALID, "http: needs addr or 1..%d listeners",
+                           RON_HTTP_LISTENERS_MAX);
+    }
+    for (size_t i = 0; i < o->listener_count; i++) {
+        if (o->listeners[i].addr == NULL) {
+            return ron_err_set(err, RON_INVALID, "http: listener %zu needs an address", i);
+        }
     }
     if (o->workers == 0 || o->workers > RON_WORKERS_MAX) {
         return ron_err_set(err, RON_INVALID, "http: %u workers is outside 1..%d", o->workers,
@@ -263,10 +215,8 @@ static enum ron_rc worker_init(struct ron_http_server *s, uint32_t index)
     w->server = s;
     w->index = index;
     w->env = o->env;
-    w->listen_fd = -1;
-    w->listen_io = (struct ron_io){.fd = -1, .ready = on_listener};
+    ron__http_listen_init(w);
     (void)snprintf(w->name, sizeof w->name, "%s-%u", o->name, index);
-    ron_timer_init(&w->accept_timer, on_accept_pause_over);
     ron_list_init(&w->conns);
     ron_list_init(&w->turns);
     ron_buf_init(&w->out, o->answer_max + HTTP_OUT_BYTES);
@@ -299,39 +249,17 @@ static void worker_done(struct http_worker *w)
     ron_buf_done(&w->out);
     ron_pool_done(&w->in_pool);
     ron_pool_done(&w->conn_pool);
-    if (w->listen_fd >= 0) {
-        w->env->net->close(w->env, w->listen_fd);
-    }
-}
-
-/* The first listener may ask for any port; the others take the one it got. A Unix socket has one
- * listener: the file is the address. */
-static enum ron_rc open_listeners(struct ron_http_server *s, struct ron_err *err)
-{
-    const struct ron_env *env = s->opts.env;
-    bool is_unix = strncmp(s->opts.addr, "unix:", 5) == 0;
-    struct ron_listen_opts lo = {.reuse_port = !is_unix && s->worker_count > 1};
-
-    (void)snprintf(s->addr, sizeof s->addr, "%s", s->opts.addr);
-    for (uint32_t i = 0; i < s->worker_count && (i == 0 || !is_unix); i++) {
-        struct http_worker *w = &s->workers[i];
-        enum ron_rc rc;
-
-        RON_TRY(env->net->listen(env, s->addr, &lo, &w->listen_fd, err));
-        w->listen_io.fd = w->listen_fd;
-        if (i == 0 && !is_unix) {
-            rc = env->net->local_addr(env, w->listen_fd, s->addr, sizeof s->addr);
-            if (rc != RON_OK) {
-                return ron_err_set(err, rc, "http: address of the listener");
-            }
-        }
-    }
-    return RON_OK;
+    ron__http_listen_done(w);
 }
 
 static enum ron_rc server_init(struct ron_http_server *s, struct ron_err *err)
 {
     const struct ron_http_opts *o = &s->opts;
+    s->listener_count = o->addr != NULL ? 1 : o->listener_count;
+    for (size_t i = 0; i < s->listener_count; i++) {
+        s->listeners[i] =
+            o->addr != NULL ? (struct ron_http_listener){.addr = o->addr} : o->listeners[i];
+    }
     s->limits = (struct ron_http_limits){
         .uri_max = o->uri_max, .head_max = o->head_max, .headers_max = o->headers_max};
     s->routes = ron_alloc_array(o->route_count, sizeof *s->routes);
@@ -354,7 +282,7 @@ static enum ron_rc server_init(struct ron_http_server *s, struct ron_err *err)
             return ron_err_set(err, RON_NOMEM, "http: no memory for worker %u", i);
         }
     }
-    RON_TRY(open_listeners(s, err));
+    RON_TRY(ron__http_listen_open(s, err));
     (void)snprintf(s->entry_name, sizeof s->entry_name, "%s.inflight", o->name);
     RON_TRY(ron_registry_add(o->registry, &s->entry, RON_REG_QUEUE,
                              &(struct ron_reg_desc){.name = s->entry_name,
@@ -452,9 +380,4 @@ enum ron_rc ron_http_server_set_rate(struct ron_http_server *s, uint32_t rate_pe
     RON_TRY(ron_limiter_set_rate(s->limiter, rate, err));
     ron_au32_store(&s->rate_on, rate_per_s != 0);
     return RON_OK;
-}
-
-const char *ron_http_server_addr(const struct ron_http_server *s)
-{
-    return s->addr;
 }

@@ -225,6 +225,7 @@ static enum ron_rc fill_peer(int fd, const union sock_addr *sa, struct ron_peer 
     peer->uid = cred.uid;
     peer->gid = cred.gid;
     peer->pid = cred.pid;
+    peer->same_user = cred.uid == geteuid();
     return RON_OK;
 }
 

@@ -185,7 +185,7 @@ static inline struct web *web_open(uint32_t workers, struct ron_http_opts o)
     o.env = &web->fx->env;
     o.registry = web->fx->reg;
     o.workers = workers;
-    o.addr = "127.0.0.1:0";
+    o.addr = o.listener_count == 0 ? "127.0.0.1:0" : NULL; /* the first listener is TCP */
     o.routes = routes;
     o.route_count += WEB_ROUTES;
     o.on_done = web_on_done;

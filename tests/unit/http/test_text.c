@@ -103,7 +103,7 @@ static struct http_match find(enum ron_http_method method, const char *path)
     assert_int_equal(ron__http_routes_compile(defs, RON_ARRAY_LEN(defs), routes, NULL), RON_OK);
     head.method = method;
     head.path = (struct ron_str){path, strlen(path)};
-    ron__http_route_find(routes, RON_ARRAY_LEN(defs), &head, room, &m);
+    ron__http_route_find(routes, RON_ARRAY_LEN(defs), HTTP_PLACE_MAIN, &head, room, &m);
     return m;
 }
 

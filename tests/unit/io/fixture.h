@@ -110,7 +110,7 @@ struct fixture_pair {
 static inline struct fixture_pair fixture_connect(const struct fixture *f, const char *addr)
 {
     const struct ron_net_ops *net = f->env->net;
-    struct fixture_pair pair = {-1, -1, -1, {{0}, false, 0, 0, 0}, ""};
+    struct fixture_pair pair = {-1, -1, -1, {{0}, false, 0, 0, 0, false}, ""};
     struct ron_err err = {0};
 
     if (net->listen(f->env, addr, NULL, &pair.listener, &err) != RON_OK) {

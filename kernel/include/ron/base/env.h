@@ -71,6 +71,7 @@ struct ron_peer {
     uint32_t uid;
     uint32_t gid;
     int32_t pid;
+    bool same_user; /* as this process */
 };
 
 struct ron_listen_opts {

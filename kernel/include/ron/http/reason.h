@@ -56,6 +56,7 @@
     X(RATE, 429, "RATE_LIMIT", "rate_limit", true, "this client sends too many requests")          \
     X(BUSY, 429, "BACKPRESSURE", "busy", true, "too many requests are under way")                  \
     X(CONNECTIONS, 503, "BACKPRESSURE", "connections", true, "too many connections are open")      \
+    X(PEER, 403, "FORBIDDEN", "peer_denied", false, "this user may not connect here")              \
     X(MEMORY, 503, "BACKPRESSURE", "memory", true, "request bodies hold all memory set aside")     \
     X(READ_SLOW, 408, "TIMEOUT", "read_timeout", true, "the request came too slowly")              \
     X(DEADLINE, 503, "TIMEOUT", "timeout", true, "the deadline of the request passed")             \

@@ -51,6 +51,7 @@ struct ron_http_blob {
 enum {
     RON_HTTP_PARAMS_MAX = 8,
     RON_HTTP_ROUTES_MAX = 64,    /* the largest service has about thirty */
+    RON_HTTP_LISTENERS_MAX = 8,  /* plain and TLS on IPv4 and IPv6, a Unix socket, metrics; spare */
     RON_HTTP_PARAM_BYTES = 1024, /* decoded path parameters of one request, all together */
     RON_HTTP_IN_BYTES = 16384,   /* of a connection's buffer; heads and small bodies live in it */
 };
@@ -58,6 +59,7 @@ enum {
 enum ron_http_route_flags {
     RON_HTTP_ALWAYS = 1u << 0, /* passes every gate, draining included: health and metrics */
     RON_HTTP_INLINE = 1u << 1, /* never defers, so a full inflight gate does not stop it */
+    RON_HTTP_ADMIN = 1u << 2,  /* exists on admin listeners only */
 };
 
 /* Patterns: "/v1/tx/{id}", "/tile/{level:u64}/{rest*}". A parameter is one whole segment: {name} is
@@ -71,6 +73,23 @@ struct ron_http_route {
     void *arg;
     uint32_t flags;
     uint64_t body_max; /* 0: that of the server */
+};
+
+enum ron_http_listener_flags {
+    RON_HTTP_LISTEN_OPS = 1u << 0,   /* routes marked ALWAYS and no others: health and metrics */
+    RON_HTTP_LISTEN_ADMIN = 1u << 1, /* routes marked ADMIN too, which are 404 elsewhere */
+};
+
+/* An address to listen on. All listeners of a server share its routes, limits and counters. */
+struct ron_http_listener {
+    const char *addr; /* "127.0.0.1:7200", "[::1]:0", "unix:/run/ron/x.sock" */
+    uint32_t flags;
+    /* Unix sockets (made 0600 in a directory that is made 0700): who may connect, by the system's
+     * word. [root and the user that the server runs as] Others are answered 403. */
+    const uint32_t *uids;
+    size_t uid_count;
+    const uint32_t *gids;
+    size_t gid_count;
 };
 
 /* One answered request, told to opts.on_done on the worker's thread. */
@@ -100,8 +119,10 @@ struct ron_http_opts {
     const char *name; /* of the tasks and in the registry: [a-z0-9_.-], at most 15 characters */
     const struct ron_env *env;
     struct ron_registry *registry;
-    uint32_t workers; /* those of the executor */
-    const char *addr;
+    uint32_t workers;                          /* those of the executor */
+    const char *addr;                          /* one plain listener; or else: */
+    const struct ron_http_listener *listeners; /* copied; what they point to is kept */
+    size_t listener_count;
     const struct ron_http_route *routes; /* kept, not copied */
     size_t route_count;
     uint32_t connections_max; /* [2048] of the whole server */
@@ -141,8 +162,9 @@ bool ron_http_server_free(struct ron_http_server *s);
 /* For a reload, from any thread; burst 0 is half of the rate. RON_INVALID leaves it as it was. */
 RON_MUST_USE enum ron_rc ron_http_server_set_rate(struct ron_http_server *s, uint32_t rate_per_s,
                                                   uint32_t burst, struct ron_err *err);
-/* With the port that was given for 0. */
+/* With the port that was given for 0; of the first listener, and of any. */
 const char *ron_http_server_addr(const struct ron_http_server *s);
+const char *ron_http_server_listener_addr(const struct ron_http_server *s, size_t index);
 
 /* ---- inside a handler ------------------------------------------------------------------------ */
 
