@@ -291,6 +291,30 @@ static enum ron_rc disk_size(const struct ron_env *env, int fd, uint64_t *ret_by
 
 /* ---- names ---- */
 
+/* Nobody else lives on the simulated machine, so every file is ours and private. */
+static struct ron_file_stat stat_of(const struct sim_inode *in)
+{
+    return (struct ron_file_stat){.size_bytes = in->live.len,
+                                  .is_dir = in->is_dir,
+                                  .mtime_ms = in->mtime_ms,
+                                  .mode = in->is_dir ? 0700 : 0600,
+                                  .owned = true};
+}
+
+static enum ron_rc disk_stat_fd(const struct ron_env *env, int fd, struct ron_file_stat *ret_stat)
+{
+    struct op op;
+    struct ron_file_stat st;
+
+    if (!begin(&op, env, "stat_fd", op_max_ns(env))) {
+        return end(&op, RON_IO, NULL);
+    }
+    st = stat_of(file_of(&op, fd, 0));
+    RON_TRY(end(&op, RON_OK, NULL));
+    *ret_stat = st;
+    return RON_OK;
+}
+
 static enum ron_rc disk_stat(const struct ron_env *env, const char *path,
                              struct ron_file_stat *ret_stat)
 {
@@ -306,10 +330,7 @@ static enum ron_rc disk_stat(const struct ron_env *env, const char *path,
     if (in == NULL) {
         rc = RON_NOTFOUND;
     } else {
-        st.size_bytes = in->live.len;
-        st.is_dir = in->is_dir;
-        st.mode = in->is_dir ? 0700 : 0600;
-        st.mtime_ms = in->mtime_ms;
+        st = stat_of(in);
     }
     RON_TRY(end(&op, rc, NULL));
     *ret_stat = st;
@@ -487,6 +508,7 @@ const struct ron_disk_ops sim__disk_ops = {
     .truncate = disk_truncate,
     .size = disk_size,
     .stat = disk_stat,
+    .stat_fd = disk_stat_fd,
     .rename = disk_rename,
     .link = disk_link,
     .remove = disk_remove,

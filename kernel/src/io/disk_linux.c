@@ -139,6 +139,19 @@ static enum ron_rc disk_size(const struct ron_env *env, int fd, uint64_t *ret_by
     return RON_OK;
 }
 
+static struct ron_file_stat file_stat_of(const struct stat *st)
+{
+    return (struct ron_file_stat){
+        .size_bytes = S_ISREG(st->st_mode) ? (uint64_t)st->st_size : 0,
+        .is_dir = S_ISDIR(st->st_mode),
+        .mtime_ms = st->st_mtim.tv_sec < 0 ? 0
+                                           : (uint64_t)st->st_mtim.tv_sec * RON_MS_PER_S +
+                                                 (uint64_t)st->st_mtim.tv_nsec / RON_NS_PER_MS,
+        .mode = (uint32_t)st->st_mode & 07777,
+        .owned = st->st_uid == geteuid(),
+    };
+}
+
 static enum ron_rc disk_stat(const struct ron_env *env, const char *path,
                              struct ron_file_stat *ret_stat)
 {
@@ -149,14 +162,20 @@ static enum ron_rc disk_stat(const struct ron_env *env, const char *path,
     if (RON_SYS("stat", EACCES, stat(path, &st)) < 0) {
         return ron__rc_of_errno(errno);
     }
-    *ret_stat = (struct ron_file_stat){
-        .size_bytes = S_ISREG(st.st_mode) ? (uint64_t)st.st_size : 0,
-        .is_dir = S_ISDIR(st.st_mode),
-        .mode = st.st_mode & 07777,
-        .mtime_ms = st.st_mtim.tv_sec < 0 ? 0
-                                          : (uint64_t)st.st_mtim.tv_sec * RON_MS_PER_S +
-                                                (uint64_t)st.st_mtim.tv_nsec / RON_NS_PER_MS,
-    };
+    *ret_stat = file_stat_of(&st);
+    return RON_OK;
+}
+
+static enum ron_rc disk_stat_fd(const struct ron_env *env, int fd, struct ron_file_stat *ret_stat)
+{
+    struct stat st;
+
+    (void)env;
+    ron_blocking_point("fstat");
+    if (RON_SYS("fstat", EIO, fstat(fd, &st)) < 0) {
+        return ron__rc_of_errno(errno);
+    }
+    *ret_stat = file_stat_of(&st);
     return RON_OK;
 }
 
@@ -286,6 +305,7 @@ const struct ron_disk_ops ron__disk_linux = {
     .truncate = disk_truncate,
     .size = disk_size,
     .stat = disk_stat,
+    .stat_fd = disk_stat_fd,
     .rename = disk_rename,
     .link = disk_link,
     .remove = disk_remove,

@@ -53,6 +53,29 @@ static void test_disk__write_and_read__move_everything(void **state)
     disk->close(f->env, fd);
 }
 
+static void test_disk__stat__tells_mode_and_owner_by_path_and_descriptor(void **state)
+{
+    const struct fixture *f = *state;
+    const struct ron_disk_ops *disk = f->env->disk;
+    int fd = open_new(f, "a");
+    struct ron_file_stat by_path = {0};
+    struct ron_file_stat by_fd = {0};
+
+    assert_int_equal(fchmod(fd, 0640), 0);
+    assert_int_equal(disk->stat(f->env, fixture_path(f, "a"), &by_path), RON_OK);
+    assert_int_equal(disk->stat_fd(f->env, fd, &by_fd), RON_OK);
+    assert_int_equal(by_path.mode, 0640);
+    assert_int_equal(by_fd.mode, 0640);
+    assert_true(by_path.owned);
+    assert_true(by_fd.owned);
+    if (geteuid() == 0) { /* only root may give a file away */
+        assert_int_equal(fchown(fd, 1, 1), 0);
+        assert_int_equal(disk->stat_fd(f->env, fd, &by_fd), RON_OK);
+        assert_false(by_fd.owned);
+    }
+    disk->close(f->env, fd);
+}
+
 static void test_disk__open_flags__mean_what_they_say(void **state)
 {
     const struct fixture *f = *state;
@@ -192,6 +215,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_disk__write_and_read__move_everything),
+        CASE(test_disk__stat__tells_mode_and_owner_by_path_and_descriptor),
         CASE(test_disk__open_flags__mean_what_they_say),
         CASE(test_disk__names__change_and_are_listed),
         CASE(test_disk__no_descriptors_left__is_a_limit),

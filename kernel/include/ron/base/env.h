@@ -120,6 +120,7 @@ struct ron_file_stat {
     bool is_dir;
     uint32_t mode; /* permission bits, 0-07777; the simulator has one user and knows no others */
     uint64_t mtime_ms;
+    bool owned; /* by the user that this process acts as */
 };
 
 /* Called for each entry except "." and ".."; false stops the listing. */
@@ -143,6 +144,8 @@ struct ron_disk_ops {
     enum ron_rc (*size)(const struct ron_env *env, int fd, uint64_t *ret_bytes);
     enum ron_rc (*stat)(const struct ron_env *env, const char *path,
                         struct ron_file_stat *ret_stat);
+    /* Of an open file: for who must look at and read one and the same file. */
+    enum ron_rc (*stat_fd)(const struct ron_env *env, int fd, struct ron_file_stat *ret_stat);
     enum ron_rc (*rename)(const struct ron_env *env, const char *from, const char *to,
                           struct ron_err *err);
     enum ron_rc (*link)(const struct ron_env *env, const char *from, const char *to,
