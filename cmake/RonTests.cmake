@@ -144,6 +144,8 @@ endif()
 if("fuzz-smoke" IN_LIST RON_TESTS)
   # The oracle of fuzz_json; no part of the program uses it.
   pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
+  # The oracle of fuzz_macaroon, likewise.
+  pkg_check_modules(MACAROONS REQUIRED IMPORTED_TARGET libmacaroons)
   ron_glob(files "tests/fuzz/fuzz_*.c")
   foreach(file IN LISTS files)
     ron_name(name "${file}" "fuzz_")
@@ -161,7 +163,7 @@ if("fuzz-smoke" IN_LIST RON_TESTS)
       ron_test_program(fuzz_${name} "${file}" "${PROJECT_SOURCE_DIR}/tests/fuzz/replay_main.c")
       ron_add_test(fuzz-smoke "${name}" COMMAND fuzz_${name} "${corpus}")
     endif()
-    target_link_libraries(fuzz_${name} PRIVATE PkgConfig::JANSSON)
+    target_link_libraries(fuzz_${name} PRIVATE PkgConfig::JANSSON PkgConfig::MACAROONS)
   endforeach()
 endif()
 

@@ -1,0 +1,60 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* verifier.h - verification for services: remembers the tokens whose signature was good.
+ *
+ * Place: cap. A token comes with every request of a client; its signature costs some microseconds,
+ * its caveats some nanoseconds. So the signature is checked once, and what stays is the list of
+ * caveats, which is judged anew for every request.
+ *
+ * Rules:
+ *   V1. The answer is that of ron_cap_verify with the ring's keys of that moment.
+ *   V2. An entry counts for one generation of the ring: after a rotation or retirement nothing that
+ *       was remembered before is believed. An expired entry is dropped.
+ *   V3. An entry is found by its whole text, by way of a hash under a random key of this verifier.
+ *       Only texts with a good signature enter, so strangers cannot fill it. What is dropped or
+ *       freed is wiped.
+ *   V4. All memory is taken when it is made. A set that is full gives up the entry that was not
+ *       used for longest. A token of more than 768 characters, or with more than 16 values to
+ *       compare, is verified each time.
+ *
+ * Threads: any; one short lock per shard, of rank leaf. */
+#pragma once
+
+#include <stdint.h>
+
+#include "ron/base/env.h"
+#include "ron/cap/cap.h"
+
+enum {
+    RON_CAP_CACHE_DEFAULT = 4096, /* entries: clients at once of one service; 6.5 MiB */
+    RON_CAP_CACHE_MAX = 1 << 20,
+};
+
+struct ron_cap_verifier;
+
+struct ron_cap_verifier_opts {
+    const struct ron_env *env;
+    struct ron_cap_ring *ring; /* borrowed; outlives the verifier */
+    uint32_t entries;          /* 0 = RON_CAP_CACHE_DEFAULT; rounded up to a power of two, >= 64 */
+};
+
+struct ron_cap_verifier_stats {
+    uint64_t hits_total;
+    uint64_t misses_total;   /* signature was checked */
+    uint64_t evicted_total;  /* given up for another token */
+    uint64_t dropped_total;  /* expired, or of an older generation */
+    uint64_t bypassed_total; /* good, but too large to be remembered */
+    uint64_t entries;
+};
+
+RON_MUST_USE enum ron_rc ron_cap_verifier_new(const struct ron_cap_verifier_opts *opts,
+                                              struct ron_cap_verifier **ret_verifier,
+                                              struct ron_err *err);
+void ron_cap_verifier_free(struct ron_cap_verifier *v); /* NULL is fine */
+
+/* As ron_cap_verify. */
+RON_MUST_USE enum ron_cap_why ron_cap_verifier_check(struct ron_cap_verifier *v,
+                                                     struct ron_str token,
+                                                     const struct ron_cap_request *request,
+                                                     struct ron_cap_info *ret_info);
+
+struct ron_cap_verifier_stats ron_cap_verifier_stats(const struct ron_cap_verifier *v);

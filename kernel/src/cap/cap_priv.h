@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cap_priv.h - what the files of this folder share: compiled caveats and the keys inside. */
+#pragma once
+
+#include "ron/cap/cap.h"
+
+/* A value that has to be compared for each request; the other caveats fold into numbers. */
+struct cap_item {
+    uint8_t kind;
+    uint16_t at;
+    uint16_t len;
+};
+
+/* The caveats of one token in the form in which requests are judged. `bytes` and `items` are
+ * borrowed: from the token, or from an entry of the verifier. */
+struct cap_grant {
+    const char *bytes;
+    const struct cap_item *items;
+    uint32_t item_count;
+    uint32_t kinds;       /* RON_CAP_KIND_BIT of those that stand in the token */
+    uint64_t exp_s;       /* the earliest; UINT64_MAX without */
+    struct ron_money max; /* the lowest; RON_MONEY_MAX without */
+};
+
+/* Compiles the caveats of a token into `items`, which has room for RON_CAP_CAVEATS_MAX. The grant
+ * borrows from both. OK, UNKNOWN_CAVEAT or BAD_CAVEAT: the first bad one tells. */
+enum ron_cap_why ron__cap_compile(const struct ron_cap_token *token, struct cap_item *items,
+                                  struct cap_grant *ret_grant);
+
+/* Expiry first, then the values in the order of the token, then the numbers, then must_carry. */
+enum ron_cap_why ron__cap_allows(const struct cap_grant *grant,
+                                 const struct ron_cap_request *request);
+
+/* Finds the key that the identifier names and checks the chain. OK, UNKNOWN_KEY or SIGNATURE. */
+enum ron_cap_why ron__cap_check_chain(const struct ron_cap_keys *keys,
+                                      const struct ron_cap_token *token);
+
+/* `exp_s` is not known yet. */
+void ron__cap_fill_info(const struct ron_cap_token *token, struct ron_str text,
+                        struct ron_cap_info *ret_info);
+
+/* ---- keys.c ---------------------------------------------------------------------------------- */
+
+enum { CAP_KEYS_MAGIC = 0x6361706b };
+
+struct cap_key {
+    struct ron_cap_key_info info;
+    uint8_t root[RON_CAP_SIG_BYTES]; /* what the chain starts from; the key itself is not kept */
+};
+
+struct ron_cap_keys {
+    uint32_t magic;
+    struct ron_au32 refs;
+    uint32_t count;
+    struct cap_key keys[RON_CAP_KEYS_MAX];
+};
+
+/* Zeros with one reference; NULL without memory, and err says so. */
+struct ron_cap_keys *ron__cap_keys_new(struct ron_err *err);
+/* NULL when there is none. */
+const struct cap_key *ron__cap_keys_find(const struct ron_cap_keys *keys, struct ron_str id);
+
+/* `len` bytes from the environment's randomness. */
+void ron__cap_random(const struct ron_env *env, void *ret_bytes, size_t len);
