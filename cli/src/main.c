@@ -27,6 +27,7 @@ static int show_help(int argc, char **argv);
 static const struct verb verbs[] = {
     {"kernel", "run the kernel with its self-check pipeline, or print its topology", cli_kernel},
     {"http", "serve the self-check routes of the HTTP front", cli_http},
+    {"cap", "make keys and capability tokens, narrow and show them", cli_cap},
     {"version", "print version and build", show_version},
     {"help", "list the verbs", show_help},
 };

@@ -1,0 +1,635 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_cap.c - `ron cap`: keys and capability tokens.
+ *
+ * A token is a secret, and arguments are seen by every user of the machine (ps). So tokens come
+ * from standard input or a file and go to standard output or a private file; there is no option
+ * that takes one. Messages never show one. */
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "cli.h"
+#include "ron/base/macros.h"
+#include "ron/base/nearest.h"
+#include "ron/cap/cap.h"
+#include "ron/io/file.h"
+#include "ron/io/linux_env.h"
+
+#define KEYS_DEFAULT "ron-data/cap.keys"
+#define TTL_DEFAULT "1h"
+#define CLI_WORD(name_, value_, help_, text_) CLI_CHOICE(name_, value_, help_, text_, NULL)
+
+enum {
+    LISTING_MAX = 1 << 17,            /* the longest token, every byte escaped, as JSON */
+    INPUT_MAX = RON_CAP_TEXT_MAX + 2, /* a line feed behind it, and one byte to see it is longer */
+};
+
+static int failed(const char *verb, const struct ron_err *err)
+{
+    fprintf(stderr, "ron %s: %s\n", verb, err->msg);
+    return CLI_FAILED;
+}
+
+static struct ron_str str_of(const char *text)
+{
+    return (struct ron_str){.ptr = text, .len = strlen(text)};
+}
+
+static int print_out(const char *verb, struct ron_buf *out)
+{
+    size_t len = ron_buf_len(out);
+
+    if (ron_buf_error(out) != RON_OK || fwrite(ron_buf_data(out), 1, len, stdout) != len ||
+        fflush(stdout) != 0) {
+        fprintf(stderr, "ron %s: cannot write the result\n", verb);
+        return CLI_FAILED;
+    }
+    return CLI_OK;
+}
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static void put_key(struct ron_json_writer *w, const struct ron_cap_key_info *info, bool mints)
+{
+    ron_json_open(w, NULL, '{');
+    ron_json_text(w, "id", info->id);
+    ron_json_u64(w, "created", info->created_s);
+    ron_json_bool(w, "mints", mints);
+    ron_json_close(w, '}');
+}
+
+/* The folder of a new key file is made when it is missing, private as the file. */
+static enum ron_rc make_parent(const struct ron_env *env, const char *path, struct ron_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char parent[RON_FILE_PATH_SIZE];
+
+    if (slash == NULL || slash == path) {
+        return RON_OK;
+    }
+    if ((size_t)(slash - path) >= sizeof parent) {
+        return ron_err_set(err, RON_LIMIT, "path of %zu bytes is too long", strlen(path));
+    }
+    memcpy(parent, path, (size_t)(slash - path));
+    parent[slash - path] = '\0';
+    return ron_mkdirs(env, parent, 0700, err);
+}
+
+static int key_new(int argc, char **argv)
+{
+    const char *file = KEYS_DEFAULT;
+    const char *id = "";
+    bool json = false;
+    bool done = false;
+    const struct ron_env *env = ron_env_linux();
+    struct ron_cap_key_info info = {.id = ""};
+    struct ron_err err = {0};
+    const struct cli_option options[] = {
+        CLI_WORD("keys", "FILE", "key file (" KEYS_DEFAULT ")", &file),
+        CLI_WORD("id", "ID", "name of the key, 1-32 of a-z 0-9 _ - (made up)", &id),
+        CLI_FLAG("json", "print as JSON", &json),
+    };
+    int code = cli_parse("cap key new",
+                         "Adds a random key, which mints from now on; older keys still verify.\n"
+                         "Makes the key file, mode 0600, when there is none.\n\n"
+                         "example:\n  ron cap key new --id 2026-q4",
+                         options, RON_ARRAY_LEN(options), argc, argv, &done);
+
+    if (code != CLI_OK || done) {
+        return code;
+    }
+    if (make_parent(env, file, &err) != RON_OK ||
+        ron_cap_keyfile_add(env, file, str_of(id), &info, &err) != RON_OK) {
+        return failed("cap key new", &err);
+    }
+    if (json) {
+        printf("{\"id\":\"%s\",\"created\":%" PRIu64 "}\n", info.id, info.created_s);
+    } else {
+        printf("%s\n", info.id);
+    }
+    return CLI_OK;
+}
+
+static int key_list(int argc, char **argv)
+{
+    const char *file = KEYS_DEFAULT;
+    bool json = false;
+    bool done = false;
+    struct ron_cap_keys *keys = NULL;
+    struct ron_json_writer w;
+    struct ron_buf out;
+    struct ron_err err = {0};
+    const struct cli_option options[] = {
+        CLI_WORD("keys", "FILE", "key file (" KEYS_DEFAULT ")", &file),
+        CLI_FLAG("json", "print as JSON", &json),
+    };
+    int code = cli_parse("cap key list", "Lists the keys, oldest first. Shows no secret.", options,
+                         RON_ARRAY_LEN(options), argc, argv, &done);
+
+    if (code != CLI_OK || done) {
+        return code;
+    }
+    if (ron_cap_keyfile_load(ron_env_linux(), file, &keys, &err) != RON_OK) {
+        return failed("cap key list", &err);
+    }
+    ron_buf_init(&out, LISTING_MAX);
+    ron_json_begin(&w, &out);
+    if (json) {
+        ron_json_open(&w, NULL, '[');
+    }
+    for (size_t i = 0; i < ron_cap_keys_count(keys); i++) {
+        struct ron_cap_key_info info = ron_cap_keys_info(keys, i);
+        bool mints = i + 1 == ron_cap_keys_count(keys);
+
+        if (json) {
+            put_key(&w, &info, mints);
+        } else {
+            ron_buf_append_fmt(&out, "%-32s created %" PRIu64 "%s\n", info.id, info.created_s,
+                               mints ? "  mints" : "");
+        }
+    }
+    if (json) {
+        ron_json_close(&w, ']');
+        ron_buf_append_byte(&out, '\n');
+    }
+    code = print_out("cap key list", &out);
+    ron_buf_done(&out);
+    ron_cap_keys_unref(keys);
+    return code;
+}
+
+static int key_retire(int argc, char **argv)
+{
+    const char *file = KEYS_DEFAULT;
+    const char *id = NULL;
+    bool done = false;
+    struct ron_err err = {0};
+    const struct cli_option options[] = {
+        CLI_WORD("keys", "FILE", "key file (" KEYS_DEFAULT ")", &file),
+        CLI_WORD("id", "ID", "the key", &id),
+    };
+    int code = cli_parse("cap key retire",
+                         "Takes a key out of the file. All its tokens are void as soon as the\n"
+                         "services have loaded the file again.",
+                         options, RON_ARRAY_LEN(options), argc, argv, &done);
+
+    if (code != CLI_OK || done) {
+        return code;
+    }
+    if (id == NULL) {
+        fprintf(stderr, "ron cap key retire: --id is needed; 'ron cap key list' shows the ids\n");
+        return CLI_USAGE;
+    }
+    if (ron_cap_keyfile_retire(ron_env_linux(), file, str_of(id), &err) != RON_OK) {
+        return failed("cap key retire", &err);
+    }
+    return CLI_OK;
+}
+
+/* ---- caveats from options -------------------------------------------------------------------- */
+
+struct caveat_words {
+    const char *aud;
+    const char *scope;
+    const char *account;
+    const char *asset;
+    const char *max;
+    const char *exp;
+    const char *ttl;
+    const char *tenant;
+    bool amnesia;
+};
+
+struct caveat_list {
+    char memory[RON_CAP_KIND_COUNT][RON_CAP_CAVEAT_MAX + 1];
+    struct ron_str items[RON_CAP_KIND_COUNT];
+    size_t count;
+};
+
+#define CAVEAT_OPTIONS(w)                                                                          \
+    CLI_WORD("aud", "SERVICE", "the one service that may accept it", &(w)->aud),                   \
+        CLI_WORD("scope", "NAME[,NAME...]", "actions, and those below them", &(w)->scope),         \
+        CLI_WORD("account", "PREFIX",                                                              \
+                 "the account and those below it; PREFIX* for any that "                           \
+                 "begins so",                                                                      \
+                 &(w)->account),                                                                   \
+        CLI_WORD("asset", "NAME", "the asset", &(w)->asset),                                       \
+        CLI_WORD("max", "AMOUNT", "largest amount of one operation, in minor units", &(w)->max),   \
+        CLI_WORD("exp", "SECONDS", "Unix time from which it is void", &(w)->exp),                  \
+        CLI_WORD("ttl", "TIME", "the same from now: 60s, 15m, 1h, 30d", &(w)->ttl),                \
+        CLI_WORD("tenant", "NAME", "the tenant", &(w)->tenant),                                    \
+        CLI_FLAG("amnesia", "only where nothing is kept on disk", &(w)->amnesia)
+
+/* False when the caveat would be longer than any that is taken. */
+static bool put_caveat(struct caveat_list *list, const char *name, const char *value)
+{
+    char *text = list->memory[list->count];
+    int len;
+
+    if (value == NULL) {
+        return true;
+    }
+    len = snprintf(text, sizeof list->memory[0], "%s = %s", name, value);
+    if (len < 0 || (size_t)len >= sizeof list->memory[0]) {
+        return false;
+    }
+    list->items[list->count++] = (struct ron_str){.ptr = text, .len = (size_t)len};
+    return true;
+}
+
+/* "15m" after now, as Unix seconds. */
+static bool ttl_to_exp(const char *ttl, char *ret_exp, size_t size)
+{
+    static const char units[] = "smhd";
+    static const uint64_t seconds[] = {1, 60, 3600, 86400};
+    enum { TTL_DAYS_MAX = 36500 };
+    char *end = NULL;
+    unsigned long long n;
+    const char *unit;
+
+    errno = 0;
+    n = strtoull(ttl, &end, 10);
+    unit = *end == '\0' ? NULL : strchr(units, *end);
+    if (ttl[0] < '1' || ttl[0] > '9' || errno != 0 || unit == NULL || end[1] != '\0' ||
+        n > TTL_DAYS_MAX * seconds[3] / seconds[unit - units]) {
+        return false;
+    }
+    (void)snprintf(ret_exp, size, "%" PRIu64,
+                   ron_env_wall_ms(ron_env_linux()) / RON_MS_PER_S +
+                       (uint64_t)n * seconds[unit - units]);
+    return true;
+}
+
+/* Turns the options into caveats; a mistake is told and gives CLI_USAGE. "never" is no limit. */
+static int gather(const char *verb, const struct caveat_words *w, struct caveat_list *list)
+{
+    const char *exp = w->exp;
+    char made[24];
+
+    list->count = 0;
+    if (w->exp != NULL && w->ttl != NULL) {
+        fprintf(stderr, "ron %s: --exp and --ttl say the same; give one\n", verb);
+        return CLI_USAGE;
+    }
+    if (w->ttl != NULL && strcmp(w->ttl, "never") != 0) {
+        if (!ttl_to_exp(w->ttl, made, sizeof made)) {
+            fprintf(stderr, "ron %s: --ttl takes a time such as 60s, 15m, 1h or 30d, not '%s'\n",
+                    verb, w->ttl);
+            return CLI_USAGE;
+        }
+        exp = made;
+    }
+    if (!put_caveat(list, "aud", w->aud) || !put_caveat(list, "scope", w->scope) ||
+        !put_caveat(list, "account", w->account) || !put_caveat(list, "asset", w->asset) ||
+        !put_caveat(list, "max", w->max) || !put_caveat(list, "tenant", w->tenant) ||
+        !put_caveat(list, "amnesia", w->amnesia ? "true" : NULL) || !put_caveat(list, "exp", exp)) {
+        fprintf(stderr, "ron %s: a caveat has at most %d bytes\n", verb, (int)RON_CAP_CAVEAT_MAX);
+        return CLI_USAGE;
+    }
+    for (size_t i = 0; i < list->count; i++) {
+        struct ron_cap_caveat c;
+
+        if (ron_cap_caveat_parse(list->items[i].ptr, list->items[i].len, &c) != RON_CAP_OK) {
+            fprintf(stderr, "ron %s: '%s' is not well formed; see 'ron %s --help'\n", verb,
+                    list->items[i].ptr, verb);
+            return CLI_USAGE;
+        }
+    }
+    return CLI_OK;
+}
+
+/* ---- tokens in and out ----------------------------------------------------------------------- */
+
+/* Reads a token from a file or from standard input, without the line feed behind it. */
+static int read_token(const char *verb, const char *path, char *text, struct ron_str *ret_token)
+{
+    FILE *in = stdin;
+    size_t len;
+    bool bad;
+
+    if (path != NULL && strcmp(path, "-") != 0) {
+        struct ron_buf buf;
+        struct ron_err err = {0};
+
+        ron_buf_init_over(&buf, text, INPUT_MAX + 1);
+        if (ron_file_read_all(ron_env_linux(), path, &buf, &err) != RON_OK) {
+            return failed(verb, &err);
+        }
+        len = ron_buf_len(&buf);
+        bad = false;
+    } else {
+        if (isatty(STDIN_FILENO)) {
+            fprintf(stderr, "ron %s: reading the token from the terminal; Ctrl-D ends it\n", verb);
+        }
+        len = fread(text, 1, INPUT_MAX, in);
+        bad = ferror(in) != 0;
+    }
+    if (bad) {
+        fprintf(stderr, "ron %s: cannot read the token\n", verb);
+        return CLI_FAILED;
+    }
+    if (len > 0 && text[len - 1] == '\n') {
+        len--;
+    }
+    *ret_token = (struct ron_str){.ptr = text, .len = len};
+    return CLI_OK;
+}
+
+/* To a private file, or to standard output with a line feed. */
+static int write_token(const char *verb, const char *path, struct ron_buf *token)
+{
+    struct ron_err err = {0};
+
+    ron_buf_append_byte(token, '\n');
+    if (path == NULL) {
+        return print_out(verb, token);
+    }
+    if (ron_file_replace(ron_env_linux(), path, ron_buf_data(token), ron_buf_len(token), 0600,
+                         &err) != RON_OK) {
+        return failed(verb, &err);
+    }
+    return CLI_OK;
+}
+
+static const char *const forms[] = {"v1", "v2", NULL};
+
+static enum ron_cap_form form_of(const char *word)
+{
+    if (word == NULL) {
+        return 0;
+    }
+    return strcmp(word, "v2") == 0 ? RON_CAP_V2 : RON_CAP_V1;
+}
+
+static int mint(int argc, char **argv)
+{
+    const char *file = KEYS_DEFAULT;
+    const char *location = "";
+    const char *form = NULL;
+    const char *to = NULL;
+    bool done = false;
+    struct caveat_words w = {0};
+    struct caveat_list list;
+    char memory[RON_CAP_TEXT_MAX + 2];
+    struct ron_cap_keys *keys = NULL;
+    struct ron_buf out;
+    struct ron_err err = {0};
+    enum ron_rc rc;
+    const struct cli_option options[] = {
+        CLI_WORD("keys", "FILE", "key file (" KEYS_DEFAULT ")", &file),
+        CAVEAT_OPTIONS(&w),
+        CLI_WORD("location", "TEXT", "a hint where it is used (ron)", &location),
+        CLI_CHOICE("format", "v1|v2", "v2 for JavaScript and Go libraries (v1)", &form, forms),
+        CLI_WORD("out", "FILE", "write it there, mode 0600 (standard output)", &to),
+    };
+    int code =
+        cli_parse("cap mint",
+                  "Makes a capability token under the newest key. Without --exp or --ttl it\n"
+                  "is good for " TTL_DEFAULT "; '--ttl never' makes one that does not expire.\n\n"
+                  "examples:\n"
+                  "  ron cap mint --aud wallet --scope wallet.transfer --account u:alice \\\n"
+                  "      --asset roc --max 1000 --ttl 15m --out alice.token\n"
+                  "  curl -H \"Authorization: Bearer $(cat alice.token)\" ...",
+                  options, RON_ARRAY_LEN(options), argc, argv, &done);
+
+    if (code != CLI_OK || done) {
+        return code;
+    }
+    if (w.exp == NULL && w.ttl == NULL) {
+        w.ttl = TTL_DEFAULT;
+    }
+    code = gather("cap mint", &w, &list);
+    if (code != CLI_OK) {
+        return code;
+    }
+    if (ron_cap_keyfile_load(ron_env_linux(), file, &keys, &err) != RON_OK) {
+        return failed("cap mint", &err);
+    }
+    ron_buf_init_over(&out, memory, sizeof memory);
+    rc = ron_cap_mint(keys, ron_env_linux(),
+                      &(struct ron_cap_mint_opts){.location = str_of(location),
+                                                  .form = form_of(form),
+                                                  .caveats = list.items,
+                                                  .caveat_count = list.count},
+                      &out, &err);
+    ron_cap_keys_unref(keys);
+    return rc == RON_OK ? write_token("cap mint", to, &out) : failed("cap mint", &err);
+}
+
+static int attenuate(int argc, char **argv)
+{
+    const char *from = NULL;
+    const char *form = NULL;
+    const char *to = NULL;
+    bool done = false;
+    struct caveat_words w = {0};
+    struct caveat_list list;
+    char text[INPUT_MAX + 1];
+    char memory[RON_CAP_TEXT_MAX + 2];
+    struct ron_str token;
+    struct ron_buf out;
+    struct ron_err err = {0};
+    const struct cli_option options[] = {
+        CLI_WORD("in", "FILE", "the token (standard input)", &from),
+        CAVEAT_OPTIONS(&w),
+        CLI_CHOICE("format", "v1|v2", "change the form (that of the token)", &form, forms),
+        CLI_WORD("out", "FILE", "write it there, mode 0600 (standard output)", &to),
+    };
+    int code = cli_parse("cap attenuate",
+                         "Narrows a token: adds caveats that must hold too. Needs no key and no\n"
+                         "service. Without caveats and with --format it only changes the form.\n\n"
+                         "example:\n"
+                         "  ron cap attenuate --in alice.token --max 10 --ttl 60s",
+                         options, RON_ARRAY_LEN(options), argc, argv, &done);
+
+    if (code != CLI_OK || done) {
+        return code;
+    }
+    code = gather("cap attenuate", &w, &list);
+    if (code == CLI_OK && list.count == 0 && form == NULL) {
+        fprintf(stderr, "ron cap attenuate: no caveat given; see 'ron cap attenuate --help'\n");
+        code = CLI_USAGE;
+    }
+    if (code == CLI_OK) {
+        code = read_token("cap attenuate", from, text, &token);
+    }
+    if (code != CLI_OK) {
+        return code;
+    }
+    ron_buf_init_over(&out, memory, sizeof memory);
+    if (ron_cap_attenuate(token, form_of(form), list.items, list.count, &out, &err) != RON_OK) {
+        return failed("cap attenuate", &err);
+    }
+    return write_token("cap attenuate", to, &out);
+}
+
+/* ---- show ------------------------------------------------------------------------------------ */
+
+/* The verdict over the signature, or NULL when there are no keys to judge by. */
+static int signature_verdict(const char *file, struct ron_str token, const char **ret_verdict)
+{
+    struct ron_cap_keys *keys = NULL;
+    struct ron_err err = {0};
+
+    if (file == NULL) {
+        *ret_verdict = NULL;
+        return CLI_OK;
+    }
+    if (ron_cap_keyfile_load(ron_env_linux(), file, &keys, &err) != RON_OK) {
+        return failed("cap show", &err);
+    }
+    *ret_verdict = ron_cap_why_label(ron_cap_verify_signature(keys, token));
+    ron_cap_keys_unref(keys);
+    return CLI_OK;
+}
+
+static int show_parsed(struct ron_str text, const struct ron_cap_token *t, const char *verdict,
+                       bool json)
+{
+    char log_id[RON_CAP_LOG_ID_SIZE];
+    struct ron_buf out;
+    int code;
+
+    ron_cap_log_id(text.ptr, text.len, log_id);
+    ron_buf_init(&out, LISTING_MAX);
+    if (json) {
+        struct ron_json_writer w;
+        struct ron_buf inner;
+
+        ron_buf_init(&inner, LISTING_MAX);
+        RON_IGNORE(
+            ron_cap_inspect_json(t, &inner)); /* a failure leaves less than JSON: seen below */
+        ron_json_begin(&w, &out);
+        ron_json_open(&w, NULL, '{');
+        ron_json_text(&w, "log_id", log_id);
+        ron_json_text(&w, "signature", verdict);
+        ron_json_raw(&w, "token",
+                     (struct ron_str){.ptr = (const char *)ron_buf_data(&inner),
+                                      .len = ron_buf_len(&inner)});
+        ron_json_close(&w, '}');
+        ron_buf_append_byte(&out, '\n');
+        if (ron_buf_error(&inner) != RON_OK) {
+            ron_buf_clear(&out);
+        }
+        ron_buf_done(&inner);
+    } else {
+        ron_buf_append_fmt(&out, "%-11s %s\n", "log id", log_id);
+        if (verdict != NULL) {
+            ron_buf_append_fmt(&out, "%-11s %s\n", "signature", verdict);
+        }
+        RON_IGNORE(ron_cap_inspect_text(t, &out)); /* print_out looks at the buffer */
+    }
+    code = ron_buf_len(&out) == 0 ? CLI_FAILED : print_out("cap show", &out);
+    ron_buf_done(&out);
+    return code;
+}
+
+static int show(int argc, char **argv)
+{
+    const char *from = NULL;
+    const char *file = NULL;
+    const char *verdict = NULL;
+    bool json = false;
+    bool done = false;
+    char text[INPUT_MAX + 1];
+    struct ron_str token = {0};
+    struct ron_cap_token t;
+    enum ron_cap_why why;
+    const struct cli_option options[] = {
+        CLI_WORD("in", "FILE", "the token (standard input)", &from),
+        CLI_WORD("keys", "FILE", "check the signature by this key file", &file),
+        CLI_FLAG("json", "print as JSON", &json),
+    };
+    int code = cli_parse("cap show",
+                         "Lists what a token says, without its signature. Exit 1 when it is no\n"
+                         "token, or when --keys is given and the signature is not good.\n\n"
+                         "example:\n  ron cap show --in alice.token --keys " KEYS_DEFAULT,
+                         options, RON_ARRAY_LEN(options), argc, argv, &done);
+
+    if (code != CLI_OK || done) {
+        return code;
+    }
+    code = read_token("cap show", from, text, &token);
+    if (code != CLI_OK) {
+        return code;
+    }
+    why = ron_cap_token_read(token.ptr, token.len, &t);
+    if (why != RON_CAP_OK) {
+        fprintf(stderr, "ron cap show: %s\n", ron_cap_why_doc(why));
+        return CLI_FAILED;
+    }
+    code = signature_verdict(file, token, &verdict);
+    if (code == CLI_OK) {
+        code = show_parsed(token, &t, verdict, json);
+    }
+    return code == CLI_OK && verdict != NULL && strcmp(verdict, "ok") != 0 ? CLI_FAILED : code;
+}
+
+/* ---- dispatch -------------------------------------------------------------------------------- */
+
+struct sub {
+    const char *name;
+    const char *summary;
+    int (*run)(int argc, char **argv);
+};
+
+static int dispatch(const char *verb, const struct sub *subs, size_t count, int argc, char **argv);
+
+static int key(int argc, char **argv)
+{
+    static const struct sub subs[] = {
+        {"new", "add a key, which mints from then on", key_new},
+        {"list", "list the keys", key_list},
+        {"retire", "take a key away and void its tokens", key_retire},
+    };
+
+    return dispatch("cap key", subs, RON_ARRAY_LEN(subs), argc, argv);
+}
+
+enum { SUBS_MAX = 8 };
+
+static int dispatch(const char *verb, const struct sub *subs, size_t count, int argc, char **argv)
+{
+    const char *names[SUBS_MAX];
+    const char *near;
+    bool help = argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
+
+    for (size_t i = 0; i < count && i < SUBS_MAX; i++) {
+        names[i] = subs[i].name;
+        if (argc >= 2 && strcmp(argv[1], subs[i].name) == 0) {
+            return subs[i].run(argc - 1, argv + 1);
+        }
+    }
+    if (argc < 2 || help) {
+        FILE *to = help ? stdout : stderr;
+
+        fprintf(to, "usage: ron %s VERB [options]\n\nverbs:\n", verb);
+        for (size_t i = 0; i < count; i++) {
+            fprintf(to, "  %-10s %s\n", subs[i].name, subs[i].summary);
+        }
+        fprintf(to, "\n'ron %s VERB --help' explains a verb.\n", verb);
+        return help ? CLI_OK : CLI_USAGE;
+    }
+    near = ron_nearest(argv[1], names, count);
+    if (near != NULL) {
+        fprintf(stderr, "ron %s: unknown verb '%s'; did you mean '%s'?\n", verb, argv[1], near);
+    } else {
+        fprintf(stderr, "ron %s: unknown verb '%s'; see 'ron %s --help'\n", verb, argv[1], verb);
+    }
+    return CLI_USAGE;
+}
+
+int cli_cap(int argc, char **argv)
+{
+    static const struct sub subs[] = {
+        {"key", "make, list and retire root keys", key},
+        {"mint", "make a token", mint},
+        {"attenuate", "narrow a token", attenuate},
+        {"show", "list what a token says", show},
+    };
+
+    return dispatch("cap", subs, RON_ARRAY_LEN(subs), argc, argv);
+}
