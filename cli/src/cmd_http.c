@@ -10,6 +10,7 @@
  *   GET  /never         held by the task until the client is gone or the deadline has passed
  *   GET  /fail          an error of a service
  *   POST /json, /json-late, GET /slow/{ms}   see http_load.h
+ *   GET  /file          the file of --file, see http_file.h
  *   GET  /counters      the counters of the front; passes every gate
  *   and the routes of ron/http/ops.h
  *
@@ -19,6 +20,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "http_file.h"
 #include "http_load.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
@@ -51,6 +53,7 @@ struct http_check {
     struct ron_chan *queue;
     struct ron_http_server *server;
     struct load load;
+    struct served_file file;
     struct ron_ops ops;
     struct ron_http_metrics *http_metrics;
     char *bytes;
@@ -340,6 +343,7 @@ static void take_down(struct http_check *k)
         ron_chan_free(k->queue);
     }
     load_done(&k->load);
+    file_close(&k->file);
     (void)ron_http_server_free(k->server);
     ron_http_metrics_free(k->http_metrics);
     ron_needs_free(k->ops.needs);
@@ -350,7 +354,7 @@ static void take_down(struct http_check *k)
     ron_free(k->bytes);
 }
 
-static int serve(struct ron_http_opts *o, uint64_t hold_ms)
+static int serve(struct ron_http_opts *o, uint64_t hold_ms, const char *file_path)
 {
     static struct http_check check; /* the routes below point to it */
     static struct ron_http_route routes[RON_HTTP_ROUTES_MAX];
@@ -366,6 +370,7 @@ static int serve(struct ron_http_opts *o, uint64_t hold_ms)
         {RON_HTTP_POST, "/json", load_on_json, &check.load, RON_HTTP_INLINE, 0},
         {RON_HTTP_POST, "/json-late", load_on_json_late, &check.load, 0, 0},
         {RON_HTTP_GET, "/slow/{ms:u64}", load_on_slow, &check.load, 0, 0},
+        {RON_HTTP_GET, "/file", file_on_get, &check.file, RON_HTTP_INLINE, 0},
         {RON_HTTP_GET, "/counters", on_counters, &check, RON_HTTP_ALWAYS, 0},
     };
     struct ron_signals *signals = NULL;
@@ -377,7 +382,8 @@ static int serve(struct ron_http_opts *o, uint64_t hold_ms)
     ron_ops_routes(&check.ops, routes + RON_ARRAY_LEN(own));
     o->routes = routes;
     o->route_count = RON_ARRAY_LEN(own) + RON_OPS_ROUTES;
-    if (build(&check, o, &err) != RON_OK ||
+    if (file_open(&check.file, ron_env_linux(), file_path, &err) != RON_OK ||
+        build(&check, o, &err) != RON_OK ||
         ron_signals_start(check.sup, NULL, NULL, &signals, &err) != RON_OK) {
         fprintf(stderr, "ron http: %s\n", err.msg);
     } else {
@@ -393,11 +399,13 @@ static int serve(struct ron_http_opts *o, uint64_t hold_ms)
 int cli_http(int argc, char **argv)
 {
     const char *addr = "127.0.0.1:7080";
+    const char *file_path = NULL;
     uint64_t n[12] = {RON_MIN(ron_cpu_count(), (uint32_t)WORKERS_MAX)};
     bool done = false;
     int code;
     const struct cli_option options[] = {
         CLI_CHOICE("listen", "ADDR", "address and port, port 0 for a free one", &addr, NULL),
+        CLI_CHOICE("file", "PATH", "what /file serves", &file_path, NULL),
         CLI_NUMBER("workers", "N", "executor workers", &n[0], 1, WORKERS_MAX),
         CLI_NUMBER("connections", "N", "connections at once (2048)", &n[1], 0, 1 << 20),
         CLI_NUMBER("inflight", "N", "deferred requests at once (512)", &n[2], 0, 1 << 20),
@@ -436,5 +444,5 @@ int cli_http(int argc, char **argv)
                                .idle_timeout_ms = (uint32_t)n[9],
                                .request_timeout_ms = (uint32_t)n[10]};
     ron_signals_block();
-    return serve(&o, n[11]);
+    return serve(&o, n[11], file_path);
 }

@@ -86,6 +86,7 @@ class Contender:
         if self.kind == "nginx":
             return Nginx(nginx_server(folder, self.tls), threads, prefix, self.tls)
         extra = tls_options(folder) if self.tls else []
+        extra += ["--file", f"{folder}/www/file"]
         return Ron("--workers", threads, *extra, prefix=prefix, quiet=True)
 
     def url(self, server):
@@ -114,7 +115,10 @@ class Row:
 def rows():
     def pair(path, peer="/hello", tls=False):
         return [Contender("nginx", "nginx", peer, tls=tls), Contender("ron", "ron", path, tls=tls)]
-    ours_file = "/bytes/16384"
+
+    def files(path, tls=False):
+        return [*pair(path, path, tls), Contender("ron, from memory", "ron", "/bytes/16384",
+                                                  tls=tls)]
     json_rows = [Contender("ron, inline", "ron", "/json", True),
                  Contender("ron, by a task", "ron", "/json-late", True),
                  Contender("nginx, unread", "nginx", "/json", True)]
@@ -125,15 +129,19 @@ def rows():
             Row(f"small-{threads}", f"GET, 200 bytes of JSON, {n}", threads, ("cpu", 1.0),
                 pair("/hello")),
             Row(f"file-{threads}", f"GET, 16 KiB, {n}", threads, ("cpu", 0.85),
-                pair(ours_file, "/file")),
+                files("/file")),
             Row(f"json-{threads}", f"POST, 250 bytes of JSON, {n}", threads, ("rps", 0.90),
                 json_rows)]
     if ron_has("tls-cert"):
         found += [Row("tls-small-1", "GET, 200 bytes, TLS 1.3, 1 thread", 1, ("cpu", 1.0),
                       pair("/hello", tls=True)),
                   Row("tls-file-1", "GET, 16 KiB, TLS 1.3, 1 thread", 1, ("cpu", 1.0),
-                      pair(ours_file, "/file", tls=True))]
-    wanted = ROWS.split(",") if ROWS else [r.name for r in found]
+                      files("/file", tls=True))]
+    names = [r.name for r in found] + ["memory", "instructions"]
+    wanted = ROWS.split(",") if ROWS else names
+    for name in wanted:
+        if name not in names:
+            sys.exit(f"RON_BENCH_ROWS has no '{name}'; known: {' '.join(names)}")
     return [r for r in found if r.name in wanted]
 
 
@@ -259,7 +267,8 @@ def instructions(contender, folder):
     """Instructions of one request: the difference of two runs, so that start and end cancel."""
     extra = ["-d", f"{folder}/transfer.json"] if contender.post else []
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    ron = [*valgrind, os.environ["RON_BIN"], "http", "--listen", "127.0.0.1:0", "--workers", "1"]
+    ron = [*valgrind, os.environ["RON_BIN"], "http", "--listen", "127.0.0.1:0", "--workers", "1",
+           "--file", f"{folder}/www/file"]
 
     def started(p):
         return f"http://{p.stdout.readline().split()[-1]}{contender.path}"
@@ -332,7 +341,8 @@ def print_instructions(folder):
     print("\n### Instructions of one request (callgrind, our server, one thread, 8 connections)\n\n"
           "| request | instructions |\n|---|---|")
     for text, path, post in (("GET, 200 bytes", "/hello", False),
-                             ("GET, 16 KiB", "/bytes/16384", False),
+                             ("GET, 16 KiB from memory", "/bytes/16384", False),
+                             ("GET, 16 KiB file", "/file", False),
                              ("POST, 250 bytes of JSON, inline", "/json", True),
                              ("POST, 250 bytes of JSON, by a task", "/json-late", True)):
         print(f"| {text} | {instructions(Contender('ron', 'ron', path, post), folder):.0f} |")
@@ -353,20 +363,19 @@ def main():
                 print(f"repetition {repetition + 1} of {REPS}: {row.name} "
                       f"{ {n: round(r['cpu'], 2) for n, r in row.runs[-1].items()} }",
                       file=sys.stderr, flush=True)
-        noise = [r["noise"] for row in chosen for run in row.runs for r in run.values()]
+        noise = [r["noise"] for row in chosen for run in row.runs for r in run.values()] or [0.0]
         model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
         print(f"## HTTP server beside nginx {nginx_version()}\n\n"
               f"Machine: {model[1] if model else 'unknown processor'}, {os.cpu_count()} cores, "
               f"Linux {os.uname().release}. {REPS} repetitions of {SECONDS} s, {CONNECTIONS} "
               f"connections. Others used {spread(noise, 2)} of a core during the runs.\n\n"
               "| aim | ratio | |\n|---|---|---|")
-        for row in chosen:
-            print(verdict(row))
+        print("\n".join(verdict(row) for row in chosen))
         for row in chosen:
             print_row(row)
-        if not ROWS or "memory" in ROWS:
+        if not ROWS or "memory" in ROWS.split(","):
             print_memory(folder)
-        if not ROWS or "instructions" in ROWS:
+        if not ROWS or "instructions" in ROWS.split(","):
             print_instructions(folder)
 
 

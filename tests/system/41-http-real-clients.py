@@ -91,6 +91,43 @@ def with_curl(server):
     check("curl: a JSON number for money is refused", r.stdout.endswith(b"400"), r.stdout)
 
 
+def ranges_and_conditions(folder):
+    """A file of the system, whole, in parts, and resumed by curl; and not sent again."""
+    if missing("curl"):
+        return
+    path = Path(folder) / "file"
+    data = os.urandom(3_000_001)
+    path.write_bytes(data)
+    with Ron("--file", path) as server:
+        url = f"{server.url}/file"
+        check("curl: the whole file", curl(url).stdout == data)
+        for name, ask, want in (("first bytes", "0-99", data[:100]),
+                                ("last bytes", "-500", data[-500:]),
+                                ("from the middle on", "1500000-", data[1500000:]),
+                                ("over the end", "3000000-9000000", data[3000000:])):
+            r = curl("-r", ask, "-w", "%{http_code}", url)
+            check(f"curl: range, {name}", r.stdout == want + b"206", r.stdout[-200:])
+        r = curl("-r", "4000000-", "-o", "/dev/null", "-w", "%{http_code}", "-D", "-", url)
+        check("curl: range outside", b"416" in r.stdout and b"bytes */3000001" in r.stdout,
+              r.stdout)
+        part = Path(folder) / "part"
+        part.write_bytes(data[:1234567])
+        r = curl("-C", "-", "-o", str(part), url)
+        check("curl: a broken download is resumed", part.read_bytes() == data, r.stderr)
+        tag = Path(folder) / "tag"
+        curl("--etag-save", str(tag), "-o", "/dev/null", url)
+        r = curl("--etag-compare", str(tag), "-w", "%{http_code} %{size_download}", url)
+        check("curl: not sent again when its tag is known", r.stdout == b"304 0", r.stdout)
+        r = curl("-z", str(path), "-w", "%{http_code}", "-o", "/dev/null", url)
+        check("curl: nor when it is not newer", r.stdout == b"304", r.stdout)
+        r = curl("-r", "0-9", "-H", 'If-Range: "another"', url)
+        check("curl: If-Range of another file gives all of it", r.stdout == data)
+        r = curl("-I", url)
+        check("curl: HEAD of a file", b"Content-Length: 3000001" in r.stdout, r.stdout)
+        r = curl("--parallel", "--parallel-immediate", *[url] * 10)
+        check("curl: ten at once", len(r.stdout) == 10 * len(data), len(r.stdout))
+
+
 def with_http_client(server):
     c = server.client()
     for i in range(500):
@@ -218,5 +255,7 @@ with Ron() as the_server:
     with_http_client(the_server)
     with_node(the_server)
     with_load(the_server)
+with tempfile.TemporaryDirectory() as the_folder:
+    ranges_and_conditions(the_folder)
 with_slowhttptest()
 finish()
