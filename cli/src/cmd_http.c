@@ -11,6 +11,7 @@
  *   GET  /fail          an error of a service
  *   POST /json, /json-late, GET /slow/{ms}   see http_load.h
  *   GET  /file          the file of --file, see http_file.h
+ *   GET  /peer          who the client is, by its certificate
  *   GET  /counters      the counters of the front; passes every gate
  *   and the routes of ron/http/ops.h
  *
@@ -22,6 +23,7 @@
 #include "cli.h"
 #include "http_file.h"
 #include "http_load.h"
+#include "http_tls.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/http/ops.h"
@@ -52,6 +54,9 @@ struct http_check {
     struct ron_sup *sup;
     struct ron_chan *queue;
     struct ron_http_server *server;
+    const struct tls_args *tls_args;
+    struct ron_tls_ctx *tls; /* NULL: plain */
+    struct ron_http_listener listener;
     struct load load;
     struct served_file file;
     struct ron_ops ops;
@@ -145,6 +150,9 @@ static void on_counters(struct ron_http_call *call, void *arg)
         ron_json_u64(&w, ron_http_reason_label((enum ron_http_reason)r), c.rejected[r]);
     }
     ron_json_close(&w, '}');
+    if (k->tls != NULL) {
+        tls_write_counters(&w, k->tls);
+    }
     ron_json_close(&w, '}');
     ron_http_answer(call, 200, "application/json", ron_buf_data(&out), ron_buf_len(&out));
     ron_buf_done(&out);
@@ -326,6 +334,11 @@ static enum ron_rc build(struct http_check *k, struct ron_http_opts *o, struct r
     o->env = k->env;
     o->registry = k->registry;
     RON_TRY(build_ops(k, o, err));
+    RON_TRY(tls_build(k->tls_args, k->env, k->ops.metrics, &k->tls, err));
+    k->listener = (struct ron_http_listener){.addr = o->addr, .tls = k->tls};
+    o->addr = NULL;
+    o->listeners = &k->listener;
+    o->listener_count = 1;
     RON_TRY(ron_http_server_new(o, &k->server, err));
     RON_TRY(ron_collect_http(k->ops.metrics, k->server, err));
     return ron_http_server_attach(k->server, k->sup, err);
@@ -344,7 +357,9 @@ static void take_down(struct http_check *k)
     }
     load_done(&k->load);
     file_close(&k->file);
-    (void)ron_http_server_free(k->server);
+    if (ron_http_server_free(k->server)) {
+        ron_tls_ctx_free(k->tls);
+    }
     ron_http_metrics_free(k->http_metrics);
     ron_needs_free(k->ops.needs);
     ron_metrics_free(k->ops.metrics);
@@ -354,7 +369,8 @@ static void take_down(struct http_check *k)
     ron_free(k->bytes);
 }
 
-static int serve(struct ron_http_opts *o, uint64_t hold_ms, const char *file_path)
+static int serve(struct ron_http_opts *o, const struct tls_args *tls, uint64_t hold_ms,
+                 const char *file_path)
 {
     static struct http_check check; /* the routes below point to it */
     static struct ron_http_route routes[RON_HTTP_ROUTES_MAX];
@@ -371,6 +387,7 @@ static int serve(struct ron_http_opts *o, uint64_t hold_ms, const char *file_pat
         {RON_HTTP_POST, "/json-late", load_on_json_late, &check.load, 0, 0},
         {RON_HTTP_GET, "/slow/{ms:u64}", load_on_slow, &check.load, 0, 0},
         {RON_HTTP_GET, "/file", file_on_get, &check.file, RON_HTTP_INLINE, 0},
+        {RON_HTTP_GET, "/peer", tls_on_peer, &check, RON_HTTP_INLINE, 0},
         {RON_HTTP_GET, "/counters", on_counters, &check, RON_HTTP_ALWAYS, 0},
     };
     struct ron_signals *signals = NULL;
@@ -378,13 +395,14 @@ static int serve(struct ron_http_opts *o, uint64_t hold_ms, const char *file_pat
     int code = CLI_FAILED;
 
     check.hold_ms = hold_ms;
+    check.tls_args = tls;
     memcpy(routes, own, sizeof own);
     ron_ops_routes(&check.ops, routes + RON_ARRAY_LEN(own));
     o->routes = routes;
     o->route_count = RON_ARRAY_LEN(own) + RON_OPS_ROUTES;
     if (file_open(&check.file, ron_env_linux(), file_path, &err) != RON_OK ||
         build(&check, o, &err) != RON_OK ||
-        ron_signals_start(check.sup, NULL, NULL, &signals, &err) != RON_OK) {
+        ron_signals_start(check.sup, tls_on_hangup, check.tls, &signals, &err) != RON_OK) {
         fprintf(stderr, "ron http: %s\n", err.msg);
     } else {
         printf("listening on %s\n", ron_http_server_addr(check.server));
@@ -401,6 +419,8 @@ int cli_http(int argc, char **argv)
     const char *addr = "127.0.0.1:7080";
     const char *file_path = NULL;
     uint64_t n[12] = {RON_MIN(ron_cpu_count(), (uint32_t)WORKERS_MAX)};
+    struct tls_args tls = {0};
+    static const char *const client_modes[] = {"required", "optional", NULL};
     bool done = false;
     int code;
     const struct cli_option options[] = {
@@ -420,12 +440,21 @@ int cli_http(int argc, char **argv)
         CLI_NUMBER("write-timeout", "MS", "between pieces of an answer (5000)", &n[8], 0, 3600000),
         CLI_NUMBER("idle-timeout", "MS", "between requests (60000)", &n[9], 0, 3600000),
         CLI_NUMBER("request-timeout", "MS", "first byte to answer (10000)", &n[10], 0, 3600000),
+        CLI_CHOICE("tls-cert", "FILE", "certificate chain (PEM): speak TLS", &tls.cert, NULL),
+        CLI_CHOICE("tls-key", "FILE", "its key (PEM), readable for the owner alone", &tls.key,
+                   NULL),
+        CLI_CHOICE("tls-client-ca", "FILE", "ask clients for certificates of these", &tls.client_ca,
+                   NULL),
+        CLI_CHOICE("tls-client", "MODE", "required (default) or optional", &tls.client,
+                   client_modes),
+        CLI_FLAG("tls12", "allow TLS 1.2 beside 1.3", &tls.allow_tls12),
         CLI_NUMBER("drain-hold", "MS", "hold a drain open that long (0)", &n[11], 0, 60000),
     };
     struct ron_http_opts o;
 
     code = cli_parse("http",
                      "Serves routes that exercise the HTTP front until a signal, then drains.\n"
+                     "SIGHUP reads the certificate anew.\n"
                      "Exit: 0 drained, 2 a task had to be aborted, 3 a listener kept failing.",
                      options, RON_ARRAY_LEN(options), argc, argv, &done);
     if (code != CLI_OK || done) {
@@ -444,5 +473,5 @@ int cli_http(int argc, char **argv)
                                .idle_timeout_ms = (uint32_t)n[9],
                                .request_timeout_ms = (uint32_t)n[10]};
     ron_signals_block();
-    return serve(&o, n[11], file_path);
+    return serve(&o, &tls, n[11], file_path);
 }

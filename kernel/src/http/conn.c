@@ -78,6 +78,9 @@ static uint64_t due_ms(const struct http_conn *c)
         return at != UINT64_MAX || c->reply->pipe.quiet ? at
                                                         : c->progress_ms + o->request_timeout_ms;
     case HTTP_IDLE:
+        if (ron__http_shaking(c)) {
+            return c->start_ms + o->read_timeout_ms;
+        }
         return at != UINT64_MAX ? at : c->progress_ms + o->idle_timeout_ms;
     case HTTP_HEAD:
         return at != UINT64_MAX ? at : c->start_ms + o->read_timeout_ms;
@@ -337,9 +340,7 @@ static void on_ready(struct ron_io *io, uint32_t events)
 
     RON_CHECK_MAGIC(c, HTTP_CONN_MAGIC);
     ron__http_tick(c->w);
-    c->hup = c->hup || (events & RON_IO_HUP) != 0;
-    c->readable = c->readable || (events & (RON_IO_READ | RON_IO_HUP)) != 0;
-    c->dead = (events & RON_IO_ERR) != 0;
+    ron__http_ready(c, events);
     if (c->state == HTTP_LINGER) {
         c->dead = c->dead || !discard(c);
     } else {
@@ -363,6 +364,10 @@ static void too_late(struct http_conn *c)
     } else if (w->now_ms >= write_due_ms(c)) {
         ron_stat_bump(&w->write_timeouts, 1);
         c->dead = true; /* It does not read: there is nothing to tell it. */
+    } else if (ron__http_shaking(c)) {
+        ron_stat_bump(&w->read_timeouts, 1);
+        ron__tls_timed_out(c->tls);
+        c->closing = true;
     } else if (c->state == HTTP_IDLE) {
         ron_stat_bump(&w->idle_timeouts, 1);
         c->closing = true;
@@ -388,10 +393,20 @@ static void on_timer(struct ron_timer *timer)
 
     RON_CHECK_MAGIC(c, HTTP_CONN_MAGIC);
     ron__http_tick(c->w);
-    if (c->w->now_ms >= due_ms(c)) {
+    if (!c->dead && c->w->now_ms >= due_ms(c)) {
         too_late(c);
     }
     settle(c);
+}
+
+void ron__http_conn_evict(void *conn)
+{
+    struct http_conn *c = conn;
+
+    RON_CHECK_MAGIC(c, HTTP_CONN_MAGIC);
+    c->dead = true;
+    c->armed_ms = c->w->now_ms;
+    ron_task_timer_arm(c->w->task, &c->timer, c->armed_ms);
 }
 
 /* ---- birth ----------------------------------------------------------------------------------- */
@@ -445,6 +460,10 @@ void ron__http_conn_open(const struct http_listener *l, int fd, const struct ron
     set_peer(c, peer, key);
     if (ron_io_watch(w->task, &c->io, RON_IO_READ | RON_IO_WRITE | RON_IO_EDGE) != RON_OK) {
         c->io._task = NULL;
+        ron__http_conn_destroy(c);
+        return;
+    }
+    if (l->def->tls != NULL && !ron__http_secure(c, l->def->tls)) {
         ron__http_conn_destroy(c);
         return;
     }

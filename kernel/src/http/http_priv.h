@@ -30,6 +30,7 @@
 #include "ron/guard/limiter.h"
 #include "ron/http/server.h"
 #include "ron/io/addr.h"
+#include "tls_priv.h"
 
 enum {
     HTTP_CONN_MAGIC = 0x68636f6e,
@@ -122,7 +123,8 @@ struct http_conn {
     struct ron_list_node link;
     struct ron_limiter_ref *bucket; /* of the address, or of the instance */
     struct http_peer peer;
-    uint64_t armed_ms; /* when the timer fires, which may be before anything is due */
+    struct tls_conn *tls; /* NULL: plain */
+    uint64_t armed_ms;    /* when the timer fires, which may be before anything is due */
 
     bool readable; /* the socket may have bytes */
     bool hup;      /* the peer has closed its side: read until the end is seen */
@@ -230,6 +232,7 @@ struct http_worker {
     bool draining;
     struct ron_list conns;
     struct ron_list turns; /* connections that go on after the others */
+    struct tls_lane tls;   /* zeros when no listener speaks TLS */
     struct ron_pool conn_pool;
     struct ron_pool in_pool;
     struct ron_http_reply *replies;
@@ -297,6 +300,15 @@ bool ron__http_peer_allowed(const struct ron_http_listener *def, const struct ro
 
 struct iovec;
 
+/* Puts TLS between the socket and HTTP; false when that cannot be had. */
+bool ron__http_secure(struct http_conn *c, struct ron_tls_ctx *ctx);
+/* The poller says so; first thing in a turn. */
+void ron__http_ready(struct http_conn *c, uint32_t events);
+/* The handshake is not done: nothing of HTTP has been said. */
+static inline bool ron__http_shaking(const struct http_conn *c)
+{
+    return c->tls != NULL && ron__tls_shaking(c->tls);
+}
 /* Reads at least one byte; false when there is nothing now, with eof or dead set when that is so
  * for good. */
 bool ron__http_read(struct http_conn *c, void *room, size_t len, size_t *ret_len);
@@ -323,6 +335,9 @@ void ron__http_conn_go_on(struct http_conn *c);
 /* Reads into c->in; false when there is nothing to read now. */
 bool ron__http_fill(struct http_conn *c);
 void ron__http_conn_destroy(struct http_conn *c);
+/* For a lane: this connection's handshake gave way to another. It goes in a turn of its own: the
+ * caller may be going through the list of connections. */
+void ron__http_conn_evict(void *conn);
 /* The last word before the task ends. */
 void ron__http_conn_finish(struct http_conn *c);
 

@@ -205,6 +205,16 @@ static void ulid_random(void *ctx, void *ret_bytes, size_t len)
     ron_rand_bytes(ctx, ret_bytes, len);
 }
 
+static bool has_tls(const struct ron_http_server *s)
+{
+    for (size_t i = 0; i < s->listener_count; i++) {
+        if (s->listeners[i].tls != NULL) {
+            return true;
+        }
+    }
+    return false;
+}
+
 static enum ron_rc worker_init(struct ron_http_server *s, uint32_t index)
 {
     struct http_worker *w = &s->workers[index];
@@ -227,6 +237,9 @@ static enum ron_rc worker_init(struct ron_http_server *s, uint32_t index)
     RON_TRY(ron_buf_reserve(&w->out, HTTP_OUT_BYTES, &room));
     RON_TRY(
         ron_pool_init(&w->conn_pool, "http-conn", sizeof(struct http_conn), RON_CACHELINE, conns));
+    if (has_tls(s)) {
+        RON_TRY(ron__tls_lane_init(&w->tls, o->env, conns, ron__http_conn_evict));
+    }
     RON_TRY(ron_pool_init(&w->in_pool, "http-in", sizeof(struct http_in), RON_CACHELINE,
                           conns + o->inflight_max + o->streams_max));
     w->reply_count = o->inflight_max + o->streams_max;
@@ -249,6 +262,7 @@ static void worker_done(struct http_worker *w)
     ron_buf_done(&w->out);
     ron_pool_done(&w->in_pool);
     ron_pool_done(&w->conn_pool);
+    ron__tls_lane_done(&w->tls);
     ron__http_listen_done(w);
 }
 

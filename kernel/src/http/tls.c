@@ -10,6 +10,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/obs/metrics.h"
 #include "tls_priv.h"
 
 enum {
@@ -172,4 +173,34 @@ void ron_tls_ctx_counters(const struct ron_tls_ctx *ctx, struct ron_tls_counters
         c.failures[i] = ron_stat_get(&ctx->failures[i]);
     }
     *ret_counters = c;
+}
+
+static void collect(struct ron_scrape *sc, void *arg)
+{
+    struct ron_tls_ctx *ctx = arg;
+    struct ron_metrics *m = ron_scrape_metrics(sc);
+    struct ron_tls_counters c;
+    struct ron_tls_cert cert;
+
+    ron_tls_ctx_counters(ctx, &c);
+    ron_tls_ctx_cert(ctx, &cert);
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_TLS_HANDSHAKES), c.full, "full");
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_TLS_HANDSHAKES), c.resumed, "resumed");
+    for (int i = 0; i < RON_TLS_FAIL_COUNT; i++) {
+        ron_scrape_add(sc, ron_metrics_name(m, RON_M_TLS_FAILURES), c.failures[i],
+                       ron_tls_failure_label((enum ron_tls_failure)i));
+    }
+    ron_scrape_sample(sc, ron_metrics_name(m, RON_M_TLS_OPEN), c.shaking, NULL, 0);
+    ron_scrape_sample(sc, ron_metrics_name(m, RON_M_TLS_TRUNCATED), c.truncated, NULL, 0);
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_TLS_RELOADS), c.reloads, "ok");
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_TLS_RELOADS), c.reload_failures, "failed");
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_TLS_EXPIRY), (uint64_t)ron_tls_ctx_expiry_s(ctx),
+                   cert.subject);
+}
+
+enum ron_rc ron_tls_ctx_collect(struct ron_tls_ctx *ctx, struct ron_metrics *metrics,
+                                struct ron_err *err)
+{
+    RON_CHECK_MAGIC(ctx, TLS_CTX_MAGIC);
+    return ron_metrics_collector(metrics, collect, ctx, err);
 }

@@ -304,6 +304,8 @@ static enum ron_rc begin(struct tls_conn *t)
         RON_ASSERT(front != NULL); /* handshakes_max is at least 1, so there is one */
         oldest = RON_LIST_ENTRY(front, struct tls_conn, link);
         (void)fail(oldest, RON_TLS_FAIL_CROWDED);
+        SSL_free(oldest->ssl); /* The bound is on memory: now, not when its owner gets to it. */
+        oldest->ssl = NULL;
         lane->evict(oldest->owner);
     }
     ERR_clear_error();

@@ -112,10 +112,10 @@ struct tls_lane {
     struct ron_pool pool;
     struct ron_list shaking; /* oldest first */
     uint32_t shaking_count;
-    /* Ends the connection of `owner`, whose handshake gave way to a newer one. It calls
-     * ron__tls_close. */
+    /* The handshake of `owner` gave way to a newer one: it has to end the connection, now or
+     * soon. */
     void (*evict)(void *owner);
-    uint8_t *first;   /* TLS_FIRST_BYTES */
+    uint8_t *first;   /* TLS_FIRST_BYTES; between calls also room for a piece of a file */
     uint8_t *scratch; /* TLS_SCRATCH_BYTES */
     size_t scratch_len;
 };

@@ -33,6 +33,8 @@
 struct ron_http_server;
 struct ron_http_call;
 struct ron_http_reply;
+struct ron_tls_ctx;
+struct ron_tls_peer;
 
 typedef void ron_http_handler(struct ron_http_call *call, void *arg);
 
@@ -84,6 +86,7 @@ enum ron_http_listener_flags {
 struct ron_http_listener {
     const char *addr; /* "127.0.0.1:7200", "[::1]:0", "unix:/run/ron/x.sock" */
     uint32_t flags;
+    struct ron_tls_ctx *tls; /* NULL: plain HTTP. Kept; freed after the server */
     /* Unix sockets (made 0600 in a directory that is made 0700): who may connect, by the system's
      * word. [root and the user that the server runs as] Others are answered 403. */
     const uint32_t *uids;
@@ -177,6 +180,9 @@ struct ron_str ron_http_corr_id(const struct ron_http_call *call);
 struct ron_deadline ron_http_deadline(const struct ron_http_call *call);
 /* Address of the client; RON_ADDR_MAX bytes are enough. */
 void ron_http_peer(const struct ron_http_call *call, char *buf, size_t size);
+/* The verified certificate of the client (ron/http/tls.h); false when there is none. */
+RON_MUST_USE bool ron_http_tls_peer(const struct ron_http_call *call,
+                                    struct ron_tls_peer *ret_peer);
 
 /* Adds a header to the answer. The name is a token, the value holds no controls: else RON_INVALID,
  * and the answer becomes 500 (a header cut in two must not reach the wire). RON_LIMIT alike. */

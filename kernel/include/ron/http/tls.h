@@ -55,6 +55,7 @@ enum ron_tls_client {
 };
 
 struct ron_tls_ctx;
+struct ron_metrics;
 
 /* Zero means the default in brackets. Texts are copied. */
 struct ron_tls_opts {
@@ -142,3 +143,6 @@ struct ron_tls_counters {
     uint64_t shaking;                      /* tls_handshakes_open, gauge */
 };
 void ron_tls_ctx_counters(const struct ron_tls_ctx *ctx, struct ron_tls_counters *ret_counters);
+/* Adds all of these to every scrape: the context outlives the last one. RON_LIMIT, RON_NOMEM. */
+RON_MUST_USE enum ron_rc ron_tls_ctx_collect(struct ron_tls_ctx *ctx, struct ron_metrics *metrics,
+                                             struct ron_err *err);

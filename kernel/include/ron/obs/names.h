@@ -72,6 +72,17 @@
       "First byte of the request to its answer; measured in steps of a millisecond.")              \
     X(INFLIGHT, GAUGE, ONE, "inflight_requests", "route", "Requests that wait for their answer.")  \
     X(REJECTED, COUNTER, ONE, "rejected_total", "reason", "Requests refused, by reason.")          \
+    X(TLS_HANDSHAKES, COUNTER, ONE, "tls_handshakes_total", "result",                              \
+      "TLS handshakes that worked: full, or resumed by a ticket.")                                 \
+    X(TLS_FAILURES, COUNTER, ONE, "tls_handshake_failures_total", "reason",                        \
+      "TLS handshakes that failed, by reason.")                                                    \
+    X(TLS_OPEN, GAUGE, ONE, "tls_handshakes_open", "", "TLS handshakes under way now.")            \
+    X(TLS_TRUNCATED, COUNTER, ONE, "tls_truncated_total", "",                                      \
+      "TLS connections that ended without close_notify.")                                          \
+    X(TLS_RELOADS, COUNTER, ONE, "tls_reloads_total", "result",                                    \
+      "Reloads of a certificate: ok, or failed with the old one kept.")                            \
+    X(TLS_EXPIRY, GAUGE, ONE, "tls_certificate_expiry_seconds", "certificate",                     \
+      "Seconds until the served certificate ends; negative after it.")                             \
     X(IO_TIMEOUTS, COUNTER, ONE, "io_timeouts_total", "op,peer",                                   \
       "Deadlines passed, by operation.")                                                           \
     X(BACKOFF_RETRIES, COUNTER, ONE, "backoff_retries_total", "svc,op,result",                     \
