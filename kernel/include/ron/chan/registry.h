@@ -28,7 +28,7 @@ enum ron_reg_kind {
 
 enum {
     RON_REG_ENTRIES_MAX = 1024, /* five services with some dozens of objects each, tenfold */
-    RON_REG_SAMPLES_MAX = 12,
+    RON_REG_SAMPLES_MAX = 24,   /* an HTTP server has the most, half of that */
     RON_REG_NAME_MAX = 47,
     RON_REG_TEXT_MAX = 119,
 };
