@@ -12,6 +12,7 @@
 #define RON_LOCK_RANKS(X)                                                                          \
     X(SUPERVISOR, 10, "supervisor", "children, their states and the drain phase")                  \
     X(SHARED, 20, "shared", "service data that is copied out before any wait")                     \
+    X(CAS, 30, "cas", "index and open objects of one shard of a content store")                    \
     X(CHAN, 40, "chan", "ring, waiters and close flag of one channel")                             \
     X(BUS, 41, "bus", "ring and reader cursors of one broadcast bus")                              \
     X(WATCH, 42, "watch", "value, version and waiters of one watch")                               \
