@@ -120,6 +120,13 @@ void ron_http_route_counters(const struct ron_http_server *s, size_t route, uint
     }
 }
 
+enum {
+#define X(field, metric, label, value, gauge) +1
+    COUNTER_COUNT = 0 RON_HTTP_COUNTERS(X)
+#undef X
+};
+_Static_assert(COUNTER_COUNT <= RON_REG_SAMPLES_MAX, "a row of the registry holds them all");
+
 static void fill_row(struct ron_reg_entry *e, struct ron_reg_row *row)
 {
     struct ron_http_server *s = RON_CONTAINER_OF(e, struct ron_http_server, entry);
