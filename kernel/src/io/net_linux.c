@@ -28,6 +28,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/io/addr.h"
+#include "ron/io/linux_env.h"
 #include "ron/sync/sync.h"
 #include "sys_linux.h"
 
@@ -118,6 +119,11 @@ static enum ron_rc open_socket(int family, int *ret_fd, struct ron_err *err)
     }
     *ret_fd = fd;
     return RON_OK;
+}
+
+enum ron_rc ron_linux_stream_socket(int family, int *ret_fd, struct ron_err *err)
+{
+    return open_socket(family, ret_fd, err);
 }
 
 static int set_flag(int fd, int level, int option)

@@ -28,3 +28,7 @@
 
 /* The one binding of this process; static, may be used from every thread. */
 const struct ron_env *ron_env_linux(void);
+
+/* For a library that connects by itself (libcurl): a fresh stream socket under the same promises,
+ * unconnected. The caller owns it. */
+RON_MUST_USE enum ron_rc ron_linux_stream_socket(int family, int *ret_fd, struct ron_err *err);
