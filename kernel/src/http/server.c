@@ -125,7 +125,8 @@ enum {
     COUNTER_COUNT = 0 RON_HTTP_COUNTERS(X)
 #undef X
 };
-_Static_assert(COUNTER_COUNT <= RON_REG_SAMPLES_MAX, "a row of the registry holds them all");
+_Static_assert((int)COUNTER_COUNT <= (int)RON_REG_SAMPLES_MAX,
+               "a row of the registry holds them all");
 
 static void fill_row(struct ron_reg_entry *e, struct ron_reg_row *row)
 {
