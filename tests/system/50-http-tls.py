@@ -356,7 +356,7 @@ def strange_peers(pki):
         check("and counted", server.failures("not_tls") == 1)
         half = [server.connect() for _ in range(HALF_OPEN)]
         for i, s in enumerate(half):  # nothing; the start of a record; of a hello
-            s.sendall((b"", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03")[i % 3])
+            s.sendall((b"", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03")[i % 3])
         good = 0
         for _ in range(50):
             with server.secure() as s:
