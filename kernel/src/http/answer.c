@@ -248,6 +248,10 @@ static void fail_call(struct ron_http_call *call, enum ron_http_reason reason,
 
     e.retry_after_s = retry_after_s;
     ron_stat_bump(&call->w->rejected[reason], 1);
+    if (reason == RON_HTTP_CONTENT_CODING) {
+        RON_IGNORE(ron__http_add_header(&call->w->extra, "Accept-Encoding",
+                                        (struct ron_str){"gzip, zstd", 10}));
+    }
     if (reason == RON_HTTP_BUSY || reason == RON_HTTP_RATE) {
         ron_stat_bump(&call->w->busy, 1);
     }

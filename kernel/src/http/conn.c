@@ -85,6 +85,10 @@ static uint64_t due_ms(const struct http_conn *c)
     case HTTP_HEAD:
         return at != UINT64_MAX ? at : c->start_ms + o->read_timeout_ms;
     case HTTP_BODY:
+    case HTTP_UPLOAD:
+        if (c->stalled) {
+            return RON_MIN(c->deadline_ms, c->progress_ms + o->request_timeout_ms);
+        }
         if (at == UINT64_MAX) {
             at = RON_MIN(c->deadline_ms, c->progress_ms + o->read_timeout_ms);
             at = RON_MIN(at, paced(c, c->body_start_ms, o->read_timeout_ms, c->body_bytes));
@@ -302,6 +306,9 @@ void ron__http_conn_run(struct http_conn *c)
         case HTTP_BODY:
             more = ron__http_request_body(c);
             break;
+        case HTTP_UPLOAD:
+            more = ron__http_upload_run(c);
+            break;
         case HTTP_STREAM:
             more = ron__http_stream_pump(c);
             break;
@@ -344,7 +351,7 @@ static void on_ready(struct ron_io *io, uint32_t events)
     if (c->state == HTTP_LINGER) {
         c->dead = c->dead || !discard(c);
     } else {
-        if (c->hup && c->reply != NULL && !ron_http_reply_cancelled(c->reply)) {
+        if (c->hup && is_held(c) && !ron_http_reply_cancelled(c->reply)) {
             ron__http_pipe_cancel(c->reply);
             c->dead = c->dead || (c->state == HTTP_STREAM && c->reply->pipe.quiet);
         }
@@ -371,6 +378,11 @@ static void too_late(struct http_conn *c)
     } else if (c->state == HTTP_IDLE) {
         ron_stat_bump(&w->idle_timeouts, 1);
         c->closing = true;
+    } else if (c->state == HTTP_UPLOAD) {
+        bool ours = c->stalled || w->now_ms >= c->deadline_ms;
+
+        ron_stat_bump(&w->read_timeouts, !ours);
+        (void)ron__http_upload_fail(c, ours ? RON_HTTP_DEADLINE : RON_HTTP_READ_SLOW);
     } else if (c->state == HTTP_STREAM) {
         ron_stat_bump(&w->rejected[RON_HTTP_DEADLINE], 1);
         c->dead = true; /* Its holder brings nothing. */

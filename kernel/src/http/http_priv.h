@@ -6,7 +6,9 @@
  *     IDLE --first byte--> HEAD --head complete--> BODY --body complete--> handler
  *     handler --answered--> IDLE or HEAD (bytes of the next request are there)
  *     handler --deferred--> WAIT --reply, or deadline--> IDLE or HEAD
- *     WAIT --answer begun--> STREAM --ended by its holder, all sent--> IDLE or HEAD
+ *     HEAD --head complete, streamed route, deferred--> UPLOAD --body complete--> WAIT
+ *     UPLOAD --early reply, or a limit--> closing
+ *     WAIT, UPLOAD --answer begun--> STREAM --ended by its holder, all sent--> IDLE or HEAD
  *     any --last answer written (closing)--> LINGER --peer's FIN, or time--> gone
  *     any --peer reset, write timeout (dead)--> gone
  *
@@ -95,7 +97,15 @@ void ron__http_route_find(const struct http_route *routes, size_t count, uint32_
 
 /* ---- connection ------------------------------------------------------------------------------ */
 
-enum http_state { HTTP_IDLE, HTTP_HEAD, HTTP_BODY, HTTP_WAIT, HTTP_STREAM, HTTP_LINGER };
+enum http_state {
+    HTTP_IDLE,
+    HTTP_HEAD,
+    HTTP_BODY,
+    HTTP_UPLOAD,
+    HTTP_WAIT,
+    HTTP_STREAM,
+    HTTP_LINGER,
+};
 
 /* Who is at the other end, small. */
 struct http_peer {
@@ -149,6 +159,9 @@ struct http_conn {
     uint64_t body_left; /* Content-Length: bytes still missing */
     uint64_t body_max;
     struct ron_http_chunked chunked;
+    bool stalled; /* UPLOAD: the reader is behind, so the socket is not read */
+    bool coded;   /* the body has the content coding below */
+    enum ron_inflate_coding coding;
     struct ron_buf spill;
     uint64_t charged; /* of the server's body memory, for spill */
 
@@ -242,6 +255,7 @@ struct http_worker {
     struct ron_aptr done;   /* stack of replies sent from any thread */
     struct ron_au32 closed; /* the task is over: nobody to wake */
     struct ron_buf out;
+    struct ron_inflate *inflate[2]; /* by coding, made when first needed; for whole bodies */
     struct ron_buf extra;
     char extra_room[HTTP_EXTRA_BYTES];
     char corr_room[RON_HTTP_CORR_ID_MAX];
@@ -279,6 +293,7 @@ struct ron_http_server {
     struct ron_au32 connections;
     struct ron_au32 inflight;
     struct ron_au32 streams;
+    struct ron_inflate_opts inflate_opts;
     struct ron_au64 body_memory;
     struct ron_au64 answer_memory;
     uint32_t worker_count;
@@ -347,7 +362,16 @@ bool ron__http_request_begin(struct http_conn *c);
 bool ron__http_request_body(struct http_conn *c);
 /* The request is answered: make ready for the next one. */
 void ron__http_request_done(struct http_conn *c);
+/* Counts what the spill has grown to; RON_HTTP_MEMORY when that is too much. */
+enum ron_http_reason ron__http_spill_charge(struct http_conn *c);
 void ron__http_spill_release(struct http_worker *w, struct ron_buf *spill, uint64_t *charged);
+
+/* ---- decode.c: content codings --------------------------------------------------------------- */
+
+/* What a failure of the decoder is answered with. */
+enum ron_http_reason ron__http_inflate_reason(enum ron_rc rc);
+/* The decoded body takes the place of the one that was sent: it is in the spill. */
+enum ron_http_reason ron__http_decode(struct http_conn *c, struct ron_str raw);
 
 /* ---- answer.c: what goes out ----------------------------------------------------------------- */
 
@@ -398,6 +422,8 @@ void ron__http_tail_drop(struct http_conn *c);
 /* Goes on with what waits. */
 void ron__http_push(struct http_conn *c);
 void ron__http_out_release(struct http_conn *c);
+/* Goes on after the others had their turn. */
+void ron__http_wait_turn(struct http_conn *c);
 /* Connections that gave way to others go on. */
 void ron__http_turns_run(struct http_worker *w);
 
@@ -426,3 +452,14 @@ void ron__http_pipe_reset(struct ron_http_reply *r);
 void ron__http_stream_start(struct http_conn *c, struct ron_http_reply *r);
 /* Sends the next piece; false when there is none. Nothing waits to be sent. */
 bool ron__http_stream_pump(struct http_conn *c);
+
+/* ---- upload.c: request bodies in pieces ------------------------------------------------------ */
+
+/* For a reply that is being taken. RON_FULL, RON_NOMEM. */
+enum ron_rc ron__http_upload_prepare(struct ron_http_reply *r, struct http_conn *c);
+void ron__http_upload_reset(struct ron_http_reply *r);
+/* No more will come, and why. */
+void ron__http_upload_cut(struct ron_http_reply *r, enum ron_rc end);
+/* Answers that the body cannot be taken; the connection closes. */
+bool ron__http_upload_fail(struct http_conn *c, enum ron_http_reason reason);
+bool ron__http_upload_run(struct http_conn *c);

@@ -172,6 +172,15 @@ static void tail_sent(struct http_conn *c, size_t len)
     }
 }
 
+void ron__http_wait_turn(struct http_conn *c)
+{
+    if (!c->waits_turn) {
+        c->waits_turn = true;
+        ron_list_push_back(&c->w->turns, &c->turn);
+        ron_task_wake(c->w->task);
+    }
+}
+
 static void push_tail(struct http_conn *c)
 {
     size_t turn = HTTP_TURN_BYTES;
@@ -193,10 +202,8 @@ static void push_tail(struct http_conn *c)
         turn -= n;
         tail_sent(c, n);
     }
-    if (c->has_tail && !c->dead && !c->waits_turn) {
-        c->waits_turn = true; /* O3 */
-        ron_list_push_back(&c->w->turns, &c->turn);
-        ron_task_wake(c->w->task);
+    if (c->has_tail && !c->dead) {
+        ron__http_wait_turn(c); /* O3 */
     }
 }
 

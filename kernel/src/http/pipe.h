@@ -15,17 +15,19 @@
 
 #include "ron/base/buf.h"
 #include "ron/chan/wait.h"
+#include "ron/http/inflate.h"
 #include "ron/http/stream.h"
 
 enum http_over { HTTP_NOT_OVER, HTTP_OVER_SENT, HTTP_OVER_ENDED, HTTP_OVER_ABORTED };
+enum http_piece { HTTP_PIECE_EMPTY, HTTP_PIECE_READY, HTTP_PIECE_HELD };
 enum http_framing { HTTP_FRAME_CHUNKED, HTTP_FRAME_LENGTH, HTTP_FRAME_BARE };
 
 enum {
     HTTP_CHUNK_HEAD = 10, /* "0000ffff\r\n", written when the piece is closed */
     HTTP_CHUNK_TAIL = 7,  /* "\r\n" and the last chunk */
     HTTP_PIPE_MAX = HTTP_CHUNK_HEAD + RON_HTTP_PIECE_BYTES + HTTP_CHUNK_TAIL,
-    HTTP_PIPE_KEEP =
-        1024, /* an event stream's usual event; larger memory is given back when idle */
+    HTTP_PIPE_KEEP = 1024, /* an event's usual size; larger memory is given back when idle */
+    HTTP_UPLOAD_BYTES = 2 * RON_HTTP_PIECE_BYTES, /* counted for each body in pieces */
 };
 
 struct http_pipe {
@@ -47,6 +49,19 @@ struct http_pipe {
     struct ron_buf pending;
     struct ron_buf sending; /* worker's */
     uint64_t charged;       /* of the server's answer memory */
+
+    /* Inward; upload.c has the rules. */
+    bool inward; /* the request's body passes here; constant while the reply is held */
+    enum http_piece in_state;
+    bool worker_waits;
+    enum ron_rc in_end; /* RON_AGAIN while it comes, RON_CLOSED when it is whole, else why not */
+    struct ron_buf ready;
+    /* The worker's. */
+    struct ron_buf filling;
+    struct ron_inflate *z; /* NULL: the body is not coded */
+    bool z_full;           /* there may be more output without further input */
+    struct ron_str raw;    /* bytes of the connection's buffer that wait to be decoded */
+    uint64_t in_bytes;     /* decoded so far */
 };
 
 /* A wake-up that was decided under the lock. */

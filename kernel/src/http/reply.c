@@ -79,6 +79,11 @@ enum ron_rc ron_http_defer(struct ron_http_call *call, struct ron_http_reply **r
     r->minor = call->c->in->parser.head.minor;
     r->corr_len = (uint32_t)call->corr_id.len;
     memcpy(r->corr_id, call->corr_id.ptr, call->corr_id.len);
+    if ((call->c->in->match.route->def->flags & RON_HTTP_STREAM) != 0 &&
+        ron__http_upload_prepare(r, call->c) != RON_OK) {
+        ron__http_reply_put(r);
+        return RON_FULL;
+    }
     call->reply = r;
     *ret_reply = r;
     return RON_OK;
@@ -124,7 +129,8 @@ static void deliver(struct http_conn *c, struct ron_http_reply *r)
                             .reason = r->reason};
 
     c->reply = NULL;
-    c->keep = c->keep && !c->w->draining;
+    c->keep = c->keep && !c->w->draining &&
+              c->state != HTTP_UPLOAD; /* Behind an early answer nobody reads the rest. */
     r->reject = bad ? RON_HTTP_INTERNAL : r->reject;
     ron_stat_bump(&c->w->rejected[r->reject], r->reject != RON_HTTP_NONE);
     ron_stat_bump(&c->w->busy, r->reject == RON_HTTP_BUSY);

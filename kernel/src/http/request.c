@@ -17,10 +17,18 @@ enum { READ_PIECE = 65536 };
 
 /* ---- deadlines and gates --------------------------------------------------------------------- */
 
+static bool is_streamed(const struct http_conn *c)
+{
+    const struct http_route *route = c->in->match.route;
+
+    return route != NULL && (route->def->flags & RON_HTTP_STREAM) != 0;
+}
+
 static void set_deadline(struct http_conn *c, const struct ron_http_head *head)
 {
     struct http_worker *w = c->w;
-    uint64_t at = c->start_ms + w->server->opts.request_timeout_ms;
+    uint64_t at = is_streamed(c) ? UINT64_MAX /* from the end of the body on */
+                                 : c->start_ms + w->server->opts.request_timeout_ms;
 
     at = RON_MIN(at, ron_sat_add_u64(c->start_ms, head->timeout_ms));
     if (head->deadline_unix_ms != UINT64_MAX) {
@@ -87,7 +95,7 @@ void ron__http_spill_release(struct http_worker *w, struct ron_buf *spill, uint6
 }
 
 /* Counts what the spill has grown to. */
-static enum ron_http_reason charge(struct http_conn *c)
+enum ron_http_reason ron__http_spill_charge(struct http_conn *c)
 {
     struct ron_http_server *s = c->w->server;
     uint64_t more = c->spill.cap - c->charged;
@@ -105,7 +113,7 @@ static enum ron_http_reason spill_add(struct http_conn *c, const char *bytes, si
     enum ron_rc rc = ron_buf_append(&c->spill, bytes, len);
 
     c->body_bytes += len;
-    return rc == RON_OK ? charge(c) : RON_HTTP_MEMORY;
+    return rc == RON_OK ? ron__http_spill_charge(c) : RON_HTTP_MEMORY;
 }
 
 /* The request ends here with an error, and with it the connection. */
@@ -124,6 +132,7 @@ static size_t waiting(const struct http_conn *c)
 }
 
 static bool dispatch(struct http_conn *c);
+static bool dispatch_streamed(struct http_conn *c);
 
 /* Reads straight into the spill, never past the end of the body. */
 static bool read_spill(struct http_conn *c, enum ron_http_reason *ret_reason)
@@ -139,7 +148,7 @@ static bool read_spill(struct http_conn *c, enum ron_http_reason *ret_reason)
         *ret_reason = RON_HTTP_MEMORY;
         return false;
     }
-    *ret_reason = charge(c);
+    *ret_reason = ron__http_spill_charge(c);
     if (*ret_reason != RON_HTTP_NONE) {
         return false;
     }
@@ -240,6 +249,34 @@ static void make_chunk_room(struct http_conn *c)
     RON_ASSERT(step == RON_HTTP_DONE); /* the same bytes */
 }
 
+static void say_continue(struct http_conn *c)
+{
+    static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
+    const struct ron_http_head *head = &c->in->parser.head;
+
+    if (head->expects_continue && head->minor == 1 && waiting(c) == 0 &&
+        (head->chunked || head->content_length > 0)) {
+        (void)ron_buf_append(&c->w->out, go_on, sizeof go_on - 1); /* The flush sees a failure. */
+    }
+}
+
+/* The content coding of the body, if it has one that we are to undo. */
+static enum ron_http_reason find_coding(struct http_conn *c)
+{
+    struct ron_str value = {0};
+    enum ron_rc rc;
+
+    if ((c->in->match.route->def->flags & RON_HTTP_RAW) != 0) {
+        return RON_HTTP_NONE;
+    }
+    rc = ron_http_field_get(&c->in->parser.head, "Content-Encoding", &value);
+    if (rc == RON_OK) {
+        rc = ron_inflate_coding_parse(value, &c->coding);
+        c->coded = rc == RON_OK;
+    }
+    return rc == RON_OK || rc == RON_NOTFOUND ? RON_HTTP_NONE : RON_HTTP_CONTENT_CODING;
+}
+
 static void prepare_body(struct http_conn *c)
 {
     const struct ron_http_head *head = &c->in->parser.head;
@@ -253,11 +290,7 @@ static void prepare_body(struct http_conn *c)
         ron_buf_init(&c->spill, c->body_max == 0 ? 1 : (size_t)c->body_max);
         ron_http_chunked_init(&c->chunked, c->body_max);
     }
-    if (head->expects_continue && head->minor == 1 && waiting(c) == 0 &&
-        (head->chunked || head->content_length > 0)) {
-        static const char go_on[] = "HTTP/1.1 100 Continue\r\n\r\n";
-        (void)ron_buf_append(&c->w->out, go_on, sizeof go_on - 1); /* The flush sees a failure. */
-    }
+    say_continue(c);
 }
 
 static bool refuse_early(struct http_conn *c, enum ron_http_reason reason, uint32_t retry_s)
@@ -283,16 +316,16 @@ bool ron__http_request_begin(struct http_conn *c)
     enum ron_http_reason reason;
     uint32_t retry_s = 0;
 
-    if (head->chunked) {
+    if (head->chunked || head->content_length > sizeof c->in->bytes - c->in_at - head->bytes) {
         make_chunk_room(c);
     }
     c->state = HTTP_BODY;
     c->used = head->bytes;
     c->keep = head->keep_alive && !w->draining;
     ron_stat_bump(&w->requests, 1);
-    set_deadline(c, head);
     ron__http_route_find(s->routes, s->opts.route_count, c->listener->places, head, c->in->decoded,
                          &c->in->match);
+    set_deadline(c, head);
     c->refusal = m->reason;
     reason = pass_gates(c, &retry_s);
     c->body_max = m->route != NULL && m->route->def->body_max != 0 ? m->route->def->body_max
@@ -300,8 +333,16 @@ bool ron__http_request_begin(struct http_conn *c)
     if (reason == RON_HTTP_NONE && head->content_length > c->body_max) {
         reason = RON_HTTP_BODY_LARGE;
     }
+    c->coded = false;
+    if (reason == RON_HTTP_NONE && m->route != NULL &&
+        (head->chunked || head->content_length > 0)) {
+        reason = find_coding(c);
+    }
     if (reason != RON_HTTP_NONE) {
         return refuse_early(c, reason, retry_s);
+    }
+    if (is_streamed(c)) {
+        return dispatch_streamed(c);
     }
     prepare_body(c);
     return true;
@@ -347,25 +388,33 @@ static void answer_refusal(struct ron_http_call *call)
     ron_http_fail(call, call->c->refusal);
 }
 
+/* The body as it lies in the connection's buffer or in the spill. */
+static struct ron_str body_of(const struct http_conn *c)
+{
+    const struct ron_http_head *head = &c->in->parser.head;
+
+    return c->spilled
+               ? (struct ron_str){(const char *)ron_buf_data(&c->spill), ron_buf_len(&c->spill)}
+               : (struct ron_str){c->in->bytes + c->in_at + head->bytes,
+                                  (size_t)head->content_length};
+}
+
 static bool dispatch(struct http_conn *c)
 {
     struct http_worker *w = c->w;
     const struct http_route *route = c->in->match.route;
+    enum ron_http_reason bad = c->coded ? ron__http_decode(c, body_of(c)) : RON_HTTP_NONE;
     struct ron_http_call call;
 
     ron__http_call_init(&call, c);
-    if (c->refusal != RON_HTTP_NONE) {
+    if (bad != RON_HTTP_NONE) {
+        ron_http_fail(&call, bad); /* All of it was read: the connection stays. */
+    } else if (c->refusal != RON_HTTP_NONE) {
         answer_refusal(&call);
     } else if (w->now_ms >= c->deadline_ms) {
         ron_http_fail(&call, RON_HTTP_DEADLINE);
     } else {
-        uint64_t length = c->in->parser.head.content_length;
-
-        call.body =
-            c->spilled
-                ? (struct ron_str){(const char *)ron_buf_data(&c->spill), ron_buf_len(&c->spill)}
-                : (struct ron_str){c->in->bytes + c->in_at + c->in->parser.head.bytes,
-                                   (size_t)length};
+        call.body = body_of(c);
         route->def->handle(&call, route->def->arg);
         RON_ASSERT_MSG(!call.streaming, "route %s began an answer and did not end it",
                        route->def->pattern);
@@ -383,12 +432,51 @@ static bool dispatch(struct http_conn *c)
     return true;
 }
 
+/* The head is there, the body is not: the handler takes it in pieces, or answers without it. */
+static bool dispatch_streamed(struct http_conn *c)
+{
+    const struct ron_http_head *head = &c->in->parser.head;
+    const struct ron_http_route *def = c->in->match.route->def;
+    bool here = !head->chunked && waiting(c) >= head->content_length;
+    bool keep = c->keep;
+    struct ron_http_call call;
+
+    c->body_start_ms = c->w->now_ms;
+    c->body_bytes = 0;
+    c->body_left = head->content_length;
+    ron_http_chunked_init(&c->chunked, c->body_max);
+    c->keep = keep && here; /* An answer without the body leaves it unread. */
+    ron__http_call_init(&call, c);
+    if (c->w->now_ms >= c->deadline_ms) {
+        ron_http_fail(&call, RON_HTTP_DEADLINE);
+    } else {
+        def->handle(&call, def->arg);
+        RON_ASSERT_MSG(!call.streaming, "route %s began an answer and did not end it",
+                       def->pattern);
+    }
+    if (call.reply != NULL) {
+        RON_ASSERT(!call.answered);
+        c->keep = keep;
+        c->reply = call.reply;
+        c->state = HTTP_UPLOAD;
+        say_continue(c);
+        return true;
+    }
+    if (!call.answered) {
+        ron_http_fail(&call, RON_HTTP_INTERNAL);
+    }
+    c->used += here ? (uint32_t)head->content_length : 0;
+    ron__http_request_done(c);
+    return true;
+}
+
 void ron__http_request_done(struct http_conn *c)
 {
     struct http_in *in = c->in;
 
     ron__http_spill_release(c->w, &c->spill, &c->charged);
     c->spilled = false;
+    c->stalled = false;
     if (!c->keep) {
         c->closing = true;
     }

@@ -265,6 +265,8 @@ static void worker_done(struct http_worker *w)
         ron_buf_done(&w->replies[i].body);
         ron_mutex_done(&w->replies[i].pipe.mu);
     }
+    ron_inflate_free(w->inflate[0]);
+    ron_inflate_free(w->inflate[1]);
     ron_free(w->replies);
     ron_free(w->route_statuses);
     ron_buf_done(&w->out);
@@ -282,6 +284,8 @@ static enum ron_rc server_init(struct ron_http_server *s, struct ron_err *err)
         s->listeners[i] =
             o->addr != NULL ? (struct ron_http_listener){.addr = o->addr} : o->listeners[i];
     }
+    s->inflate_opts =
+        (struct ron_inflate_opts){.out_max = o->decode_max, .ratio_max = o->decode_ratio_max};
     s->limits = (struct ron_http_limits){
         .uri_max = o->uri_max, .head_max = o->head_max, .headers_max = o->headers_max};
     s->routes = ron_alloc_array(o->route_count, sizeof *s->routes);

@@ -209,6 +209,7 @@ void ron__http_pipe_reset(struct ron_http_reply *r)
         ron_buf_done(&p->pending);
         ron_buf_done(&p->sending);
     }
+    ron__http_upload_reset(r);
     p->used = false;
     p->told = false;
     p->gone = false;
@@ -261,7 +262,9 @@ void ron__http_stream_start(struct http_conn *c, struct ron_http_reply *r)
     struct http_pipe *p = &r->pipe;
     bool bad = r->bad || ron_buf_error(&r->extra) != RON_OK;
 
-    c->keep = c->keep && !c->w->draining && p->framing != HTTP_FRAME_BARE;
+    c->keep = c->keep && !c->w->draining && p->framing != HTTP_FRAME_BARE &&
+              c->state != HTTP_UPLOAD; /* Behind an early answer nobody reads the rest. */
+    ron__http_upload_cut(r, RON_CANCELLED);
     /* Who asked with HEAD has the whole answer in the head, and so has who gets an error. */
     c->sealed =
         bad || c->in->parser.head.method == RON_HTTP_HEAD || r->status == 204 || r->status == 304;

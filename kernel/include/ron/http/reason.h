@@ -49,6 +49,12 @@
     X(HEAD_LARGE, 431, "HEADER_LIMIT", "head_large", false, "the request head is too large")       \
     X(EXPECT, 417, "EXPECTATION_FAILED", "expect", false, "only 100-continue can be expected")     \
     X(BODY_LARGE, 413, "BODY_LIMIT", "too_large", false, "the body is larger than allowed")        \
+    X(DECOMPRESS_CAP, 413, "DECOMP_LIMIT", "decompress_cap", false,                                \
+      "the body is larger than allowed once decoded")                                              \
+    X(CONTENT_CODING, 415, "UNSUPPORTED_CODING", "content_coding", false,                          \
+      "only the content codings gzip and zstd are known")                                          \
+    X(CONTENT_DAMAGED, 400, "MALFORMED", "content_damaged", false,                                 \
+      "the body is not what its content coding says")                                              \
     X(NOT_FOUND, 404, "NOT_FOUND", "not_found", false, "there is nothing at this path")            \
     X(NOT_ALLOWED, 405, "METHOD_NOT_ALLOWED", "not_allowed", false,                                \
       "this path does not take this method")                                                       \

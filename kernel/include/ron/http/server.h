@@ -12,6 +12,10 @@
  * the handler has answered, or, when it deferred, until the reply is sent; the call itself is valid
  * only inside the handler.
  *
+ * A body in the content coding gzip or zstd is decoded, under caps of its own besides body_max,
+ * which counts it as sent and decoded. A route marked RON_HTTP_STREAM takes its body in pieces
+ * (ron/http/stream.h).
+ *
  * A reply (struct ron_http_reply) belongs to whoever holds it and must be sent exactly once, from
  * any thread; sending gives it back. Sending wakes the owning worker once for many replies. When
  * the client is gone or the deadline has passed, ron_http_reply_cancelled turns true: the holder
@@ -62,6 +66,8 @@ enum ron_http_route_flags {
     RON_HTTP_ALWAYS = 1u << 0, /* passes every gate, draining included: health and metrics */
     RON_HTTP_INLINE = 1u << 1, /* never defers, so a full inflight gate does not stop it */
     RON_HTTP_ADMIN = 1u << 2,  /* exists on admin listeners only */
+    RON_HTTP_STREAM = 1u << 3, /* called when the head is there; the body passes in pieces */
+    RON_HTTP_RAW = 1u << 4,    /* the body as sent, whatever its Content-Encoding */
 };
 
 /* Patterns: "/v1/tx/{id}", "/tile/{level:u64}/{rest*}". A parameter is one whole segment: {name} is
@@ -141,6 +147,8 @@ struct ron_http_opts {
     uint32_t headers_max;       /* [100], at most that */
     uint64_t body_max;          /* [1 MiB] */
     uint64_t body_memory_max;   /* [64 MiB] all bodies that did not fit their connection's buffer */
+    uint64_t decode_max;        /* [10 MiB] a body once decoded from gzip or zstd */
+    uint32_t decode_ratio_max;  /* [10] how many times its size as sent */
     uint64_t answer_max;        /* [16 MiB] an answer that the client does not read */
     uint64_t answer_memory_max; /* [64 MiB] all answers that wait to be read */
     uint32_t read_timeout_ms;   /* [5000] whole head; and between two pieces of a body */
