@@ -387,9 +387,9 @@ static void arrive(struct sim *sim, void *obj, uint64_t arg)
 
 /* ---- ends and faults on demand ---- */
 
-void sim__sock_close(struct sim *sim, struct sim_sock *sock)
+void sim__sock_close(struct sim *sim, struct sim_sock *sock, bool at_once)
 {
-    bool reset = sim__rx_len(sock) > 0;
+    bool reset = at_once || sim__rx_len(sock) > 0;
     bool tells = sock->state == SIM_SOCK_OPEN || sock->state == SIM_SOCK_CONNECTING;
 
     sim__event(sim, SIM_EV_CLOSE, sock->host, sock->id, sock->silent ? 1 : 0);

@@ -455,7 +455,7 @@ static enum ron_rc net_local_addr(const struct ron_env *env, int fd, char *buf, 
     return ron_addr_format(&sim__fd(se, fd, SIM_FD_SOCK)->sock->local, buf, len);
 }
 
-static void net_close(const struct ron_env *env, int fd)
+static void end(const struct ron_env *env, int fd, bool at_once)
 {
     struct sim_env *se = sim__env(env);
     struct sim *sim = se->host->sim;
@@ -468,8 +468,18 @@ static void net_close(const struct ron_env *env, int fd)
     sock = sim__fd(se, fd, SIM_FD_SOCK)->sock;
     sim__fd_free(se, fd);
     sim__pollers_forget(sim, sock);
-    sim__sock_close(sim, sock);
+    sim__sock_close(sim, sock, at_once);
     sim__leave(sim);
+}
+
+static void net_close(const struct ron_env *env, int fd)
+{
+    end(env, fd, false);
+}
+
+static void net_reset(const struct ron_env *env, int fd)
+{
+    end(env, fd, true);
 }
 
 const struct ron_net_ops sim__net_ops = {
@@ -484,6 +494,7 @@ const struct ron_net_ops sim__net_ops = {
     .shutdown_write = net_shutdown_write,
     .local_addr = net_local_addr,
     .close = net_close,
+    .reset = net_reset,
 };
 
 /* ---- for the poller and the core ---- */
@@ -526,7 +537,7 @@ void sim__socks_end(struct sim_env *se, bool silent)
             struct sim_sock *sock = se->fd[fd].sock;
             sock->silent = silent;
             sim__pollers_forget(sim, sock);
-            sim__sock_close(sim, sock);
+            sim__sock_close(sim, sock, false);
         }
     }
 }

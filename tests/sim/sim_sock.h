@@ -94,6 +94,6 @@ void sim__break(struct sim *sim, struct sim_sock *sock, enum ron_rc err);
 /* A timer for a connect that nobody answers. */
 void sim__arm_connect_timeout(struct sim *sim, struct sim_sock *sock);
 /* The program has closed it: END, or RESET when bytes were left unread. */
-void sim__sock_close(struct sim *sim, struct sim_sock *sock);
+void sim__sock_close(struct sim *sim, struct sim_sock *sock, bool at_once);
 /* A listener that a connect to `place` reaches, or NULL. */
 struct sim_sock *sim__find_listener(struct sim *sim, const struct sim_place *place, bool local);

@@ -244,10 +244,9 @@ def with_slowhttptest():
              f"{server.url}/hello")
         slow(server, "slow body", "read_timeouts", 200, "-B", "-i", "1", "-s", "8192", "-x",
              "10", "-u", f"{server.url}/echo")
-        # More than the kernel takes (some 2.5 MB on loopback), less than the server's own cap on
-        # answers that wait, 64 MiB together.
-        slow(server, "slow read", "write_timeouts", 14, "-X", "-n", "1", "-w", "64", "-y", "128",
-             "-z", "16", "-k", "1", "-u", f"{server.url}/bytes/4000000")
+        # More than the system takes for a peer; together less than the server's cap of 64 MiB.
+        slow(server, "slow read", "write_timeouts", 100, "-X", "-n", "1", "-w", "64", "-y", "128",
+             "-z", "16", "-k", "1", "-u", f"{server.url}/bytes/500000")
 
 
 with Ron() as the_server:

@@ -10,6 +10,7 @@ what is expected, because the machine may be busy.
 """
 import concurrent.futures
 import http.client
+import select
 import selectors
 import socket
 import statistics
@@ -159,6 +160,49 @@ def slowloris():
               and crowd.cut[b"HTTP/1.1 408"] >= SLOW, crowd.cut)
 
 
+def states(port):
+    """State and unsent bytes of every connection that the server's port has in the system."""
+    found = []
+    with open("/proc/net/tcp", encoding="ascii") as table:
+        for line in list(table)[1:]:
+            _, local, _, state, queues = line.split()[:5]
+            if int(local.split(":")[1], 16) == port and state != "0A":
+                found.append((state, int(queues.split(":")[0], 16)))
+    return found
+
+
+def deaf_readers():
+    """Peers that ask for much and take nothing: cut in time, and nothing stays in the system."""
+    with Ron("--write-timeout", 1000) as server:
+        crowd = []
+        for i in range(100):
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1024)
+            s.connect((server.host, server.port))
+            s.sendall(b"GET /bytes/%d HTTP/1.1\r\nHost: a\r\n\r\n" % (400000 + 1000 * i))
+            crowd.append(s)
+        check("deaf readers: the system holds little for them", eventually(
+            lambda: len(crowd) <= server.counters()["requests"]) and
+            sum(unsent for _, unsent in states(server.port)) < len(crowd) * (400 << 10),
+            states(server.port))
+        poll = select.poll()
+        for s in crowd:
+            poll.register(s, select.POLLERR)
+        reset = set()
+        until = time.monotonic() + 20
+        while len(reset) < len(crowd) and time.monotonic() < until:
+            for fd, _ in poll.poll(1000):
+                reset.add(fd)
+                poll.unregister(fd)
+        check("deaf readers: each is reset", len(reset) == len(crowd), len(reset))
+        cut = server.counters()["write_timeouts"]
+        check("deaf readers: and counted", cut == len(crowd), cut)
+        left = [s for s in states(server.port) if s[1] > 0]
+        check("deaf readers: nothing of theirs is left in the system", not left, left)
+        for s in crowd:
+            s.close()
+
+
 def full_queue():
     with Ron() as server, concurrent.futures.ThreadPoolExecutor(20) as pool:
         def slow(_):
@@ -200,5 +244,6 @@ def full_queue():
 
 idle_connections()
 slowloris()
+deaf_readers()
 full_queue()
 finish()

@@ -143,12 +143,18 @@ bool ron__http_fin(struct http_conn *c)
 
 void ron__http_hang_up(struct http_conn *c)
 {
+    bool unsent = ron__http_sending(c);
+
     ron_io_forget(&c->io);
     if (c->tls != NULL) {
         ron__tls_close(c->tls);
         c->tls = NULL;
     }
-    c->w->env->net->close(c->w->env, c->io.fd);
+    if (unsent) {
+        c->w->env->net->reset(c->w->env, c->io.fd); /* it does not read, or is gone */
+    } else {
+        c->w->env->net->close(c->w->env, c->io.fd);
+    }
 }
 
 bool ron_http_tls_peer(const struct ron_http_call *call, struct ron_tls_peer *ret_peer)

@@ -133,6 +133,16 @@ static int set_flag(int fd, int level, int option)
     return RON_SYS("setsockopt", ENOBUFS, setsockopt(fd, level, option, &on, sizeof on));
 }
 
+/* Of one connection, unsent in the system's buffer: 0.1 ms at 10 Gbit/s, more than lies between two
+ * turns of a worker, and small beside what ten thousand slow readers could hold else. */
+static int set_unsent_max(int fd)
+{
+    const int bytes = 128 << 10;
+
+    return RON_SYS("setsockopt", ENOBUFS,
+                   setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &bytes, sizeof bytes));
+}
+
 static void set_nodelay(int fd)
 {
     /* Answers are written whole, so waiting for more bytes only adds delay. A socket without the
@@ -172,6 +182,11 @@ static enum ron_rc net_listen(const struct ron_env *env, const char *text,
     }
     if (!is_unix && o->reuse_port && set_flag(fd, SOL_SOCKET, SO_REUSEPORT) < 0) {
         return fail_and_close(fd, "SO_REUSEPORT for", text, err);
+    }
+    /* Connections inherit it from their listener: what the peer does not take in time stays with
+     * us, where limits and timeouts see it, and not in the system's buffer of some megabytes. */
+    if (!is_unix && set_unsent_max(fd) < 0) {
+        return fail_and_close(fd, "TCP_NOTSENT_LOWAT for", text, err);
     }
     /* An IPv6 listener serves IPv6 alone, whatever the system's default, so that both can share a
      * port. */
@@ -425,6 +440,17 @@ static void net_close(const struct ron_env *env, int fd)
     ron__sys_close(fd);
 }
 
+static void net_reset(const struct ron_env *env, int fd)
+{
+    const struct linger at_once = {.l_onoff = 1, .l_linger = 0};
+
+    (void)env;
+    /* Should it fail, the close below is a plain one. */
+    (void)RON_SYS("setsockopt", ENOBUFS,
+                  setsockopt(fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once));
+    ron__sys_close(fd);
+}
+
 const struct ron_net_ops ron__net_linux = {
     .listen = net_listen,
     .accept = net_accept,
@@ -437,4 +463,5 @@ const struct ron_net_ops ron__net_linux = {
     .shutdown_write = net_shutdown_write,
     .local_addr = net_local_addr,
     .close = net_close,
+    .reset = net_reset,
 };

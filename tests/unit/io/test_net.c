@@ -157,6 +157,32 @@ static void test_net__full_buffer__says_again_and_recovers(void **state)
     fixture_disconnect(f, &pair);
 }
 
+static void test_net__reset__reaches_the_peer_and_frees_what_was_unsent(void **state)
+{
+    const struct fixture *f = *state;
+    const struct ron_net_ops *net = f->env->net;
+    struct fixture_pair pair = fixture_connect(f, "127.0.0.1:0");
+    static char chunk[65536];
+    enum ron_rc rc = RON_OK;
+    size_t sent = 0;
+    size_t len = 0;
+
+    while ((rc = net->write(f->env, pair.server, chunk, sizeof chunk, &len)) == RON_OK) {
+        sent += len;
+        assert_true(sent < (size_t)1 << 30);
+    }
+    assert_int_equal(rc, RON_AGAIN);
+    net->reset(f->env, pair.server);
+    assert_true(fixture_await(f, pair.client, RON_IO_READ) & RON_IO_HUP);
+    while ((rc = net->read(f->env, pair.client, chunk, sizeof chunk, &len)) == RON_OK) {
+        sent -= len;
+    }
+    assert_int_equal(rc, RON_CLOSED);
+    assert_true(sent > 0); /* an orderly end would have brought all of it */
+    net->close(f->env, pair.client);
+    net->close(f->env, pair.listener);
+}
+
 static void test_net__nobody_listens__connect_fails_with_a_code(void **state)
 {
     const struct fixture *f = *state;
@@ -293,6 +319,7 @@ int main(void)
         CASE(test_net__peer_gone__is_closed_without_a_signal),
         CASE(test_net__sendfile__sends_a_range_and_sees_a_short_file),
         CASE(test_net__full_buffer__says_again_and_recovers),
+        CASE(test_net__reset__reaches_the_peer_and_frees_what_was_unsent),
         CASE(test_net__nobody_listens__connect_fails_with_a_code),
         CASE(test_net__port_in_use__is_exists_unless_shared),
         CASE(test_net__unix_socket__is_private_and_knows_its_peer),

@@ -103,6 +103,9 @@ struct ron_net_ops {
     enum ron_rc (*shutdown_write)(const struct ron_env *env, int fd);
     enum ron_rc (*local_addr)(const struct ron_env *env, int fd, char *buf, size_t len);
     void (*close)(const struct ron_env *env, int fd);
+    /* Closes a connection and throws away what the system still holds for the peer, who gets a
+     * reset. A plain close would keep that memory for as long as the peer likes to dawdle. */
+    void (*reset)(const struct ron_env *env, int fd);
 };
 
 /* ---- disk ------------------------------------------------------------------------------------ */
