@@ -6,8 +6,8 @@
  * tables of ours (patterns, methods, statuses, reasons), never from a client. */
 #include <stdio.h>
 
+#include "collect_priv.h"
 #include "ron/base/alloc.h"
-#include "ron/http/ops.h"
 
 enum {
     SLOTS = 80, /* 200-215, 300-315, 400-431, 500-515 */
@@ -142,7 +142,7 @@ enum ron_rc ron_collect_http(struct ron_metrics *m, const struct ron_http_server
     return ron_metrics_collector(m, collect_http, (void *)(uintptr_t)s, err);
 }
 
-static void collect_breaker(struct ron_scrape *sc, void *arg)
+void ron__collect_breaker(struct ron_scrape *sc, void *arg)
 {
     struct ron_metrics *m = ron_scrape_metrics(sc);
     const struct ron_ops_breaker *b = arg;
@@ -161,10 +161,10 @@ static void collect_breaker(struct ron_scrape *sc, void *arg)
 enum ron_rc ron_collect_breaker(struct ron_metrics *m, const struct ron_ops_breaker *b,
                                 struct ron_err *err)
 {
-    return ron_metrics_collector(m, collect_breaker, (void *)(uintptr_t)b, err);
+    return ron_metrics_collector(m, ron__collect_breaker, (void *)(uintptr_t)b, err);
 }
 
-static void collect_retry(struct ron_scrape *sc, void *arg)
+void ron__collect_retry(struct ron_scrape *sc, void *arg)
 {
     struct ron_metrics *m = ron_scrape_metrics(sc);
     const struct ron_ops_retry *r = arg;
@@ -179,7 +179,7 @@ static void collect_retry(struct ron_scrape *sc, void *arg)
 enum ron_rc ron_collect_retry(struct ron_metrics *m, const struct ron_ops_retry *r,
                               struct ron_err *err)
 {
-    return ron_metrics_collector(m, collect_retry, (void *)(uintptr_t)r, err);
+    return ron_metrics_collector(m, ron__collect_retry, (void *)(uintptr_t)r, err);
 }
 
 static void collect_limiter(struct ron_scrape *sc, void *arg)

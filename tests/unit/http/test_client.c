@@ -528,6 +528,43 @@ static void test_client__never_started__fetches_end_with_it(void **state)
     cl_free(cl);
 }
 
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+static void test_client__metrics__under_the_names_of_the_seeds(void **state)
+{
+    static const char *const lines[] = {
+        "backoff_retries_total{svc=\"svc\",op=\"get\",result=\"retry\"} 2",
+        "backoff_retries_total{svc=\"svc\",op=\"get\",result=\"exhausted\"} 1",
+        "backoff_retries_total{svc=\"svc\",op=\"put\",result=\"retry\"} 0",
+        "io_timeouts_total{op=\"get\",peer=\"svc\"} 0",
+        "io_timeouts_total{op=\"put\",peer=\"svc\"} 1",
+        "breaker_state{svc=\"svc\"} 0",
+        "upstream_fail_total{svc=\"svc\"} 4",
+    };
+    struct cl *cl = cl_run((struct ron_http_target_opts){
+        .retry = &quick, .breaker = ron_breaker_preset(RON_BREAKER_WALLET), .try_timeout_ms = 100});
+    struct ron_http_fetch_opts o = POST(cl, "/stall", "x");
+    struct ron_metrics *m = NULL;
+    struct ron_buf out;
+
+    (void)state;
+    assert_int_equal(ron_metrics_new(NULL, &m, NULL), RON_OK);
+    assert_int_equal(ron_collect_http_client(m, cl->client, NULL), RON_OK);
+    o.op = 1;
+    cl_expect(cl, cl->t, o, RON_HTTP_FETCH_TIMEOUT_TOTAL, 0);
+    cl_expect(cl, cl->t, GET(cl, "/status/500"), RON_HTTP_FETCH_STATUS, 500);
+    ron_buf_init(&out, RON_METRIC_TEXT_MAX);
+    assert_int_equal(ron_metrics_write(m, &out), RON_OK);
+    for (size_t i = 0; i < RON_ARRAY_LEN(lines); i++) {
+        if (strstr(ron_buf_text(&out), lines[i]) == NULL) {
+            fail_msg("no %s in:\n%s", lines[i], ron_buf_text(&out));
+        }
+    }
+    ron_buf_done(&out);
+    cl_close(cl);
+    ron_metrics_free(m);
+}
+
 /* ---- bad arguments --------------------------------------------------------------------------- */
 
 static void test_client__bad_requests__refused(void **state)
@@ -629,6 +666,7 @@ int main(void)
         cmocka_unit_test(test_client__cancel_while_waiting__ends_now),
         cmocka_unit_test(test_client__shutdown__ends_what_is_under_way),
         cmocka_unit_test(test_client__never_started__fetches_end_with_it),
+        cmocka_unit_test(test_client__metrics__under_the_names_of_the_seeds),
         cmocka_unit_test(test_client__bad_requests__refused),
         cmocka_unit_test(test_client__bad_targets__refused),
     };

@@ -31,6 +31,7 @@
 #include "ron/guard/breaker.h"
 #include "ron/guard/retry.h"
 #include "ron/http/parse.h"
+#include "ron/obs/metrics.h"
 #include "ron/task/supervisor.h"
 
 struct ron_http_client;
@@ -227,3 +228,8 @@ void ron_http_target_counters(const struct ron_http_target *t,
                               struct ron_http_target_counters *ret_counters);
 void ron_http_op_counters(const struct ron_http_target *t, uint32_t op,
                           struct ron_http_op_counters *ret_counters);
+/* Of all targets: io_timeouts_total{op,peer}, backoff_retries_total{svc,op,result} and the metrics
+ * of breakers {svc}. After the last target was added; the client outlives the last scrape. Places
+ * taken and refusals come with the registry. RON_LIMIT. */
+RON_MUST_USE enum ron_rc ron_collect_http_client(struct ron_metrics *m, struct ron_http_client *c,
+                                                 struct ron_err *err);
