@@ -23,14 +23,13 @@
 #include "cli.h"
 #include "http_file.h"
 #include "http_load.h"
+#include "http_obs.h"
 #include "http_tls.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "ron/http/ops.h"
 #include "ron/http/server.h"
 #include "ron/io/cpu.h"
 #include "ron/io/linux_env.h"
-#include "ron/obs/collect.h"
 #include "ron/task/signals.h"
 
 enum {
@@ -45,6 +44,7 @@ struct job {
     struct ron_http_reply *reply;
     struct ron_str body; /* lives until the reply is sent */
     bool never;
+    struct ron_span *span; /* NULL unless traces are kept */
 };
 
 struct http_check {
@@ -59,10 +59,8 @@ struct http_check {
     struct ron_http_listener listener;
     struct load load;
     struct served_file file;
-    struct ron_ops ops;
-    struct ron_http_metrics *http_metrics;
+    struct http_obs obs;
     char *bytes;
-    uint64_t hold_ms; /* how long a drain is held open */
     /* Task `answers` only. */
     struct job *held[HELD_MAX];
     size_t held_count;
@@ -160,13 +158,25 @@ static void on_counters(struct ron_http_call *call, void *arg)
 
 /* ---- answered by a task ---------------------------------------------------------------------- */
 
+static void free_job(struct job *job)
+{
+    if (job->span != NULL) {
+        ron_span_end(job->span);
+        ron_free(job->span);
+    }
+    ron_free(job);
+}
+
 static void drop_job(void *item, void *arg)
 {
     struct job *job = item;
 
     (void)arg;
+    if (job->span != NULL) {
+        ron_span_fail(job->span, "dropped");
+    }
     ron_http_reply_fail(job->reply, RON_HTTP_DRAINING);
-    ron_free(job);
+    free_job(job);
 }
 
 static void hand_over(struct ron_http_call *call, struct http_check *k, bool never)
@@ -180,9 +190,13 @@ static void hand_over(struct ron_http_call *call, struct http_check *k, bool nev
     }
     job->body = ron_http_body(call);
     job->never = never;
+    if (k->obs.trace_fd >= 0 && (job->span = ron_alloc(sizeof *job->span)) != NULL) {
+        http_obs_span(&k->obs, call, job->span, never ? "never" : "late");
+        ron_span_u64(job->span, "body_bytes", job->body.len);
+    }
     if (ron_chan_try_send(k->queue, job, NULL) != RON_OK) {
         ron_http_undefer(call, job->reply);
-        ron_free(job);
+        free_job(job);
         ron_http_fail(call, RON_HTTP_BUSY);
     }
 }
@@ -204,7 +218,7 @@ static void answer_job(struct job *job)
     } else {
         ron_http_reply_send(job->reply, 200, "application/octet-stream");
     }
-    ron_free(job);
+    free_job(job);
 }
 
 /* Gives back the held replies that nobody waits for any more; all of them when `force`. */
@@ -247,42 +261,7 @@ static void answers_stop(struct ron_task *t, void *arg)
     look_at_held(t, arg, true);
 }
 
-/* A stage that takes its time to end, so that a test can look at a drain. */
-static enum ron_rc hold_run(struct ron_task *t, void *arg)
-{
-    const struct http_check *k = arg;
-    struct ron_watch *stop = ron_task_stop_watch(t);
-    uint64_t seen = 0;
-    uint64_t value = ron_watch_get(stop, &seen);
-    enum ron_rc rc = RON_OK;
-
-    while (rc == RON_OK && value != RON_TASK_STOP) {
-        rc = ron_watch_wait(stop, seen, ron_deadline_never(), &value, &seen);
-    }
-    RON_IGNORE(ron_watch_wait(stop, seen, ron_deadline_after_ms(ron_mono_ns(), k->hold_ms), &value,
-                              &seen)); /* it times out, or the drain was given up */
-    return RON_OK;
-}
-
 /* ---- building -------------------------------------------------------------------------------- */
-
-/* Metrics and needs, before the server: its answers count from the first on. */
-static enum ron_rc build_ops(struct http_check *k, struct ron_http_opts *o, struct ron_err *err)
-{
-    k->ops.service = "http";
-    k->ops.registry = k->registry;
-    RON_TRY(ron_metrics_new(NULL, &k->ops.metrics, err));
-    RON_TRY(ron_needs_new(k->sup, &k->ops.needs, err));
-    RON_TRY(ron_collect_registry(k->ops.metrics, k->registry, err));
-    RON_TRY(ron_collect_supervisor(k->ops.metrics, k->sup, err));
-    RON_TRY(ron_collect_process(k->ops.metrics, err));
-    RON_TRY(ron_collect_needs(k->ops.metrics, k->ops.needs, err));
-    ron_collect_build(k->ops.metrics, k->ops.service);
-    RON_TRY(ron_http_metrics_new(k->ops.metrics, o->routes, o->route_count, &k->http_metrics, err));
-    o->on_done = ron_http_metrics_done;
-    o->on_done_arg = k->http_metrics;
-    return RON_OK;
-}
 
 static enum ron_rc build(struct http_check *k, struct ron_http_opts *o, struct ron_err *err)
 {
@@ -295,12 +274,17 @@ static enum ron_rc build(struct http_check *k, struct ron_http_opts *o, struct r
     }
     memset(k->bytes, 'x', BYTES_MAX);
     RON_TRY(ron_registry_new(&k->registry, err));
+    RON_TRY(http_obs_begin(&k->obs, k->env, k->registry, err));
     RON_TRY(ron_exec_new(
         &(struct ron_exec_opts){.env = k->env, .registry = k->registry, .workers = o->workers},
         &k->exec, err));
-    RON_TRY(
-        ron_sup_new(&(struct ron_sup_opts){.env = k->env, .registry = k->registry, .exec = k->exec},
-                    &k->sup, err));
+    RON_TRY(ron_sup_new(
+        &(struct ron_sup_opts){.env = k->env,
+                               .registry = k->registry,
+                               .exec = k->exec,
+                               .on_event = k->obs.log == NULL ? NULL : ron_log_sup_event,
+                               .on_event_arg = k->obs.log},
+        &k->sup, err));
     RON_TRY(ron_chan_new(&(struct ron_chan_opts){.registry = k->registry,
                                                  .env = k->env,
                                                  .name = "late",
@@ -321,26 +305,17 @@ static enum ron_rc build(struct http_check *k, struct ron_http_opts *o, struct r
                                                .arg = k},
                         &task, err));
     RON_TRY(load_build(&k->load, k->env, k->registry, k->sup, err));
-    if (k->hold_ms > 0) {
-        RON_TRY(ron_sup_add(k->sup,
-                            &(struct ron_task_def){.name = "hold",
-                                                   .kind = "worker",
-                                                   .mode = RON_TASK_BLOCKING,
-                                                   .run = hold_run,
-                                                   .arg = k},
-                            &task, err));
-    }
     o->name = "http";
     o->env = k->env;
     o->registry = k->registry;
-    RON_TRY(build_ops(k, o, err));
-    RON_TRY(tls_build(k->tls_args, k->env, k->ops.metrics, &k->tls, err));
+    RON_TRY(http_obs_build(&k->obs, k->sup, o, err));
+    RON_TRY(tls_build(k->tls_args, k->env, k->obs.ops.metrics, &k->tls, err));
     k->listener = (struct ron_http_listener){.addr = o->addr, .tls = k->tls};
     o->addr = NULL;
     o->listeners = &k->listener;
     o->listener_count = 1;
     RON_TRY(ron_http_server_new(o, &k->server, err));
-    RON_TRY(ron_collect_http(k->ops.metrics, k->server, err));
+    RON_TRY(ron_collect_http(k->obs.ops.metrics, k->server, err));
     return ron_http_server_attach(k->server, k->sup, err);
 }
 
@@ -360,16 +335,14 @@ static void take_down(struct http_check *k)
     if (ron_http_server_free(k->server)) {
         ron_tls_ctx_free(k->tls);
     }
-    ron_http_metrics_free(k->http_metrics);
-    ron_needs_free(k->ops.needs);
-    ron_metrics_free(k->ops.metrics);
+    http_obs_done(&k->obs);
     if (k->registry != NULL) {
         ron_registry_free(k->registry);
     }
     ron_free(k->bytes);
 }
 
-static int serve(struct ron_http_opts *o, const struct tls_args *tls, uint64_t hold_ms,
+static int serve(struct ron_http_opts *o, const struct tls_args *tls, const struct http_obs *obs,
                  const char *file_path)
 {
     static struct http_check check; /* the routes below point to it */
@@ -394,10 +367,10 @@ static int serve(struct ron_http_opts *o, const struct tls_args *tls, uint64_t h
     struct ron_err err = {0};
     int code = CLI_FAILED;
 
-    check.hold_ms = hold_ms;
+    check.obs = *obs;
     check.tls_args = tls;
     memcpy(routes, own, sizeof own);
-    ron_ops_routes(&check.ops, routes + RON_ARRAY_LEN(own));
+    ron_ops_routes(&check.obs.ops, routes + RON_ARRAY_LEN(own));
     o->routes = routes;
     o->route_count = RON_ARRAY_LEN(own) + RON_OPS_ROUTES;
     if (file_open(&check.file, ron_env_linux(), file_path, &err) != RON_OK ||
@@ -418,6 +391,8 @@ int cli_http(int argc, char **argv)
 {
     const char *addr = "127.0.0.1:7080";
     const char *file_path = NULL;
+    static const char *const formats[] = {"off", "text", "json", NULL};
+    struct http_obs obs = {.log_format = "off", .trace_path = "", .trace_fd = -1};
     uint64_t n[12] = {RON_MIN(ron_cpu_count(), (uint32_t)WORKERS_MAX)};
     struct tls_args tls = {0};
     static const char *const client_modes[] = {"required", "optional", NULL};
@@ -426,6 +401,10 @@ int cli_http(int argc, char **argv)
     const struct cli_option options[] = {
         CLI_CHOICE("listen", "ADDR", "address and port, port 0 for a free one", &addr, NULL),
         CLI_CHOICE("file", "PATH", "what /file serves", &file_path, NULL),
+        CLI_CHOICE("log", "FORMAT", "off, text or json, on standard error", &obs.log_format,
+                   formats),
+        CLI_CHOICE("trace", "FILE", "spans of /late and /never, as OTLP JSON", &obs.trace_path,
+                   NULL),
         CLI_NUMBER("workers", "N", "executor workers", &n[0], 1, WORKERS_MAX),
         CLI_NUMBER("connections", "N", "connections at once (2048)", &n[1], 0, 1 << 20),
         CLI_NUMBER("inflight", "N", "deferred requests at once (512)", &n[2], 0, 1 << 20),
@@ -473,5 +452,6 @@ int cli_http(int argc, char **argv)
                                .idle_timeout_ms = (uint32_t)n[9],
                                .request_timeout_ms = (uint32_t)n[10]};
     ron_signals_block();
-    return serve(&o, &tls, n[11], file_path);
+    obs.hold_ms = n[11];
+    return serve(&o, &tls, &obs, file_path);
 }

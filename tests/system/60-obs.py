@@ -2,18 +2,21 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goal: what an operator's tools see of a running service: promtool accepts /metrics without a
 remark, the counters say what happened, readiness falls before the listener stops, the topology is
-JSON, the alert rules are valid and fire when they should.
+JSON, log lines and spans are what their pages say, the alert rules fire when they should.
 
-Method: `ron http` as a process, curl, promtool (package prometheus) and Python's JSON reader.
+Method: `ron http` as a process, promtool (package prometheus) and Python's JSON reader; spans are
+checked field by field against the rules of OTLP's JSON encoding.
 """
 import http.client
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 PROGRAM = os.environ["RON_BIN"]
@@ -107,28 +110,106 @@ def check_bodies(port):
           "answers" in [t["name"] for t in rows["tasks"]], text[:500])
 
 
+def probe(port, path):
+    """As a balancer does: a connection that was still idle when its worker began to drain is closed
+    without an answer, and the next one gets it."""
+    while True:
+        try:
+            return get(port, path)
+        except http.client.RemoteDisconnected:
+            continue
+
+
 def check_drain(port):
     """A stage takes two seconds to end; probes on new connections see the drain meanwhile."""
     PROCESS.send_signal(signal.SIGTERM)
     while True:  # the signal is on its way
-        try:
-            answer, text = get(port, "/readyz")
-        except http.client.RemoteDisconnected:
-            continue  # the connection was still idle at the moment the drain began
+        answer, text = probe(port, "/readyz")
         if answer.status != 200:
             break
     body = json.loads(text)
     check("/readyz says draining while the listener still answers",
           answer.status == 503 and body["ready"] is False and body["missing"] == ["draining"] and
           answer.getheader("Retry-After") == str(body["retry_after"]), text)
-    answer, text = get(port, "/hello")
+    answer, text = probe(port, "/hello")
     check("work is refused meanwhile", answer.status == 503 and
           json.loads(text)["code"] == "DRAINING", text)
-    answer, text = get(port, "/healthz")
+    answer, text = probe(port, "/healthz")
     check("/healthz stays good in a drain", answer.status == 200, text)
-    check("/metrics answers in a drain", "health_ready 0\n" in get(port, "/metrics")[1])
+    check("/metrics answers in a drain", "health_ready 0\n" in probe(port, "/metrics")[1])
     PROCESS.communicate(timeout=20)
     check("it drains and exits 0", PROCESS.returncode == 0, PROCESS.returncode)
+
+
+def check_log(lines):
+    rows = [json.loads(line) for line in lines]
+    check("every log line is a JSON object with the fixed members", rows and all(
+        {"ts", "level", "service", "msg"} <= set(row) and row["service"] == "http" and
+        re.fullmatch(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z", row["ts"]) for row in rows), lines)
+    states = [row["state"] for row in rows if "state" in row]
+    check("the log tells the life of the supervisor", states == ["running", "draining", "stopped"],
+          states)
+    started = {row["name"] for row in rows if row.get("event") == "started"}
+    check("and of its tasks", {"answers", "hold", "trace"} <= started, started)
+
+
+def span_faults(span):
+    """What breaks a rule of OTLP's JSON: hex ids, 64-bit integers as strings, enums as numbers."""
+    def is_hex(name, digits):
+        return re.fullmatch(f"[0-9a-f]{{{digits}}}", span[name]) and set(span[name]) != {"0"}
+
+    start, end = span["startTimeUnixNano"], span["endTimeUnixNano"]
+    rules = {
+        "traceId": is_hex("traceId", 32),
+        "spanId": is_hex("spanId", 16),
+        "parentSpanId": "parentSpanId" not in span or is_hex("parentSpanId", 16),
+        "kind": span["kind"] == 2,
+        "times are strings of digits": isinstance(start, str) and start.isdigit() and
+                                       isinstance(end, str) and end.isdigit(),
+        "times in order": int(start) <= int(end) and abs(int(end) / 1e9 - time.time()) < 600,
+        "attributes": all(set(a) == {"key", "value"} and len(a["value"]) == 1 and
+                          isinstance(next(iter(a["value"].values())), str) and
+                          next(iter(a["value"])) in ("stringValue", "intValue")
+                          for a in span["attributes"]),
+        "status": span["status"] == {} or span["status"]["code"] == 2,
+        "known members": set(span) <= {
+            "traceId", "spanId", "parentSpanId", "name", "kind", "startTimeUnixNano",
+            "endTimeUnixNano", "attributes", "droppedAttributesCount", "status"},
+    }
+    return [name for name, good in rules.items() if not good]
+
+
+def make_spans(port):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=20)
+    for number in range(3):
+        connection.request("POST", "/late", body=b"x" * number, headers={
+            "traceparent": f"00-4bf92f3577b34da6a3ce929d0e0e473{number}-00f067aa0ba902b7-01",
+            "X-Corr-ID": f"corr-{number}"})
+        connection.getresponse().read()
+    connection.close()
+
+
+def check_spans(path):
+    bodies = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+    spans = []
+    for body in bodies:
+        resource, = body["resourceSpans"]
+        names = {a["key"]: a["value"] for a in resource["resource"]["attributes"]}
+        check("the resource names the service", names["service.name"] == {"stringValue": "http"})
+        scope, = resource["scopeSpans"]
+        spans += scope["spans"]
+    check("each span of the callers that sample is there once",
+          sorted(s["traceId"][-1] for s in spans) == ["0", "1", "2"], spans)
+    check("spans keep the rules of OTLP", not any(map(span_faults, spans)),
+          list(map(span_faults, spans)))
+    check("they continue the caller's trace",
+          {s["parentSpanId"] for s in spans} == {"00f067aa0ba902b7"}, spans)
+    texts = sorted(a["value"]["stringValue"] for s in spans for a in s["attributes"]
+                   if a["key"] == "corr_id")
+    check("they carry the correlation ids", texts == ["corr-0", "corr-1", "corr-2"], texts)
+    numbers = sorted(a["value"]["intValue"] for s in spans for a in s["attributes"]
+                     if a["key"] == "body_bytes")
+    check("and numbers as strings", numbers == ["0", "1", "2"], numbers)
 
 
 RULE_TESTS = """
@@ -194,15 +275,24 @@ def check_rules():
 if shutil.which("promtool") is None:
     print("skipped: no promtool (package prometheus)")
     sys.exit(77)
-PROCESS = subprocess.Popen([PROGRAM, "http", "--listen", "127.0.0.1:0", "--drain-hold", "2000"],
-                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+FOLDER = tempfile.TemporaryDirectory()
+TRACES = Path(FOLDER.name) / "traces"
+LOG = Path(FOLDER.name) / "log"
+with LOG.open("w", encoding="utf-8") as log:
+    PROCESS = subprocess.Popen(
+        [PROGRAM, "http", "--listen", "127.0.0.1:0", "--drain-hold", "2000", "--log", "json",
+         "--trace", str(TRACES)], stdout=subprocess.PIPE, stderr=log, text=True)
 try:
     PORT = int(PROCESS.stdout.readline().split()[-1].rpartition(":")[2])
     check_metrics(PORT)
     check_bodies(PORT)
+    make_spans(PORT)
     check_drain(PORT)
+    check_log(LOG.read_text(encoding="utf-8").splitlines())
+    check_spans(TRACES)
 finally:
     if PROCESS.poll() is None:
         PROCESS.kill()
+    FOLDER.cleanup()
 check_rules()
 sys.exit(1 if bad else 0)

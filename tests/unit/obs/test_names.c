@@ -95,7 +95,7 @@ static void test_names__each__keeps_the_rules_for_names(void **state)
 
         print_message("%s\n", def->name);
         assert_int_equal(total, def->type == RON_METRIC_COUNTER);
-        assert_int_equal(seconds, def->unit == RON_METRIC_NS);
+        assert_true(seconds || def->unit != RON_METRIC_NS);
         assert_int_equal(def->help[strlen(def->help) - 1], '.');
     }
     ron_metrics_free(m);

@@ -1,0 +1,397 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* trace.c - trace context, sampling, and the life of a span up to the queue.
+ *
+ * Ids: a counter mixed with seeds of the environment (splitmix64, a bijection), so that ids of one
+ * tracer never repeat, differ between processes, and repeat under the simulator. */
+#include "obs/trace_priv.h"
+
+#include <string.h>
+
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+#include "ron/base/rand.h"
+
+enum {
+    LOW_BITS = 56, /* of a trace id: the part that is random by the specification */
+    PERCENT_MAX = 100,
+};
+
+static const uint8_t zeros[RON_TRACE_ID_BYTES];
+
+/* ---- hex ------------------------------------------------------------------------------------- */
+
+void ron_hex(const uint8_t *bytes, size_t len, char *ret_text)
+{
+    static const char digits[] = "0123456789abcdef";
+
+    for (size_t i = 0; i < len; i++) {
+        ret_text[2 * i] = digits[bytes[i] >> 4];
+        ret_text[2 * i + 1] = digits[bytes[i] & 15];
+    }
+    ret_text[2 * len] = '\0';
+}
+
+/* Lower case only. */
+static int digit_of(char c)
+{
+    if (c >= '0' && c <= '9') {
+        return c - '0';
+    }
+    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+static bool unhex(const char *text, uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < len; i++) {
+        int high = digit_of(text[2 * i]);
+        int low = digit_of(text[2 * i + 1]);
+
+        if (high < 0 || low < 0) {
+            return false;
+        }
+        bytes[i] = (uint8_t)(high << 4 | low);
+    }
+    return true;
+}
+
+/* ---- context --------------------------------------------------------------------------------- */
+
+bool ron_trace_ctx_valid(const struct ron_trace_ctx *ctx)
+{
+    return memcmp(ctx->trace_id, zeros, RON_TRACE_ID_BYTES) != 0 &&
+           memcmp(ctx->span_id, zeros, RON_SPAN_ID_BYTES) != 0;
+}
+
+/* version(2) - trace id(32) - parent id(16) - flags(2) */
+enum { AT_TRACE = 3, AT_SPAN = 36, AT_FLAGS = 53 };
+
+enum ron_rc ron_traceparent_parse(struct ron_str text, struct ron_trace_ctx *ret_ctx)
+{
+    struct ron_trace_ctx ctx = {0};
+    uint8_t version = 0;
+    uint8_t flags = 0;
+    const char *p = text.ptr;
+
+    if (text.len < RON_TRACEPARENT_LEN || !unhex(p, &version, 1) || version == 0xff) {
+        return RON_INVALID;
+    }
+    if (text.len > RON_TRACEPARENT_LEN && (version == 0 || p[RON_TRACEPARENT_LEN] != '-')) {
+        return RON_INVALID;
+    }
+    if (p[AT_TRACE - 1] != '-' || p[AT_SPAN - 1] != '-' || p[AT_FLAGS - 1] != '-') {
+        return RON_INVALID;
+    }
+    if (!unhex(p + AT_TRACE, ctx.trace_id, RON_TRACE_ID_BYTES) ||
+        !unhex(p + AT_SPAN, ctx.span_id, RON_SPAN_ID_BYTES) || !unhex(p + AT_FLAGS, &flags, 1) ||
+        !ron_trace_ctx_valid(&ctx)) {
+        return RON_INVALID;
+    }
+    ctx.sampled = (flags & 1) != 0;
+    *ret_ctx = ctx;
+    return RON_OK;
+}
+
+void ron_traceparent_format(const struct ron_trace_ctx *ctx, char ret_text[RON_TRACEPARENT_LEN + 1])
+{
+    RON_ASSERT(ron_trace_ctx_valid(ctx));
+    memcpy(ret_text, "00-", sizeof "00-");
+    ron_hex(ctx->trace_id, RON_TRACE_ID_BYTES, ret_text + AT_TRACE);
+    ret_text[AT_SPAN - 1] = '-';
+    ron_hex(ctx->span_id, RON_SPAN_ID_BYTES, ret_text + AT_SPAN);
+    memcpy(ret_text + AT_FLAGS - 1, ctx->sampled ? "-01" : "-00", sizeof "-00");
+}
+
+/* ---- ids and sampling ------------------------------------------------------------------------ */
+
+static void put_u64(uint8_t *out, uint64_t n)
+{
+    for (int i = 7; i >= 0; i--, n >>= 8) {
+        out[i] = (uint8_t)n;
+    }
+}
+
+static uint64_t low_bits(const uint8_t trace_id[RON_TRACE_ID_BYTES])
+{
+    uint64_t n = 0;
+
+    for (size_t i = RON_TRACE_ID_BYTES - LOW_BITS / 8; i < RON_TRACE_ID_BYTES; i++) {
+        n = n << 8 | trace_id[i];
+    }
+    return n;
+}
+
+/* Never zero (T1). */
+static uint64_t next_id(struct ron_tracer *t, int which)
+{
+    uint64_t id = 0;
+
+    while (id == 0) {
+        uint64_t state = t->id_seed[which] + ron_au64_add(&t->id_count, 1);
+        id = ron_splitmix64(&state);
+    }
+    return id;
+}
+
+static bool samples(const struct ron_tracer *t, const struct ron_trace_ctx *ctx,
+                    const struct ron_trace_ctx *parent)
+{
+    return low_bits(ctx->trace_id) < ron_au64_load(&t->threshold) || ron_au32_load(&t->all) != 0 ||
+           (t->opts.follow_parent && parent != NULL && parent->sampled);
+}
+
+void ron_tracer_set_sample(struct ron_tracer *t, uint32_t percent)
+{
+    uint64_t whole = UINT64_C(1) << LOW_BITS;
+
+    RON_ASSERT(percent <= PERCENT_MAX);
+    ron_au64_store(&t->threshold, percent == PERCENT_MAX ? whole : whole / PERCENT_MAX * percent);
+}
+
+void ron_tracer_set_all(struct ron_tracer *t, bool all)
+{
+    ron_au32_store(&t->all, all);
+}
+
+/* ---- spans ----------------------------------------------------------------------------------- */
+
+void ron_span_start(struct ron_tracer *t, struct ron_span *span, const char *name,
+                    enum ron_span_kind kind, const struct ron_trace_ctx *parent)
+{
+    span->_tracer = t;
+    if (t == NULL) {
+        span->ctx = parent != NULL ? *parent : (struct ron_trace_ctx){0};
+        return;
+    }
+    memset(span->_parent, 0, sizeof span->_parent);
+    if (parent != NULL && ron_trace_ctx_valid(parent)) {
+        memcpy(span->ctx.trace_id, parent->trace_id, RON_TRACE_ID_BYTES);
+        memcpy(span->_parent, parent->span_id, RON_SPAN_ID_BYTES);
+    } else {
+        put_u64(span->ctx.trace_id, next_id(t, 0));
+        put_u64(span->ctx.trace_id + 8, next_id(t, 1));
+        parent = NULL;
+    }
+    put_u64(span->ctx.span_id, next_id(t, 0));
+    span->ctx.sampled = samples(t, &span->ctx, parent);
+    span->_name = name;
+    span->_kind = kind;
+    span->_start_ns = ron_env_now_ns(t->opts.env);
+    span->_failed = false;
+    span->_status[0] = '\0';
+    span->_dropped = 0;
+    span->_attr_count = 0;
+}
+
+/* Bytes that fit, not ending inside a character. */
+static size_t cut(struct ron_str s, size_t max)
+{
+    size_t len = RON_MIN(s.len, max);
+
+    while (len < s.len && len > 0 && ((unsigned char)s.ptr[len] & 0xc0) == 0x80) {
+        len--;
+    }
+    return len;
+}
+
+static struct ron_span_attr *next_attr(struct ron_span *span, const char *key)
+{
+    struct ron_span_attr *a = NULL;
+
+    if (span->_tracer == NULL) {
+        return NULL;
+    }
+    if (span->_attr_count == RON_SPAN_ATTRS_MAX) {
+        span->_dropped++;
+        return NULL;
+    }
+    a = &span->_attrs[span->_attr_count++];
+    a->key = key;
+    return a;
+}
+
+void ron_span_text(struct ron_span *span, const char *key, struct ron_str value)
+{
+    struct ron_span_attr *a = next_attr(span, key);
+
+    if (a != NULL) {
+        a->is_text = true;
+        a->len = (uint8_t)cut(value, RON_SPAN_TEXT_MAX);
+        if (a->len > 0) {
+            memcpy(a->text, value.ptr, a->len);
+        }
+    }
+}
+
+void ron_span_u64(struct ron_span *span, const char *key, uint64_t value)
+{
+    struct ron_span_attr *a = next_attr(span, key);
+
+    if (a != NULL) {
+        a->is_text = false;
+        a->number = value > INT64_MAX ? INT64_MAX : (int64_t)value;
+    }
+}
+
+void ron_span_fail(struct ron_span *span, const char *text)
+{
+    if (span->_tracer != NULL) {
+        size_t len = cut((struct ron_str){text, strlen(text)}, RON_SPAN_TEXT_MAX);
+
+        span->_failed = true;
+        memcpy(span->_status, text, len);
+        span->_status[len] = '\0';
+    }
+}
+
+static void hand_over(struct ron_tracer *t, const struct ron_span *span)
+{
+    size_t size = offsetof(struct ron_span, _attrs) + span->_attr_count * sizeof span->_attrs[0];
+    struct ron_span *copy = ron_alloc(size);
+    void *evicted = NULL;
+
+    if (copy == NULL) {
+        ron_stat_add(&t->spans[TRACE_DROPPED], 1);
+        return;
+    }
+    memcpy(copy, span, size);
+    if (ron_chan_try_send(t->queue, copy, &evicted) != RON_OK) {
+        evicted = copy; /* closed: nobody exports any more */
+    }
+    if (evicted != NULL) {
+        ron_stat_add(&t->spans[TRACE_DROPPED], 1);
+        ron_free(evicted);
+    }
+}
+
+void ron_span_end(struct ron_span *span)
+{
+    struct ron_tracer *t = span->_tracer;
+
+    span->_tracer = NULL;
+    if (t == NULL || t->queue == NULL) {
+        return;
+    }
+    if (span->ctx.sampled || span->_failed || ron_au32_load(&t->all) != 0) {
+        span->_end_ns = ron_env_now_ns(t->opts.env);
+        hand_over(t, span);
+    }
+}
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+static void collect_tracer(struct ron_scrape *sc, void *arg)
+{
+    static const char *const results[] = {
+#define X(name, label) label,
+        TRACE_RESULTS(X)
+#undef X
+    };
+    struct ron_metrics *m = ron_scrape_metrics(sc);
+    const struct ron_tracer *t = arg;
+
+    for (size_t i = 0; i < RON_ARRAY_LEN(results); i++) {
+        ron_scrape_add(sc, ron_metrics_name(m, RON_M_TRACE_SPANS), ron_stat_get(&t->spans[i]),
+                       results[i]);
+    }
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_TRACE_EXPORTS), ron_stat_get(&t->sends_ok), "ok");
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_TRACE_EXPORTS), ron_stat_get(&t->sends_failed),
+                   "failed");
+}
+
+enum ron_rc ron_collect_tracer(struct ron_metrics *m, const struct ron_tracer *t,
+                               struct ron_err *err)
+{
+    return ron_metrics_collector(m, collect_tracer, (void *)(uintptr_t)t, err);
+}
+
+/* ---- birth and death ------------------------------------------------------------------------- */
+
+#define DEFAULT(field, value) ((field) = (field) == 0 ? (value) : (field))
+
+static void drop_span(void *item, void *arg)
+{
+    struct ron_tracer *t = arg;
+
+    ron_stat_add(&t->spans[TRACE_DROPPED], 1);
+    ron_free(item);
+}
+
+static enum ron_rc make_queue(struct ron_tracer *t, struct ron_err *err)
+{
+    const struct ron_tracer_opts *o = &t->opts;
+
+    return ron_chan_new(&(struct ron_chan_opts){.registry = o->registry,
+                                                .env = o->env,
+                                                .name = "spans",
+                                                .producers = "all",
+                                                .consumers = "trace",
+                                                .drop_text = "the oldest span is lost and counted",
+                                                .capacity = o->queue_capacity,
+                                                .policy = RON_CHAN_DROP_OLDEST,
+                                                .drop = drop_span,
+                                                .drop_arg = t},
+                        &t->queue, err);
+}
+
+enum ron_rc ron_tracer_new(const struct ron_tracer_opts *opts, struct ron_tracer **ret_tracer,
+                           struct ron_err *err)
+{
+    struct ron_tracer *t;
+    enum ron_rc rc = RON_OK;
+
+    if (opts->env == NULL || opts->registry == NULL || opts->service == NULL ||
+        opts->sample_percent > PERCENT_MAX) {
+        return ron_err_set(err, RON_INVALID, "tracer: env, registry, service, 0 to 100 percent");
+    }
+    t = ron_alloc_zero(sizeof *t);
+    if (t == NULL) {
+        return ron_err_set(err, RON_NOMEM, "tracer: no memory");
+    }
+    t->opts = *opts;
+    DEFAULT(t->opts.queue_capacity, RON_SPAN_QUEUE_DEFAULT);
+    DEFAULT(t->opts.flush_ms, 1000);
+    DEFAULT(t->opts.send_ms, 5000);
+    DEFAULT(t->opts.retry_ms, 1000);
+    t->id_seed[0] = opts->env->rand_u64(opts->env);
+    t->id_seed[1] = opts->env->rand_u64(opts->env);
+    ron_tracer_set_sample(t, opts->sample_percent);
+    ron_buf_init(&t->scratch, RON_TRACE_BODY_MAX / 2);
+    if (opts->send != NULL) {
+        rc = make_queue(t, err);
+    }
+    if (rc != RON_OK) {
+        ron_free(t);
+        return rc;
+    }
+    *ret_tracer = t;
+    return RON_OK;
+}
+
+void ron_tracer_free(struct ron_tracer *t)
+{
+    if (t != NULL) {
+        if (t->queue != NULL) {
+            ron_chan_free(t->queue);
+        }
+        ron_buf_done(&t->scratch);
+        ron_free(t);
+    }
+}
+
+enum ron_rc ron_tracer_attach(struct ron_tracer *t, struct ron_sup *sup, uint32_t stage,
+                              struct ron_err *err)
+{
+    struct ron_task *task = NULL;
+
+    if (t->queue == NULL) {
+        return RON_OK;
+    }
+    return ron_sup_add(sup,
+                       &(struct ron_task_def){.name = "trace",
+                                              .kind = "exporter",
+                                              .mode = RON_TASK_BLOCKING,
+                                              .stage = stage,
+                                              .run = ron__trace_export,
+                                              .arg = t},
+                       &task, err);
+}
