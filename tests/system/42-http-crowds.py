@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Goal: a crowd costs little and takes nothing from others: 10,000 idle keep-alive connections are
-held, 1,000 slowloris peers do not stop service, and a full queue answers 429 with Retry-After at
-once while what was taken before is finished.
+held, 1,000 slowloris peers do not stop service, peers that do not read are reset, a bomb of 4 GiB
+costs its cap, and a full queue answers 429 with Retry-After at once while what was taken before is
+finished.
 
 Method: this process is the crowd (several loopback addresses, so that ports suffice); wrk or a
 timed client is the bystander. Memory and times are printed; asserted are only bounds far above
 what is expected, because the machine may be busy.
 """
 import concurrent.futures
+import gzip
 import http.client
 import select
 import selectors
@@ -16,6 +18,7 @@ import socket
 import statistics
 import threading
 import time
+import zlib
 
 from httpkit import Ron, check, eventually, finish, missing, raise_open_files, status_kib, wrk
 
@@ -203,6 +206,47 @@ def deaf_readers():
             s.close()
 
 
+def gzip_bomb():
+    """4 GiB of zeros: 16 MiB compressed up to a flush, so that the piece can stand 256 times."""
+    z = zlib.compressobj(9, zlib.DEFLATED, 31)
+    head = z.compress(b"") + z.flush(zlib.Z_FULL_FLUSH)
+    piece = z.compress(bytes(16 << 20)) + z.flush(zlib.Z_FULL_FLUSH)
+    return head + piece * 256 + z.flush()
+
+
+def zstd_bomb():
+    """The same in 128 KiB: a frame of blocks that each say "128 KiB of zeros"."""
+    block = (131072 << 3 | 1 << 1).to_bytes(3, "little") + b"\0"
+    last = (131072 << 3 | 1 << 1 | 1).to_bytes(3, "little") + b"\0"
+    return b"\x28\xb5\x2f\xfd" + b"\0\x50" + block * 32767 + last
+
+
+def bombs():
+    """A body that grows without end costs its cap and a moment, and others are served."""
+    with Ron("--body-max", 16 << 20) as server:
+        good = gzip.compress(b"hello " * 100)
+        c = server.client()
+        c.request("POST", "/echo", body=good, headers={"Content-Encoding": "gzip"})
+        check("bombs: a good body is decoded", c.getresponse().read() == b"hello " * 100)
+        before_kib = status_kib(server.pid, "VmHWM")
+        for coding, bomb in (("gzip", gzip_bomb()), ("zstd", zstd_bomb())):
+            for route in ("/echo", "/late"):
+                start = time.perf_counter()
+                c = server.client()
+                c.request("POST", route, body=bomb, headers={"Content-Encoding": coding})
+                r = c.getresponse()
+                body = r.read()
+                print(f"bombs: 4 GiB as {len(bomb)} bytes of {coding} at {route}: answered in "
+                      f"{(time.perf_counter() - start) * 1e3:.0f} ms")
+                check(f"bombs: {coding} at {route} is refused with 413 decompress_cap",
+                      r.status == 413 and b'"reason":"decompress_cap"' in body, body)
+        grown = (status_kib(server.pid, "VmHWM") - before_kib) // 1024
+        # As sent 4 MiB, decoded at most 10 MiB, each in a buffer that may be twice as large, and
+        # the 8 MiB window of zstd on each worker.
+        check(f"bombs: at worst the server was {grown} MiB larger, at most 48", grown <= 48)
+        check("bombs: others are served", len(server.get("/hello")) == 200)
+
+
 def full_queue():
     with Ron() as server, concurrent.futures.ThreadPoolExecutor(20) as pool:
         def slow(_):
@@ -245,5 +289,6 @@ def full_queue():
 idle_connections()
 slowloris()
 deaf_readers()
+bombs()
 full_queue()
 finish()

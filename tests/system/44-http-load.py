@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Goal: the whole server under load loses nothing and breaks nothing: a million requests leave its
-memory where it was and are all counted, and clients that vanish at any moment leave nothing behind.
+memory where it was and are all counted, clients that vanish at any moment leave nothing behind, and
+TLS changes none of it.
 
 Method: h2load in counted blocks, resident memory after each; then wrk beside clients that reset,
 abandon, pipeline and dawdle at random (RON_SEED repeats their choices). The release program serves
@@ -13,6 +14,7 @@ import os
 import random
 import socket
 import struct
+import subprocess
 import tempfile
 import threading
 from pathlib import Path
@@ -159,7 +161,26 @@ def chaos(server, script):
         server.counters())
 
 
-if not missing("wrk", "h2load"):
+def over_tls(folder, body):
+    """The same through TLS, where every connection has a state of OpenSSL's beside ours."""
+    cert, key = Path(folder) / "cert.pem", Path(folder) / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:P-256", "-nodes", "-days", "2", "-subj", "/CN=localhost",
+                    "-keyout", str(key), "-out", str(cert)], check=True, capture_output=True)
+    key.chmod(0o600)
+    with Ron("--tls-cert", cert, "--tls-key", key) as server:
+        url = f"https://{server.host}:{server.port}"
+        for path, extra in (("/hello", []), ("/json-late", ["-d", str(body)]),
+                            ("/bytes/16384", [])):
+            n = max(64, TOTAL // 50)
+            r = h2load(url + path, n, 32, *extra)
+            check(f"TLS: {n} of {path} are 2xx", r["bad"] == 0, r["text"])
+        # As many connections as requests: handshakes are what is repeated.
+        r = h2load(f"{url}/hello", 300, 300)
+        check("TLS: 300 connections at once", r["bad"] == 0, r["text"])
+
+
+if not missing("wrk", "h2load", "openssl"):
     with tempfile.TemporaryDirectory() as folder, Ron() as the_server:
         transfer = Path(folder) / "transfer.json"
         transfer.write_text(TRANSFER, encoding="ascii")
@@ -167,4 +188,5 @@ if not missing("wrk", "h2load"):
         post.write_text(f"wrk.method = 'POST'\nwrk.body = [[{TRANSFER}]]\n", encoding="ascii")
         steady(the_server, transfer)
         chaos(the_server, post)
+        over_tls(folder, transfer)
 finish()
