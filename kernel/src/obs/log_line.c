@@ -50,9 +50,12 @@ static bool key_is_secret(const char *key)
                                         "token",    "bearer",  "authorization", "cookie",
                                         "macaroon", "api_key", "private_key",   "signature"};
 
-    for (size_t i = 0; i < RON_ARRAY_LEN(words); i++) {
-        if (strcasestr(key, words[i]) != NULL) {
-            return true;
+    /* By hand: strcasestr for each word costs more than the rest of a line. */
+    for (const char *p = key; *p != '\0'; p++) {
+        for (size_t i = 0; i < RON_ARRAY_LEN(words); i++) {
+            if ((*p | 0x20) == words[i][0] && strncasecmp(p, words[i], strlen(words[i])) == 0) {
+                return true;
+            }
         }
     }
     return false;
