@@ -10,6 +10,7 @@
  *   GET  /never         held by the task until the client is gone or the deadline has passed
  *   GET  /fail          an error of a service
  *   POST /json, /json-late, GET /slow/{ms}   see http_load.h
+ *   GET  /pieces/{n}, /events, POST /upload   see http_pipes.h
  *   GET  /file          the file of --file, see http_file.h
  *   GET  /peer          who the client is, by its certificate
  *   GET  /counters      the counters of the front; passes every gate
@@ -24,6 +25,7 @@
 #include "http_file.h"
 #include "http_load.h"
 #include "http_obs.h"
+#include "http_pipes.h"
 #include "http_tls.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
@@ -58,6 +60,7 @@ struct http_check {
     struct ron_tls_ctx *tls; /* NULL: plain */
     struct ron_http_listener listener;
     struct load load;
+    struct pipes pipes;
     struct served_file file;
     struct http_obs obs;
     char *bytes;
@@ -305,6 +308,7 @@ static enum ron_rc build(struct http_check *k, struct ron_http_opts *o, struct r
                                                .arg = k},
                         &task, err));
     RON_TRY(load_build(&k->load, k->env, k->registry, k->sup, err));
+    RON_TRY(pipes_build(&k->pipes, k->env, k->registry, k->sup, err));
     o->name = "http";
     o->env = k->env;
     o->registry = k->registry;
@@ -331,6 +335,7 @@ static void take_down(struct http_check *k)
         ron_chan_free(k->queue);
     }
     load_done(&k->load);
+    pipes_done(&k->pipes);
     file_close(&k->file);
     if (ron_http_server_free(k->server)) {
         ron_tls_ctx_free(k->tls);
@@ -359,6 +364,10 @@ static int serve(struct ron_http_opts *o, const struct tls_args *tls, const stru
         {RON_HTTP_POST, "/json", load_on_json, &check.load, RON_HTTP_INLINE, 0},
         {RON_HTTP_POST, "/json-late", load_on_json_late, &check.load, 0, 0},
         {RON_HTTP_GET, "/slow/{ms:u64}", load_on_slow, &check.load, 0, 0},
+        {RON_HTTP_GET, "/pieces/{kib:u64}", pipes_on_pieces, &check.pipes, 0, 0},
+        {RON_HTTP_POST, "/upload", pipes_on_upload, &check.pipes, RON_HTTP_STREAM,
+         PIPES_UPLOAD_MAX},
+        {RON_HTTP_GET, "/events", pipes_on_events, &check.pipes, 0, 0},
         {RON_HTTP_GET, "/file", file_on_get, &check.file, RON_HTTP_INLINE, 0},
         {RON_HTTP_GET, "/peer", tls_on_peer, &check, RON_HTTP_INLINE, 0},
         {RON_HTTP_GET, "/counters", on_counters, &check, RON_HTTP_ALWAYS, 0},

@@ -5,6 +5,8 @@
  * random while clients come and go. */
 #include "unit/http/fixture.h"
 
+#include "ron/http/stream.h"
+
 static void handler(struct ron_http_call *call, void *arg)
 {
     (void)arg;
@@ -89,11 +91,142 @@ static void test_http__calls_fail_at_random__others_served(void **state)
     web_close(web);
 }
 
+/* ---- bodies in pieces ------------------------------------------------------------------------ */
+
+enum { PIPE_BYTES = 200000 };
+static char pipe_bytes[PIPE_BYTES];
+static struct ron_chan *pipe_queue;
+
+static void on_pipe(struct ron_http_call *call, void *arg)
+{
+    struct ron_http_reply *r = NULL;
+
+    (void)arg;
+    if (ron_http_defer(call, &r) != RON_OK) {
+        ron_http_fail(call, RON_HTTP_BUSY);
+    } else if (ron_chan_try_send(pipe_queue, r, NULL) != RON_OK) {
+        ron_http_undefer(call, r);
+        ron_http_fail(call, RON_HTTP_BUSY);
+    }
+}
+
+static void on_blob(struct ron_http_call *call, void *arg)
+{
+    (void)arg;
+    ron_http_answer_blob(call, 200, "text/plain",
+                         &(struct ron_http_blob){.bytes = pipe_bytes, .length = PIPE_BYTES});
+}
+
+static void no_drop(void *item, void *arg)
+{
+    (void)arg;
+    ron_http_reply_fail(item, RON_HTTP_DRAINING);
+}
+
+/* Takes what is sent, then answers in pieces; whatever fails, the reply is given back. */
+static void serve_pipes(void *arg)
+{
+    const struct ron_http_stream_opts o = {
+        .status = 200, .content_type = "text/plain", .length = PIPE_BYTES};
+    struct ron_str piece;
+    void *item = NULL;
+
+    (void)arg;
+    while (ron_chan_recv(pipe_queue, ron_deadline_never(), &item) == RON_OK) {
+        struct ron_http_reply *r = item;
+        enum ron_rc rc;
+
+        while (ron_http_reply_read_wait(r, fx_deadline(), &piece) == RON_OK) {
+            ron_http_reply_give_back(r);
+        }
+        rc = ron_http_reply_begin(r, &o);
+        if (rc != RON_OK) {
+            ron_http_reply_fail(r, RON_HTTP_BUSY);
+            continue;
+        }
+        for (size_t at = 0; at < PIPE_BYTES && rc == RON_OK; at += 50000) {
+            rc = ron_http_reply_write_wait(r, pipe_bytes + at, 50000, fx_deadline());
+        }
+        ron_http_reply_end(r);
+    }
+}
+
+/* All of the answer was there. */
+static bool pipe_once(const struct web *web, const char *request, size_t len)
+{
+    struct cli c;
+    size_t got = 0;
+    ssize_t n = 1;
+
+    cli_open(&c, web);
+    if (send(c.fd, request, len, MSG_NOSIGNAL) == (ssize_t)len) {
+        while (got < PIPE_BYTES && (n = recv(c.fd, c.in, sizeof c.in, 0)) > 0) {
+            got += (size_t)n;
+        }
+    }
+    cli_close(&c);
+    return got >= PIPE_BYTES;
+}
+
+static void test_http__calls_fail_while_bodies_pass__all_given_back(void **state)
+{
+    static const struct ron_http_route routes[] = {
+        {RON_HTTP_POST, "/pipe", on_pipe, NULL, RON_HTTP_STREAM, 0},
+        {RON_HTTP_GET, "/blob", on_blob, NULL, RON_HTTP_INLINE, 0},
+    };
+    static char post[100000];
+    struct web *web =
+        web_open(2, (struct ron_http_opts){.routes = routes, .route_count = RON_ARRAY_LEN(routes)});
+    int head = snprintf(post, sizeof post,
+                        "POST /pipe HTTP/1.1\r\nHost: a\r\nContent-Length: 90000\r\n\r\n");
+    struct ron_thread *thread = NULL;
+    int good = 0;
+
+    (void)state;
+    assert_int_equal(ron_chan_new(&(struct ron_chan_opts){.registry = web->fx->reg,
+                                                          .env = &web->fx->env,
+                                                          .name = "pipe",
+                                                          .producers = "http",
+                                                          .consumers = "test",
+                                                          .drop_text = "answered 503",
+                                                          .capacity = 64,
+                                                          .policy = RON_CHAN_REJECT,
+                                                          .drop = no_drop},
+                                  &pipe_queue, NULL),
+                     RON_OK);
+    assert_int_equal(
+        ron_thread_start(
+            &(struct ron_thread_opts){.name = "pipes", .may_block = true, .main = serve_pipes},
+            &thread, NULL),
+        RON_OK);
+    assert_true(pipe_once(web, post, (size_t)head + 90000));
+    ron_fault_hook = fail_some;
+    for (int i = 0; i < 300; i++) {
+        const char *get = "GET /blob HTTP/1.1\r\nHost: a\r\n\r\n";
+
+        good += i % 3 == 0 ? pipe_once(web, get, strlen(get))
+                           : pipe_once(web, post, (size_t)head + 90000);
+    }
+    ron_fault_hook = NULL;
+    assert_true(good > 5);
+    assert_true(good < 300);
+    assert_true(pipe_once(web, post, (size_t)head + 90000));
+    fx_until(web_counters(web).streams == 0 && web_counters(web).inflight == 0);
+    fx_until(web_counters(web).connections == 0);
+    assert_int_equal(ron_au64_load(&web->server->body_memory), 0);
+    assert_int_equal(ron_au64_load(&web->server->answer_memory), 0);
+    ron_chan_close(pipe_queue);
+    ron_thread_join(thread);
+    ron_chan_free(pipe_queue);
+    web_close(web);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_http__each_step_of_making_a_server_fails__nothing_left),
         cmocka_unit_test(test_http__calls_fail_at_random__others_served),
+        cmocka_unit_test(test_http__calls_fail_while_bodies_pass__all_given_back),
     };
     return cmocka_run_group_tests_name("fault.http", tests, NULL, NULL);
 }
