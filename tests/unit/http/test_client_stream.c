@@ -253,6 +253,61 @@ static void test_stream__source_gives_up__ends(void **state)
     both_close(&b);
 }
 
+static enum ron_rc take_any(struct ron_http_fetch *f, void *arg, const void *bytes, size_t len)
+{
+    (void)f;
+    (void)bytes;
+    ((struct flow *)arg)->at += len;
+    return RON_OK;
+}
+
+static enum ron_rc give_three(struct ron_http_fetch *f, void *arg, void *buf, size_t size,
+                              size_t *ret_len)
+{
+    struct flow *flow = arg;
+
+    (void)f;
+    *ret_len = flow->at == 0 && size >= 3 ? 3 : 0;
+    memcpy(buf, "abc", *ret_len);
+    flow->at += *ret_len;
+    return RON_OK;
+}
+
+/* A body that has gone one way cannot go it again. */
+static void test_stream__failed_after_bytes_moved__no_second_try(void **state)
+{
+    static const struct ron_retry_curve curve = {
+        .tries_max = 3, .first_ms = 1, .factor = 1, .base_max_ms = 1, .any_5xx = true};
+    struct cl *cl = cl_run((struct ron_http_target_opts){.retry = &curve});
+    struct flow flow = {.cl = cl};
+    struct ron_http_fetch *f = cl_begin(
+        cl, cl->t,
+        (struct ron_http_fetch_opts){
+            .url = cl_url(cl, "/truncate"), .sink = take_any, .done = flow_done, .arg = &flow});
+
+    (void)state;
+    assert_true(fx_gate_reached(&cl->done, 1));
+    assert_int_equal(flow.at, 3);
+    assert_int_equal(ron_http_fetch_result(f)->reason, RON_HTTP_FETCH_BROKEN);
+    assert_int_equal(ron_http_fetch_result(f)->tries, 1);
+    assert_int_equal(ron_http_fetch_result(f)->retry, RON_VERDICT_UNSAFE);
+    ron_http_fetch_release(f);
+    flow.at = 0;
+    f = cl_begin(cl, cl->t,
+                 (struct ron_http_fetch_opts){.method = RON_HTTP_PUT,
+                                              .url = cl_url(cl, "/status/503"),
+                                              .source = give_three,
+                                              .source_len = 3,
+                                              .done = flow_done,
+                                              .arg = &flow});
+    assert_true(fx_gate_reached(&cl->done, 2));
+    assert_int_equal(ron_http_fetch_result(f)->status, 503);
+    assert_int_equal(ron_http_fetch_result(f)->tries, 1);
+    assert_int_equal(ron_http_fetch_result(f)->retry, RON_VERDICT_UNSAFE);
+    ron_http_fetch_release(f);
+    cl_close(cl);
+}
+
 static void test_stream__answer_beyond_the_limit__cut(void **state)
 {
     struct both b = both_open((struct ron_http_target_opts){.response_max = BIG - 1});
@@ -326,6 +381,7 @@ int main(void)
         cmocka_unit_test(test_stream__sink_gives_up__ends_without_another_try),
         cmocka_unit_test(test_stream__source__known_and_unknown_length),
         cmocka_unit_test(test_stream__source_gives_up__ends),
+        cmocka_unit_test(test_stream__failed_after_bytes_moved__no_second_try),
         cmocka_unit_test(test_stream__answer_beyond_the_limit__cut),
         cmocka_unit_test(test_stream__many_at_once__each_its_own_answer),
         cmocka_unit_test(test_stream__waiting_for_a_connection__deadline_holds),
