@@ -1,0 +1,209 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* frame.c - the codec. Layout and rules F1-F3 are in the header.
+ *
+ * Failure: a refusal is a value; an invalid header given to the encoder is an assertion. */
+#include "ron/wire/frame.h"
+
+#include <string.h>
+
+#include "ron/base/assert.h"
+
+static uint16_t get16(const uint8_t *p)
+{
+    return (uint16_t)((unsigned)p[0] << 8 | p[1]);
+}
+
+static uint32_t get32(const uint8_t *p)
+{
+    return (uint32_t)get16(p) << 16 | get16(p + 2);
+}
+
+static uint64_t get64(const uint8_t *p)
+{
+    return (uint64_t)get32(p) << 32 | get32(p + 4);
+}
+
+static void put16(uint8_t *p, uint16_t x)
+{
+    p[0] = (uint8_t)(x >> 8);
+    p[1] = (uint8_t)x;
+}
+
+static void put32(uint8_t *p, uint32_t x)
+{
+    put16(p, (uint16_t)(x >> 16));
+    put16(p + 2, (uint16_t)x);
+}
+
+static void put64(uint8_t *p, uint64_t x)
+{
+    put32(p, (uint32_t)(x >> 32));
+    put32(p + 4, (uint32_t)x);
+}
+
+static bool one_kind(uint16_t flags)
+{
+    unsigned kind = flags & RON_OAP_KIND_MASK;
+
+    return kind != 0 && (kind & (kind - 1)) == 0;
+}
+
+/* F1: field by field, each as soon as it is there. NONE when nothing is wrong so far. */
+static enum ron_oap_reason judge(const uint8_t *p, size_t len, size_t frame_max)
+{
+    uint32_t total;
+    uint16_t flags;
+    uint16_t cap_len;
+
+    if (len < 4) {
+        return RON_OAP_NONE;
+    }
+    total = get32(p);
+    if (total > frame_max) {
+        return RON_OAP_TOO_LARGE;
+    }
+    if (total < RON_OAP_HEADER_BYTES) {
+        return RON_OAP_LENGTH;
+    }
+    if (len >= 6 && get16(p + 4) != RON_OAP_VERSION) {
+        return RON_OAP_BAD_VERSION;
+    }
+    if (len < 8) {
+        return RON_OAP_NONE;
+    }
+    flags = get16(p + 6);
+    if ((flags & ~(unsigned)RON_OAP_FLAGS_KNOWN) != 0) {
+        return RON_OAP_BAD_FLAGS;
+    }
+    if (!one_kind(flags)) {
+        return RON_OAP_KIND;
+    }
+    if (len < 30) {
+        return RON_OAP_NONE;
+    }
+    cap_len = get16(p + 28);
+    if (cap_len > 0 && (flags & RON_OAP_START) == 0) {
+        return RON_OAP_CAP;
+    }
+    return total < (uint32_t)RON_OAP_HEADER_BYTES + cap_len ? RON_OAP_LENGTH : RON_OAP_NONE;
+}
+
+static void read_head(const uint8_t *p, struct ron_oap_head *head)
+{
+    *head = (struct ron_oap_head){.flags = get16(p + 6),
+                                  .code = get16(p + 8),
+                                  .app = get16(p + 10),
+                                  .cap_len = get16(p + 28),
+                                  .corr_id = get64(p + 30),
+                                  .tenant = (ron_u128)get64(p + 12) << 64 | get64(p + 20)};
+}
+
+enum ron_oap_step ron_oap_decode(const void *bytes, size_t len, size_t frame_max,
+                                 struct ron_oap_frame *ret_frame, size_t *ret_need,
+                                 enum ron_oap_reason *ret_reason)
+{
+    const uint8_t *p = bytes;
+    enum ron_oap_reason reason = judge(p, len, frame_max);
+    size_t total;
+
+    RON_ASSERT(frame_max <= RON_OAP_FRAME_MAX);
+    if (reason != RON_OAP_NONE) {
+        *ret_reason = reason;
+        return RON_OAP_STEP_REFUSED;
+    }
+    total = len < 4 ? RON_OAP_HEADER_BYTES : get32(p);
+    if (len < total) {
+        *ret_need = total;
+        return RON_OAP_STEP_MORE;
+    }
+    read_head(p, &ret_frame->head);
+    ret_frame->cap = p + RON_OAP_HEADER_BYTES;
+    ret_frame->payload = ret_frame->cap + ret_frame->head.cap_len;
+    ret_frame->payload_len = total - RON_OAP_HEADER_BYTES - ret_frame->head.cap_len;
+    ret_frame->frame_len = total;
+    return RON_OAP_STEP_FRAME;
+}
+
+void ron_oap_decode_head(const void *bytes, size_t len, struct ron_oap_head *ret_head)
+{
+    *ret_head = (struct ron_oap_head){0};
+    if (len >= RON_OAP_HEADER_BYTES) {
+        read_head(bytes, ret_head);
+    }
+}
+
+void ron_oap_write_head(const struct ron_oap_head *head, size_t payload_len, uint8_t *ret_bytes)
+{
+    size_t total = RON_OAP_HEADER_BYTES + head->cap_len + payload_len;
+
+    RON_ASSERT(payload_len <= RON_OAP_FRAME_MAX);
+    RON_ASSERT(total <= RON_OAP_FRAME_MAX);
+    RON_ASSERT((head->flags & ~(unsigned)RON_OAP_FLAGS_KNOWN) == 0);
+    RON_ASSERT(one_kind(head->flags));
+    RON_ASSERT(head->cap_len == 0 || (head->flags & RON_OAP_START) != 0);
+    put32(ret_bytes, (uint32_t)total);
+    put16(ret_bytes + 4, RON_OAP_VERSION);
+    put16(ret_bytes + 6, head->flags);
+    put16(ret_bytes + 8, head->code);
+    put16(ret_bytes + 10, head->app);
+    put64(ret_bytes + 12, (uint64_t)(head->tenant >> 64));
+    put64(ret_bytes + 20, (uint64_t)head->tenant);
+    put16(ret_bytes + 28, head->cap_len);
+    put64(ret_bytes + 30, head->corr_id);
+}
+
+enum ron_rc ron_oap_encode(struct ron_buf *out, const struct ron_oap_head *head, const void *cap,
+                           const void *payload, size_t payload_len, size_t frame_max)
+{
+    uint8_t *room = NULL;
+    size_t front = RON_OAP_HEADER_BYTES + (size_t)head->cap_len;
+
+    if (frame_max < front || payload_len > frame_max - front) {
+        return RON_LIMIT;
+    }
+    RON_TRY(ron_buf_reserve(out, front + payload_len, &room));
+    ron_oap_write_head(head, payload_len, room);
+    if (head->cap_len > 0) {
+        memcpy(room + RON_OAP_HEADER_BYTES, cap, head->cap_len);
+    }
+    if (payload_len > 0) {
+        memcpy(room + front, payload, payload_len);
+    }
+    ron_buf_commit(out, front + payload_len);
+    return RON_OK;
+}
+
+/* ---- cutting --------------------------------------------------------------------------------- */
+
+void ron_oap_cut_init(struct ron_oap_cut *cut, size_t payload_len, size_t cap_len, size_t frame_max)
+{
+    size_t front = RON_OAP_HEADER_BYTES + cap_len;
+
+    RON_ASSERT(frame_max > front);
+    *cut =
+        (struct ron_oap_cut){.total = payload_len,
+                             .cap = cap_len > 0,
+                             .whole = payload_len <= frame_max - front,
+                             .piece_max = RON_MIN(frame_max - front, (size_t)RON_OAP_CHUNK_BYTES)};
+}
+
+bool ron_oap_cut_next(struct ron_oap_cut *cut, uint16_t *ret_piece_flags, size_t *ret_at,
+                      size_t *ret_len)
+{
+    size_t len = cut->whole ? cut->total : RON_MIN(cut->total - cut->at, cut->piece_max);
+    unsigned flags = 0;
+
+    if (cut->begun && cut->at == cut->total) {
+        return false;
+    }
+    if (!cut->whole || cut->cap) {
+        flags =
+            (cut->begun ? 0u : RON_OAP_START) | (cut->at + len == cut->total ? RON_OAP_END : 0u);
+    }
+    *ret_piece_flags = (uint16_t)flags;
+    *ret_at = cut->at;
+    *ret_len = len;
+    cut->at += len;
+    cut->begun = true;
+    return true;
+}
