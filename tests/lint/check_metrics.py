@@ -4,7 +4,8 @@
 
 1. The table in docs/formats/metrics.md between generated:begin and generated:end is exactly what
    names.h gives; `--write` renews it.
-2. What the kernel puts into registry rows (ron_reg_row_sample, RON_HTTP_COUNTERS) is in names.h.
+2. What the kernel puts into registry rows (ron_reg_row_sample, RON_HTTP_COUNTERS, RON_OAP_COUNTERS)
+   is in names.h.
 3. Metrics in docs/ops/alerts.rules.yml are in names.h or in a table of definitions
    (.name = "...") of a service.
 """
@@ -21,6 +22,7 @@ TEXT = r'"((?:\\.|[^"\\])*)"'
 ROW = re.compile(rf"X\((\w+), (\w+), (\w+), {TEXT}, {TEXT},\s*{TEXT}\)")
 SAMPLE = re.compile(rf"ron_reg_row_sample\(\s*\w+,\s*{TEXT}")
 COUNTER = re.compile(rf"X\(\w+, {TEXT}, (?:NULL|\")")
+BLOCK = re.compile(r"#define RON_(?:HTTP|OAP|OAP_CLIENT)_COUNTERS\(X\).*?\n\n", re.DOTALL)
 DECLARED = re.compile(rf"\.name = {TEXT}")
 SERVICES = ("ledger/", "wallet/", "rewarder/", "edge/", "interop/")
 # Words of PromQL and label names that look like metrics but follow another grammar.
@@ -55,7 +57,7 @@ def produced(root):
             continue
         text = read(root, path)
         hits = list(SAMPLE.finditer(text))
-        block = re.search(r"#define RON_HTTP_COUNTERS\(X\).*?\n\n", text, re.DOTALL)
+        block = BLOCK.search(text)
         if block:
             hits += list(COUNTER.finditer(text, block.start(), block.end()))
         for hit in hits:

@@ -66,6 +66,23 @@
     X(HTTP_LATE_REPLIES, COUNTER, ONE, "http_late_replies_total", "server",                        \
       "Answers that came after the deadline or the client had gone.")                              \
     X(HTTP_STREAMS, GAUGE, ONE, "http_streams", "server", "Answers under way in pieces.")          \
+    X(OAP_CONNECTIONS, GAUGE, ONE, "oap_connections", "server", "Connections open now.")           \
+    X(OAP_ACCEPTED, COUNTER, ONE, "oap_connections_total", "server", "Connections accepted.")      \
+    X(OAP_FRAMES, COUNTER, ONE, "oap_frames_total", "server,kind",                                 \
+      "Requests taken and events sent.")                                                           \
+    X(OAP_BYTES_IN, COUNTER, ONE, "oap_bytes_in_total", "server", "Bytes read.")                   \
+    X(OAP_BYTES_OUT, COUNTER, ONE, "oap_bytes_out_total", "server", "Bytes written.")              \
+    X(OAP_DISCONNECTS, COUNTER, ONE, "oap_disconnects_total", "server",                            \
+      "Peers that left before their answer.")                                                      \
+    X(OAP_LATE_REPLIES, COUNTER, ONE, "oap_late_replies_total", "server",                          \
+      "Answers that came after the deadline or the peer had gone.")                                \
+    X(OAP_CLIENT_CONNECTED, GAUGE, ONE, "oap_client_connected", "client", "1 while connected.")    \
+    X(OAP_CLIENT_INFLIGHT, GAUGE, ONE, "oap_client_inflight", "client",                            \
+      "Requests sent and not yet answered.")                                                       \
+    X(OAP_CLIENT_CONNECTS, COUNTER, ONE, "oap_client_connects_total", "client",                    \
+      "Connections begun.")                                                                        \
+    X(OAP_CLIENT_CALLS, COUNTER, ONE, "oap_client_calls_total", "client,outcome",                  \
+      "Calls by how they ended: answered, refused, not_sent, unknown.")                            \
     X(HTTP_REQUESTS, COUNTER, ONE, "http_requests_total", "route,method,status",                   \
       "Answers by route, method and status.")                                                      \
     X(REQUEST_LATENCY, HISTOGRAM, NS, "request_latency_seconds", "route,method",                   \
