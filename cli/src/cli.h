@@ -49,3 +49,4 @@ int cli_parse(const char *verb, const char *summary, const struct cli_option *op
 int cli_kernel(int argc, char **argv);
 int cli_http(int argc, char **argv);
 int cli_cap(int argc, char **argv);
+int cli_oap(int argc, char **argv);

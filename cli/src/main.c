@@ -28,6 +28,7 @@ static const struct verb verbs[] = {
     {"kernel", "run the kernel with its self-check pipeline, or print its topology", cli_kernel},
     {"http", "serve the self-check routes of the HTTP front", cli_http},
     {"cap", "make keys and capability tokens, narrow and show them", cli_cap},
+    {"oap", "serve the self-check app of the OAP/1 front", cli_oap},
     {"version", "print version and build", show_version},
     {"help", "list the verbs", show_help},
 };
