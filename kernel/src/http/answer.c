@@ -153,6 +153,9 @@ static void count_answer(struct http_conn *c, const struct http_answer *a)
     if (o->on_done != NULL) {
         o->on_done(o->on_done_arg, &done);
     }
+    if (o->tracer != NULL && parsed) {
+        ron__http_trace_end(c, &done);
+    }
 }
 
 void ron__http_answer_write(struct http_conn *c, const struct http_answer *a, const void *body)

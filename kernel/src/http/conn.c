@@ -227,6 +227,7 @@ bool ron__http_fill(struct http_conn *c)
             return false;
         }
         ron_http_parser_init(&c->in->parser, &w->server->limits);
+        c->in->trace = (struct ron_trace_ctx){0};
     }
     room = make_room(c);
     RON_ASSERT(room > 0);

@@ -119,6 +119,8 @@ struct http_peer {
 struct http_in {
     struct ron_http_parser parser;
     struct http_match match;
+    struct ron_trace_ctx trace; /* of the request; not valid without a tracer */
+    uint8_t trace_parent[RON_SPAN_ID_BYTES];
     char decoded[RON_HTTP_PARAM_BYTES];
     char bytes[RON_HTTP_IN_BYTES + HTTP_CHUNK_ROOM];
 };
@@ -189,6 +191,7 @@ struct ron_http_reply {
     struct ron_deadline deadline;
     char corr_id[RON_HTTP_CORR_ID_MAX];
     uint32_t corr_len;
+    struct ron_trace_ctx trace;
     uint32_t minor; /* of the request's version */
     struct http_pipe pipe;
     /* Written by the holder, read by the worker after the hand-over. */
@@ -426,6 +429,13 @@ void ron__http_out_release(struct http_conn *c);
 void ron__http_wait_turn(struct http_conn *c);
 /* Connections that gave way to others go on. */
 void ron__http_turns_run(struct http_worker *w);
+
+/* ---- trace.c: a span for each request -------------------------------------------------------- */
+
+/* Before the handler: joins the caller's trace or begins one. */
+void ron__http_trace_begin(struct http_conn *c);
+/* With the answer. */
+void ron__http_trace_end(struct http_conn *c, const struct ron_http_done *done);
 
 /* ---- reply.c: deferred answers --------------------------------------------------------------- */
 

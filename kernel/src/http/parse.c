@@ -31,6 +31,8 @@ void ron_http_parser_init(struct ron_http_parser *p, const struct ron_http_limit
     /* The array of fields stays as it is: field_count says how much of it counts. */
     h->host = (struct ron_str){0};
     h->corr_id = (struct ron_str){0};
+    h->traceparent = (struct ron_str){0};
+    h->has_traceparent = false;
     h->content_length = 0;
     h->has_length = false;
     h->chunked = false;
@@ -270,6 +272,12 @@ static enum ron_http_reason on_field(struct ron_http_head *h, struct ron_http_fi
         return RON_HTTP_NONE;
     case 10:
         return ron__http_is_word(f.name, "connection") ? on_connection(h, f.value) : RON_HTTP_NONE;
+    case 11:
+        if (ron__http_is_word(f.name, "traceparent")) {
+            h->traceparent = h->has_traceparent ? (struct ron_str){0} : f.value;
+            h->has_traceparent = true;
+        }
+        return RON_HTTP_NONE;
     case 14:
         return ron__http_is_word(f.name, "content-length") ? on_length(h, f.value) : RON_HTTP_NONE;
     case 15:

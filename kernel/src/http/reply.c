@@ -79,6 +79,7 @@ enum ron_rc ron_http_defer(struct ron_http_call *call, struct ron_http_reply **r
     r->minor = call->c->in->parser.head.minor;
     r->corr_len = (uint32_t)call->corr_id.len;
     memcpy(r->corr_id, call->corr_id.ptr, call->corr_id.len);
+    r->trace = call->c->in->trace;
     if ((call->c->in->match.route->def->flags & RON_HTTP_STREAM) != 0 &&
         ron__http_upload_prepare(r, call->c) != RON_OK) {
         ron__http_reply_put(r);

@@ -415,6 +415,7 @@ static bool dispatch(struct http_conn *c)
         ron_http_fail(&call, RON_HTTP_DEADLINE);
     } else {
         call.body = body_of(c);
+        ron__http_trace_begin(c);
         route->def->handle(&call, route->def->arg);
         RON_ASSERT_MSG(!call.streaming, "route %s began an answer and did not end it",
                        route->def->pattern);
@@ -450,6 +451,7 @@ static bool dispatch_streamed(struct http_conn *c)
     if (c->w->now_ms >= c->deadline_ms) {
         ron_http_fail(&call, RON_HTTP_DEADLINE);
     } else {
+        ron__http_trace_begin(c);
         def->handle(&call, def->arg);
         RON_ASSERT_MSG(!call.streaming, "route %s began an answer and did not end it",
                        def->pattern);

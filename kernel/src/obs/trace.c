@@ -14,9 +14,11 @@
 enum {
     LOW_BITS = 56, /* of a trace id: the part that is random by the specification */
     PERCENT_MAX = 100,
+    ID_BLOCK = 1024, /* numbers that a thread takes at once */
 };
 
 static const uint8_t zeros[RON_TRACE_ID_BYTES];
+static struct ron_au64 tracers_made;
 
 /* ---- hex ------------------------------------------------------------------------------------- */
 
@@ -120,13 +122,30 @@ static uint64_t low_bits(const uint8_t trace_id[RON_TRACE_ID_BYTES])
     return n;
 }
 
-/* Never zero (T1). */
+/* Numbers are taken from the tracer in blocks, so that a request costs no shared line. */
+static _Thread_local struct {
+    uint64_t tracer; /* its id; 0: none yet */
+    uint64_t next;
+    uint64_t end;
+} own_numbers;
+
+static uint64_t next_number(struct ron_tracer *t)
+{
+    if (own_numbers.tracer != t->id || own_numbers.next == own_numbers.end) {
+        own_numbers.tracer = t->id;
+        own_numbers.next = ron_au64_add(&t->id_count, ID_BLOCK);
+        own_numbers.end = own_numbers.next + ID_BLOCK;
+    }
+    return own_numbers.next++;
+}
+
+/* Never zero (T1): splitmix64 is a bijection, so at most one number in a row gives zero. */
 static uint64_t next_id(struct ron_tracer *t, int which)
 {
     uint64_t id = 0;
 
     while (id == 0) {
-        uint64_t state = t->id_seed[which] + ron_au64_add(&t->id_count, 1);
+        uint64_t state = t->id_seed[which] + next_number(t);
         id = ron_splitmix64(&state);
     }
     return id;
@@ -154,32 +173,59 @@ void ron_tracer_set_all(struct ron_tracer *t, bool all)
 
 /* ---- spans ----------------------------------------------------------------------------------- */
 
-void ron_span_start(struct ron_tracer *t, struct ron_span *span, const char *name,
-                    enum ron_span_kind kind, const struct ron_trace_ctx *parent)
+void ron_trace_enter(struct ron_tracer *t, const struct ron_trace_ctx *parent,
+                     struct ron_trace_ctx *ret_ctx)
+{
+    struct ron_trace_ctx ctx = {0};
+    bool child = parent != NULL && ron_trace_ctx_valid(parent);
+
+    if (child) {
+        memcpy(ctx.trace_id, parent->trace_id, RON_TRACE_ID_BYTES);
+    } else {
+        put_u64(ctx.trace_id, next_id(t, 0));
+        put_u64(ctx.trace_id + 8, next_id(t, 1));
+    }
+    put_u64(ctx.span_id, next_id(t, 0));
+    ctx.sampled = samples(t, &ctx, child ? parent : NULL);
+    *ret_ctx = ctx;
+}
+
+bool ron_tracer_wants(const struct ron_tracer *t, const struct ron_trace_ctx *ctx, bool failed)
+{
+    return t->queue != NULL && (ctx->sampled || failed || ron_au32_load(&t->all) != 0);
+}
+
+void ron_span_resume(struct ron_tracer *t, struct ron_span *span, const char *name,
+                     enum ron_span_kind kind, const struct ron_trace_ctx *ctx,
+                     const uint8_t parent[RON_SPAN_ID_BYTES], uint64_t start_ns)
 {
     span->_tracer = t;
-    if (t == NULL) {
-        span->ctx = parent != NULL ? *parent : (struct ron_trace_ctx){0};
-        return;
-    }
-    memset(span->_parent, 0, sizeof span->_parent);
-    if (parent != NULL && ron_trace_ctx_valid(parent)) {
-        memcpy(span->ctx.trace_id, parent->trace_id, RON_TRACE_ID_BYTES);
-        memcpy(span->_parent, parent->span_id, RON_SPAN_ID_BYTES);
-    } else {
-        put_u64(span->ctx.trace_id, next_id(t, 0));
-        put_u64(span->ctx.trace_id + 8, next_id(t, 1));
-        parent = NULL;
-    }
-    put_u64(span->ctx.span_id, next_id(t, 0));
-    span->ctx.sampled = samples(t, &span->ctx, parent);
+    span->ctx = *ctx;
+    memcpy(span->_parent, parent, sizeof span->_parent);
     span->_name = name;
     span->_kind = kind;
-    span->_start_ns = ron_env_now_ns(t->opts.env);
+    span->_start_ns = start_ns;
     span->_failed = false;
     span->_status[0] = '\0';
     span->_dropped = 0;
     span->_attr_count = 0;
+}
+
+void ron_span_start(struct ron_tracer *t, struct ron_span *span, const char *name,
+                    enum ron_span_kind kind, const struct ron_trace_ctx *parent)
+{
+    static const uint8_t none[RON_SPAN_ID_BYTES];
+    struct ron_trace_ctx ctx;
+
+    if (t == NULL) {
+        span->_tracer = NULL;
+        span->ctx = parent != NULL ? *parent : (struct ron_trace_ctx){0};
+        return;
+    }
+    ron_trace_enter(t, parent, &ctx);
+    ron_span_resume(t, span, name, kind, &ctx,
+                    parent != NULL && ron_trace_ctx_valid(parent) ? parent->span_id : none,
+                    ron_env_now_ns(t->opts.env));
 }
 
 /* Bytes that fit, not ending inside a character. */
@@ -268,10 +314,7 @@ void ron_span_end(struct ron_span *span)
     struct ron_tracer *t = span->_tracer;
 
     span->_tracer = NULL;
-    if (t == NULL || t->queue == NULL) {
-        return;
-    }
-    if (span->ctx.sampled || span->_failed || ron_au32_load(&t->all) != 0) {
+    if (t != NULL && ron_tracer_wants(t, &span->ctx, span->_failed)) {
         span->_end_ns = ron_env_now_ns(t->opts.env);
         hand_over(t, span);
     }
@@ -352,6 +395,7 @@ enum ron_rc ron_tracer_new(const struct ron_tracer_opts *opts, struct ron_tracer
     DEFAULT(t->opts.flush_ms, 1000);
     DEFAULT(t->opts.send_ms, 5000);
     DEFAULT(t->opts.retry_ms, 1000);
+    t->id = ron_au64_add(&tracers_made, 1) + 1;
     t->id_seed[0] = opts->env->rand_u64(opts->env);
     t->id_seed[1] = opts->env->rand_u64(opts->env);
     ron_tracer_set_sample(t, opts->sample_percent);

@@ -21,6 +21,7 @@ enum trace_result {
 struct ron_tracer {
     struct ron_tracer_opts opts;
     struct ron_au64 id_count; /* ids given out; mixed with the seeds */
+    uint64_t id;              /* unlike any other of the process */
     uint64_t id_seed[2];
     struct ron_au64 threshold; /* of the low 56 bits of a trace id; 2^56 samples all */
     struct ron_au32 all;

@@ -58,12 +58,14 @@ struct ron_http_head {
     struct ron_str path;   /* target up to '?', still percent-encoded */
     struct ron_str query;  /* behind '?'; ptr NULL without one */
     struct ron_str host;
-    struct ron_str corr_id; /* a well-formed X-Corr-ID, else empty */
+    struct ron_str corr_id;     /* a well-formed X-Corr-ID, else empty */
+    struct ron_str traceparent; /* as sent, not looked at; empty when it stands more than once */
     uint64_t content_length;
     bool has_length;
     bool chunked;
     bool keep_alive; /* what the client wants, its version considered */
     bool expects_continue;
+    bool has_traceparent;
     uint64_t timeout_ms;       /* Request-Timeout; UINT64_MAX without one */
     uint64_t deadline_unix_ms; /* Deadline; UINT64_MAX without one */
     uint32_t bytes;            /* of the whole head, skipped empty line included */

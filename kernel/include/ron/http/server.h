@@ -32,6 +32,7 @@
 #include "ron/base/env.h"
 #include "ron/chan/registry.h"
 #include "ron/http/parse.h"
+#include "ron/obs/trace.h"
 #include "ron/task/supervisor.h"
 
 struct ron_http_server;
@@ -159,6 +160,7 @@ struct ron_http_opts {
     uint32_t rate_min_bytes_per_s; /* [1024] of a body and of an answer, after the timeout above */
     void (*on_done)(void *arg, const struct ron_http_done *done);
     void *on_done_arg;
+    struct ron_tracer *tracer; /* [none] a server span for each request that reaches its handler */
 };
 
 /* RON_INVALID names what is wrong with a route or option; RON_EXISTS for a route twice or an
@@ -185,6 +187,8 @@ struct ron_str ron_http_body(const struct ron_http_call *call);
 struct ron_str ron_http_param(const struct ron_http_call *call, size_t index);
 uint64_t ron_http_param_u64(const struct ron_http_call *call, size_t index);
 struct ron_str ron_http_corr_id(const struct ron_http_call *call);
+/* The request's own span, for spans below it and calls to others; not valid without a tracer. */
+const struct ron_trace_ctx *ron_http_trace(const struct ron_http_call *call);
 struct ron_deadline ron_http_deadline(const struct ron_http_call *call);
 /* Address of the client; RON_ADDR_MAX bytes are enough. */
 void ron_http_peer(const struct ron_http_call *call, char *buf, size_t size);
@@ -219,6 +223,7 @@ void ron_http_undefer(struct ron_http_call *call, struct ron_http_reply *reply);
 bool ron_http_reply_cancelled(const struct ron_http_reply *r);
 struct ron_deadline ron_http_reply_deadline(const struct ron_http_reply *r);
 struct ron_str ron_http_reply_corr_id(const struct ron_http_reply *r);
+const struct ron_trace_ctx *ron_http_reply_trace(const struct ron_http_reply *r);
 /* Append the body here; at most opts.answer_max bytes. */
 struct ron_buf *ron_http_reply_body(struct ron_http_reply *r);
 enum ron_rc ron_http_reply_add_header(struct ron_http_reply *r, const char *name,

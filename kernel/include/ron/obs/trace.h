@@ -102,6 +102,14 @@ void ron_tracer_set_all(struct ron_tracer *t, bool all);
 RON_MUST_USE enum ron_rc ron_collect_tracer(struct ron_metrics *m, const struct ron_tracer *t,
                                             struct ron_err *err);
 
+/* ---- a span in two steps, for what is timed by somebody else --------------------------------- */
+
+/* The ids of a new span below `parent` (not valid: a new trace), and whether it is sampled. */
+void ron_trace_enter(struct ron_tracer *t, const struct ron_trace_ctx *parent,
+                     struct ron_trace_ctx *ret_ctx);
+/* Whether a span with these ids would be exported: saves putting together one that is not. */
+bool ron_tracer_wants(const struct ron_tracer *t, const struct ron_trace_ctx *ctx, bool failed);
+
 /* ---- spans ----------------------------------------------------------------------------------- */
 
 /* Numbers of OTLP. */
@@ -140,6 +148,10 @@ struct ron_span {
  * the span does nothing. */
 void ron_span_start(struct ron_tracer *tracer, struct ron_span *span, const char *name,
                     enum ron_span_kind kind, const struct ron_trace_ctx *parent);
+/* Opens a span that ron_trace_enter named; `parent` is all zero for none. */
+void ron_span_resume(struct ron_tracer *t, struct ron_span *span, const char *name,
+                     enum ron_span_kind kind, const struct ron_trace_ctx *ctx,
+                     const uint8_t parent[RON_SPAN_ID_BYTES], uint64_t start_ns);
 void ron_span_text(struct ron_span *span, const char *key, struct ron_str value);
 void ron_span_u64(struct ron_span *span, const char *key, uint64_t value); /* cut at INT64_MAX */
 /* Makes it an error, with a text; it will be exported. */
