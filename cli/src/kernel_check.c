@@ -12,7 +12,6 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/chan/bus.h"
-#include "ron/io/linux_env.h"
 
 enum { TICK_MS = 10, REPORT_MS = 1000, WORKERS_MAX = 16, TASKS = WORKERS_MAX + 8 };
 
@@ -27,11 +26,12 @@ struct event {
 };
 
 struct kernel_check {
-    struct kernel_check_opts opts;
+    struct ron_app *app;
     const struct ron_env *env;
-    struct ron_registry *registry;
-    struct ron_exec *exec;
     struct ron_sup *sup;
+    uint64_t rate_hz;
+    uint64_t hang_after;
+    uint64_t stop_after_ms;
     struct ron_chan *work;
     struct ron_chan *results;
     struct ron_chan *audit;
@@ -49,6 +49,7 @@ struct kernel_check {
         missed;
     struct ron_stat audit_offered, audited, audit_dropped;
     struct ron_au64 worker_seen;
+    struct ron_au64 fail_every; /* a reload may change it */
 };
 
 static uint64_t checksum(uint64_t number)
@@ -120,11 +121,11 @@ static enum ron_rc listener_handle(struct ron_task *t, void *arg, void **items, 
 {
     struct kernel_check *k = arg;
     uint64_t now_ms = ron_task_now_ms(t);
-    uint64_t due = (now_ms - k->last_tick_ms) * k->opts.rate_hz / 1000;
+    uint64_t due = (now_ms - k->last_tick_ms) * k->rate_hz / 1000;
 
     (void)items;
     (void)count;
-    if (k->intake_open && k->opts.rate_hz > 0) {
+    if (k->intake_open && k->rate_hz > 0) {
         for (uint64_t i = 0; i < due; i++) {
             offer_one(k);
         }
@@ -179,13 +180,14 @@ static enum ron_rc worker_handle(struct ron_task *t, void *arg, void **items, si
     for (size_t i = 0; i < count; i++) {
         struct message *m = items[i];
         uint64_t seen = ron_au64_add(&k->worker_seen, 1) + 1;
+        uint64_t fail_every = ron_au64_load(&k->fail_every);
         enum ron_rc rc;
 
-        if (k->opts.hang_after != 0 && seen == k->opts.hang_after) {
+        if (k->hang_after != 0 && seen == k->hang_after) {
             hang();
         }
         audit_copy(k, m->number);
-        if (k->opts.fail_every != 0 && seen % k->opts.fail_every == 0) {
+        if (fail_every != 0 && seen % fail_every == 0) {
             struct ron_err err = {0};
             for (; i < count; i++) { /* A failing task still disposes of what it was given. */
                 ron_stat_add(&k->failed_in_worker, 1);
@@ -284,25 +286,31 @@ static enum ron_rc observer_handle(struct ron_task *t, void *arg, void **items, 
     return RON_OK;
 }
 
+/* Says how it goes, and asks for the end when the time is over. */
 static enum ron_rc reporter_run(struct ron_task *t, void *arg)
 {
     struct kernel_check *k = arg;
     struct ron_watch *stop = ron_task_stop_watch(t);
+    uint64_t left_ms = k->stop_after_ms;
     uint64_t seen;
     uint64_t value = ron_watch_get(stop, &seen);
 
     while (value != RON_TASK_STOP) {
-        enum ron_rc rc = ron_watch_wait(stop, seen, ron_deadline_after_ms(ron_mono_ns(), REPORT_MS),
+        uint64_t wait_ms = left_ms == 0 ? REPORT_MS : RON_MIN(left_ms, (uint64_t)REPORT_MS);
+        enum ron_rc rc = ron_watch_wait(stop, seen, ron_deadline_after_ms(ron_mono_ns(), wait_ms),
                                         &value, &seen);
         if (rc == RON_CANCELLED) {
             return rc;
         }
-        if (rc == RON_TIMEOUT && !k->opts.quiet) {
-            printf("offered %" PRIu64 "  refused %" PRIu64 "  handled %" PRIu64
-                   "  observed %" PRIu64 "\n",
-                   ron_stat_get(&k->offered), ron_stat_get(&k->refused), ron_stat_get(&k->handled),
-                   ron_stat_get(&k->observed));
-            (void)fflush(stdout);
+        if (rc == RON_TIMEOUT) {
+            RON_LOG(ron_app_log(k->app), INFO, "progress",
+                    RON_LOG_U64("offered", ron_stat_get(&k->offered)),
+                    RON_LOG_U64("refused", ron_stat_get(&k->refused)),
+                    RON_LOG_U64("handled", ron_stat_get(&k->handled)),
+                    RON_LOG_U64("observed", ron_stat_get(&k->observed)));
+            if (left_ms != 0 && (left_ms -= wait_ms) == 0) {
+                ron_sup_request_stop(k->sup);
+            }
         }
     }
     return RON_OK;
@@ -352,12 +360,12 @@ static enum ron_rc make_channels(struct kernel_check *k, struct ron_err *err)
 
     for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
         struct ron_chan_opts o = rows[i].opts;
-        o.registry = k->registry;
+        o.registry = ron_app_registry(k->app);
         o.env = k->env;
         o.drop_arg = k;
         RON_TRY(ron_chan_new(&o, rows[i].chan, err));
     }
-    return ron_bus_new(&(struct ron_bus_opts){.registry = k->registry,
+    return ron_bus_new(&(struct ron_bus_opts){.registry = ron_app_registry(k->app),
                                               .name = "events",
                                               .producers = "sink, clerk",
                                               .consumers = "observer",
@@ -369,7 +377,9 @@ static enum ron_rc make_channels(struct kernel_check *k, struct ron_err *err)
 
 static enum ron_rc add_workers(struct kernel_check *k, struct ron_err *err)
 {
-    for (uint64_t i = 0; i < k->opts.workers && i < WORKERS_MAX; i++) {
+    uint64_t count = (uint64_t)ron_conf_int(ron_app_conf(k->app), KERNEL_PIPELINE);
+
+    for (uint64_t i = 0; i < count && i < WORKERS_MAX; i++) {
         (void)snprintf(k->names[i], sizeof k->names[i], "worker-%u", (unsigned)i % WORKERS_MAX);
         RON_TRY(ron_sup_add(k->sup,
                             &(struct ron_task_def){.name = k->names[i],
@@ -442,70 +452,44 @@ static enum ron_rc add_tasks(struct kernel_check *k, struct ron_err *err)
     return RON_OK;
 }
 
-static void on_event(void *arg, const struct ron_sup_event *e)
+static void read_reloadable(struct kernel_check *k)
 {
-    struct kernel_check *k = arg;
-    bool chatty = e->kind == RON_SUP_EVENT_STARTED || e->kind == RON_SUP_EVENT_ENDED;
+    struct ron_conf_snap *snap = ron_conf_box_get(ron_app_conf_box(k->app));
 
-    if (k->opts.quiet && (chatty || e->kind == RON_SUP_EVENT_STATE)) {
-        return;
-    }
-    if (e->kind == RON_SUP_EVENT_STATE) {
-        fprintf(stderr, "%s\n", ron_sup_state_name(e->state));
-        return;
-    }
-    fprintf(stderr, "%s: %s%s%s", ron_sup_state_name(e->state), ron_sup_event_name(e->kind),
-            e->task != NULL ? " " : "", e->task != NULL ? e->task : "");
-    if (e->rc != RON_OK) {
-        fprintf(stderr, " (%s)", ron_rc_name(e->rc));
-    }
-    if (e->delay_ms != 0) {
-        fprintf(stderr, " after %" PRIu64 " ms", e->delay_ms);
-    }
-    fprintf(stderr, "%s%s\n", e->message[0] != '\0' ? ": " : "", e->message);
+    ron_au64_store(&k->fail_every, (uint64_t)ron_conf_int(snap, KERNEL_FAIL_EVERY));
+    ron_conf_unref(snap);
 }
 
-enum ron_rc kernel_check_new(const struct kernel_check_opts *opts, struct kernel_check **ret_check,
-                             struct ron_err *err)
+static enum ron_rc kernel_build(struct ron_app *app, struct ron_err *err)
 {
+    const struct ron_conf_snap *conf = ron_app_conf(app);
     struct kernel_check *k = ron_alloc_zero(sizeof *k);
-    enum ron_rc rc;
 
     if (k == NULL) {
         return ron_err_set(err, RON_NOMEM, "kernel check: no memory");
     }
-    k->opts = *opts;
-    k->env = ron_env_linux();
-    RON_GOTO(ron_registry_new(&k->registry, err), fail);
-    RON_GOTO(ron_exec_new(&(struct ron_exec_opts){.env = k->env,
-                                                  .registry = k->registry,
-                                                  .workers = (uint32_t)opts->workers},
-                          &k->exec, err),
-             fail);
-    RON_GOTO(ron_sup_new(&(struct ron_sup_opts){.env = k->env,
-                                                .registry = k->registry,
-                                                .exec = k->exec,
-                                                .drain_deadline_ms = (uint32_t)opts->drain_ms,
-                                                .on_event = on_event,
-                                                .on_event_arg = k},
-                         &k->sup, err),
-             fail);
-    RON_GOTO(make_channels(k, err), fail);
-    RON_GOTO(add_tasks(k, err), fail);
-    *ret_check = k;
-    return RON_OK;
-fail:
-    kernel_check_free(k);
-    return rc;
+    ron_app_set_state(app, k);
+    k->app = app;
+    k->env = ron_app_env(app);
+    k->sup = ron_app_sup(app);
+    k->rate_hz = (uint64_t)ron_conf_int(conf, KERNEL_RATE);
+    k->hang_after = (uint64_t)ron_conf_int(conf, KERNEL_HANG_AFTER);
+    k->stop_after_ms = (uint64_t)ron_conf_ms(conf, KERNEL_STOP_AFTER);
+    read_reloadable(k);
+    RON_TRY(make_channels(k, err));
+    return add_tasks(k, err);
 }
 
-void kernel_check_free(struct kernel_check *k)
+static void kernel_reloaded(struct ron_app *app)
 {
-    if (k->sup != NULL && ron_sup_leaked(k->sup) != 0) {
-        return; /* A thread that hangs still uses all this; the process ends now anyway. */
-    }
-    ron_sup_free(k->sup);
-    if (!ron_exec_free(k->exec)) {
+    read_reloadable(ron_app_state(app));
+}
+
+static void kernel_take_down(struct ron_app *app)
+{
+    struct kernel_check *k = ron_app_state(app);
+
+    if (k == NULL) {
         return;
     }
     ron_chan_free(k->work);
@@ -513,23 +497,7 @@ void kernel_check_free(struct kernel_check *k)
     ron_chan_free(k->results);
     ron_chan_free(k->audit);
     ron_bus_free(k->events);
-    ron_registry_free(k->registry);
     ron_free(k);
-}
-
-struct ron_registry *kernel_check_registry(struct kernel_check *k)
-{
-    return k->registry;
-}
-
-struct ron_sup *kernel_check_supervisor(struct kernel_check *k)
-{
-    return k->sup;
-}
-
-int kernel_check_run(struct kernel_check *k)
-{
-    return ron_sup_run(k->sup);
 }
 
 /* ---- the check ------------------------------------------------------------------------------- */
@@ -542,7 +510,8 @@ static uint64_t depth(const struct ron_chan *c)
     return s.depth;
 }
 
-bool kernel_check_report(struct kernel_check *k)
+/* One line of counts; false when they do not add up. */
+static bool report(struct kernel_check *k)
 {
     struct ron_kind_stats kinds[RON_SUP_KINDS_MAX];
     size_t n = ron_sup_kinds(k->sup, kinds, RON_ARRAY_LEN(kinds));
@@ -574,3 +543,32 @@ bool kernel_check_report(struct kernel_check *k)
                                          : "nothing lost");
     return whole;
 }
+
+static int kernel_finish(struct ron_app *app, int code)
+{
+    if (!report(ron_app_state(app))) {
+        code = 1;
+    }
+    (void)fflush(stdout);
+    return code;
+}
+
+/* ---- the service ----------------------------------------------------------------------------- */
+
+static const struct ron_conf_key keys[] = {KERNEL_CONF(RON_CONF_ROW)};
+static const struct ron_conf_table table = {
+    .service = "kernel", .keys = keys, .key_count = KERNEL_CONF_COUNT};
+
+const struct ron_app_def kernel_app = {
+    .conf = &table,
+    .summary =
+        "Runs the kernel with a self-check pipeline until a signal, then drains and checks that\n"
+        "no message was lost. Serves health, metrics, version and topology meanwhile.\n"
+        "Exit: 0 drained, 1 messages lost or no start, 2 used wrongly or a task had to be "
+        "aborted,\n"
+        "3 an essential task kept failing.",
+    .build = kernel_build,
+    .reloaded = kernel_reloaded,
+    .finish = kernel_finish,
+    .take_down = kernel_take_down,
+};

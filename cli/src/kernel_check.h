@@ -11,26 +11,25 @@
  * over. */
 #pragma once
 
-#include "ron/base/buf.h"
-#include "ron/task/supervisor.h"
+#include "ron/app/app.h"
 
-struct kernel_check_opts {
-    uint64_t workers;
-    uint64_t rate_hz;
-    uint64_t fail_every; /* a worker fails on every n-th message; 0 = never */
-    uint64_t hang_after; /* a worker hangs for good on message n; 0 = never */
-    uint64_t drain_ms;
-    bool quiet;
-};
+#define KERNEL_CONF(X)                                                                             \
+    RON_APP_KEYS_TOP(X, "127.0.0.1:7080")                                                          \
+    X(KERNEL_RATE, "rate", INT, "messages/s", 0, 100000000, "1000", RON_CONF_FIXED,                \
+      "Messages that the listener offers; 0 leaves the pipeline idle.")                            \
+    X(KERNEL_PIPELINE, "pipeline", INT, "workers", 1, 16, "2", RON_CONF_FIXED,                     \
+      "Worker tasks of the pipeline.")                                                             \
+    X(KERNEL_STOP_AFTER, "stop_after", DURATION, "", 0, RON_CONF_H(24), "0s", RON_CONF_FIXED,      \
+      "Drain and exit after this long; 0 waits for a signal.")                                     \
+    X(KERNEL_FAIL_EVERY, "fail_every", INT, "messages", 0, UINT32_MAX, "0", RON_CONF_RELOAD,       \
+      "Let a worker fail on every n-th message; 0 never does.")                                    \
+    X(KERNEL_HANG_AFTER, "hang_after", INT, "messages", 0, UINT32_MAX, "0", RON_CONF_FIXED,        \
+      "Let a worker hang for good on the n-th message; 0 never does.")                             \
+    RON_APP_KEYS_LIMITS(X, "500", "250", "1MiB")                                                   \
+    RON_APP_KEYS_TIMEOUTS(X, "10s")                                                                \
+    RON_APP_KEYS_REST(X)
 
-struct kernel_check;
+enum { KERNEL_CONF(RON_CONF_ID) KERNEL_CONF_COUNT };
 
-RON_MUST_USE enum ron_rc kernel_check_new(const struct kernel_check_opts *opts,
-                                          struct kernel_check **ret_check, struct ron_err *err);
-void kernel_check_free(struct kernel_check *k);
-struct ron_registry *kernel_check_registry(struct kernel_check *k);
-struct ron_sup *kernel_check_supervisor(struct kernel_check *k);
-/* Runs until a stop is requested; returns the exit code. */
-int kernel_check_run(struct kernel_check *k);
-/* One line of counts; false when they do not add up. */
-bool kernel_check_report(struct kernel_check *k);
+/* `ron kernel` as a service. */
+extern const struct ron_app_def kernel_app;

@@ -34,10 +34,10 @@ status()
 program_memory()
 {
     said=$(mktemp)
-    "$RON_BIN" kernel --rate 0 >"$said" 2>&1 &
+    "$RON_BIN" kernel --rate 0 --bind_addr 127.0.0.1:0 >"$said" 2>&1 &
     pid=$!
     tries=0
-    until grep -q 'is up' "$said" || [ "$tries" -eq 50 ]; do
+    until grep -q listening "$said" || [ "$tries" -eq 50 ]; do
         tries=$((tries + 1))
         sleep 0.1
     done

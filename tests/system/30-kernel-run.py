@@ -54,20 +54,21 @@ def finish(process, timeout=30):
 
 def start(*arguments):
     return subprocess.Popen(
-        [PROGRAM, "kernel", *arguments], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [PROGRAM, "kernel", "--bind_addr", "127.0.0.1:0", "--log.level", "debug", *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
     )
 
 
-def wait_line(process, start_of_line):
-    for line in process.stdout:
-        if line.startswith(start_of_line):
-            return True
-    return False
+def wait_line(process, text):
+    """Whether a line of the log with that text came; the lines before it are gone."""
+    return any(text in line for line in process.stderr)
 
 
 def drains_on(signo):
     process = start("--rate", "20000")
-    check(f"{signo.name}: it comes up", wait_line(process, "offered"))
+    check(f"{signo.name}: it comes up", wait_line(process, "progress"))
     process.send_signal(signo)
     code, out, err = finish(process)
     c = counts(out)
@@ -88,15 +89,15 @@ def drains_on(signo):
         c and c["leaked"] == 0 and c["aborted"] == 0,
         out,
     )
-    order = [line.split()[-1] for line in err.splitlines() if line.startswith("draining: ended")]
+    order = re.findall(r"a task ended well .*name=(\S+)", err)
     stages = [
         1
         if n.startswith("worker") or n == "clerk"
-        else {"sink": 2, "auditor": 2, "observer": 3, "reporter": 4, "listener": 5}[n]
+        else {"sink": 2, "auditor": 2, "observer": 3, "reporter": 4}.get(n, 5)
         for n in order
     ]
     check(
-        f"{signo.name}: stages end in order, the listener last",
+        f"{signo.name}: stages end in order, the listeners last",
         stages == sorted(stages) and len(stages) >= 7,
         err,
     )
@@ -104,12 +105,10 @@ def drains_on(signo):
 
 def second_signal_exits_at_once():
     # A worker hangs, so the drain cannot end before its deadline of five seconds.
-    process = start("--rate", "20000", "--hang-after", "10", "--drain-deadline", "5000")
-    check("second signal: it comes up", wait_line(process, "offered"))
+    process = start("--rate", "20000", "--hang-after", "10", "--drain-deadline", "5s")
+    check("second signal: it comes up", wait_line(process, "progress"))
     process.send_signal(signal.SIGTERM)
-    for line in process.stderr:
-        if line.strip() == "draining":
-            break
+    check("second signal: it drains", wait_line(process, "draining"))
     process.send_signal(signal.SIGTERM)
     code, out, err = finish(process, timeout=4)
     check("second signal: exits at once with 128 + 15", code == 128 + 15, f"{code}\n{out}{err}")
@@ -118,7 +117,7 @@ def second_signal_exits_at_once():
 def hanging_worker_is_aborted():
     code, out, err = finish(
         start(
-            "--rate", "20000", "--seconds", "1", "--hang-after", "10", "--drain-deadline", "1000"
+            "--rate", "20000", "--stop-after", "1s", "--hang-after", "10", "--drain-deadline", "1s"
         )
     )
     c = counts(out)
@@ -126,14 +125,17 @@ def hanging_worker_is_aborted():
     check(
         "hang: counted as aborted and leaked", c and c["aborted"] >= 1 and c["leaked"] == 1, out
     )
-    check("hang: the leaked task is named", "leaked worker" in err, err)
+    check("hang: the leaked task is named", re.search("event=leaked name=worker", err), err)
 
 
 def failing_workers_are_restarted():
-    code, out, err = finish(start("--rate", "5000", "--seconds", "3", "--fail-every", "2000"))
+    code, out, err = finish(start("--rate", "5000", "--stop-after", "3s", "--fail-every", "2000"))
     c = counts(out)
     delays = [
-        int(d) for d in re.findall(r"restarting worker-\d+ \(RON_INTERNAL\) after (\d+) ms", err)
+        int(d)
+        for d in re.findall(
+            r"event=restarting name=worker-\d+ kind=worker rc=RON_INTERNAL delay_ms=(\d+)", err
+        )
     ]
     check(
         "chaos: nothing lost; exit 0, or 2 when the stop found every worker down",
@@ -152,13 +154,13 @@ def failing_workers_are_restarted():
 def crash_loop_escalates():
     # Every message fails, so the worker fails as soon as it is restarted; the limit is five.
     code, out, err = finish(
-        start("--rate", "1000", "--seconds", "9", "--workers", "1", "--fail-every", "1"),
+        start("--rate", "1000", "--stop-after", "9s", "--pipeline", "1", "--fail-every", "1"),
         timeout=60,
     )
-    restarts = err.count("restarting worker-0")
+    restarts = err.count("event=restarting name=worker-0")
     check(
         "crash loop: five restarts, then it stays down",
-        restarts == 5 and "escalated worker-0" in err,
+        restarts == 5 and "event=escalated name=worker-0" in err,
         err,
     )
     check(
@@ -170,24 +172,24 @@ def crash_loop_escalates():
 
 def idle_memory():
     process = start("--rate", "0")
-    check("idle: it comes up", wait_line(process, "kernel is up"))
+    check("idle: it comes up", wait_line(process, "listening"))
     with open(f"/proc/{process.pid}/status", encoding="ascii") as status:
-        rss_kib = next(int(line.split()[1]) for line in status if line.startswith("VmRSS"))
+        kib = {n: int(v.split()[0]) for n, v in (line.split(":", 1) for line in status)
+               if n in ("VmRSS", "RssAnon")}
     process.send_signal(signal.SIGINT)
     code, out, _ = finish(process)
-    check(f"idle: {rss_kib} KiB resident, below 8 MiB", rss_kib < 8192 and code == 0, out)
+    # Pages of libraries are shared by all services of a machine; what counts is our own.
+    check(f"idle: {kib['RssAnon']} KiB of its own below 4 MiB, {kib['VmRSS']} resident in all",
+          kib["RssAnon"] < 4096 and code == 0, out)
 
 
 def wrong_use():
     for arguments, text in (
         (["kernle"], "did you mean 'ron kernel'?"),
-        (["kernel", "--worker", "3"], "did you mean '--workers'?"),
-        (["kernel", "--rate", "x"], "takes a whole number"),
+        (["kernel", "--worker", "3"], "did you mean --workers?"),
         (["kernel", "--rate"], "needs a value"),
-        (["kernel", "--drain-deadline", "999"], "from 1000 to 5000"),
-        (["kernel", "--drain-deadline", "5001"], "from 1000 to 5000"),
-        (["kernel", "--print-topology", "xml"], "takes md|json"),
-        (["kernel", "stray"], "is not an option"),
+        (["kernel", "--print-topology", "xml"], "takes md or json"),
+        (["kernel", "stray"], "unexpected word"),
     ):
         run = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=20)
         check(

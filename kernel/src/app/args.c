@@ -173,7 +173,7 @@ static enum ron_rc take_word(const struct ron_conf_table *table, int argc, char 
         if (word[len] == '=') {
             return ron_err_set(err, RON_INVALID, "--%s takes no value", options[option].name);
         }
-        return take_option(option, NULL, a, err);
+        return take_option(option, "", a, err);
     }
     if (value == NULL || *value == '\0') {
         return ron_err_set(err, RON_INVALID, "--%s needs %s", options[option].name,

@@ -33,15 +33,15 @@
       RON_CONF_FIXED, "Connections at once; one more is answered 503 and closed.")                 \
     X(RON_APP_INFLIGHT, "limits.inflight", INT, "requests", 1, 1000000, "512", RON_CONF_FIXED,     \
       "Requests that may wait inside the service at once; one more is answered 429.")              \
-    X(RON_APP_RATE, "limits.rate", INT, "requests/s", 0, 10000000, rate, RON_CONF_FIXED,           \
+    X(RON_APP_RATE, "limits.rate", INT, "requests/s", 0, 10000000, rate, RON_CONF_RELOAD,          \
       "Requests per second, refilled continuously; beyond it the answer is 429; 0 is no limit.")   \
-    X(RON_APP_BURST, "limits.burst", INT, "requests", 0, 10000000, burst, RON_CONF_FIXED,          \
+    X(RON_APP_BURST, "limits.burst", INT, "requests", 0, 10000000, burst, RON_CONF_RELOAD,         \
       "Requests that may come at once above the rate; 0 takes half of the rate.")                  \
     X(RON_APP_SCOPE, "limits.scope", ENUM, "client|instance", 0, 0, "client", RON_CONF_FIXED,      \
       "Whether each client has the rate for itself, or all share it.")                             \
-    X(RON_APP_MAX_BODY, "limits.max_body", SIZE, "", 0, RON_CONF_GIB(1), body, RON_CONF_FIXED,     \
+    X(RON_APP_MAX_BODY, "limits.max_body", SIZE, "", 1, RON_CONF_GIB(1), body, RON_CONF_FIXED,     \
       "Bytes of a request body, decided by its announced length before reading.")                  \
-    X(RON_APP_MAX_DECODED, "limits.max_decoded", SIZE, "", 0, RON_CONF_GIB(1), "10MiB",            \
+    X(RON_APP_MAX_DECODED, "limits.max_decoded", SIZE, "", 1, RON_CONF_GIB(1), "10MiB",            \
       RON_CONF_FIXED, "Bytes that a compressed body may unpack to; tenfold is the other limit.")   \
     X(RON_APP_MAX_URI, "limits.max_uri", SIZE, "", 64, RON_CONF_KIB(16), "4KiB", RON_CONF_FIXED,   \
       "Bytes of a request target.")                                                                \
