@@ -70,6 +70,7 @@ enum http_place { HTTP_PLACE_MAIN = 1u << 0, HTTP_PLACE_OPS = 1u << 1, HTTP_PLAC
 struct http_route {
     const struct ron_http_route *def;
     uint32_t places;
+    char first; /* of the first segment when that is a literal, else 0: most routes end here */
     uint32_t seg_count;
     struct http_seg segs[HTTP_SEGMENTS_MAX];
 };

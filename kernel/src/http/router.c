@@ -86,6 +86,9 @@ static enum ron_rc compile_one(const struct ron_http_route *def, struct http_rou
         RON_TRY(compile_segment(r, (struct ron_str){p + 1, len}, slash == NULL, &params, err));
         p = slash;
     }
+    if (r->segs[0].kind == HTTP_SEG_LITERAL && r->segs[0].text.len > 0) {
+        r->first = r->segs[0].text.ptr[0];
+    }
     return RON_OK;
 }
 
@@ -243,6 +246,7 @@ void ron__http_route_find(const struct http_route *routes, size_t count, uint32_
                           const struct ron_http_head *head, char *room, struct http_match *ret)
 {
     enum ron_http_method method = head->method == RON_HTTP_HEAD ? RON_HTTP_GET : head->method;
+    char first = head->path.len > 1 ? head->path.ptr[1] : '\0';
     bool bad_param = false;
 
     ret->route = NULL;
@@ -253,18 +257,22 @@ void ron__http_route_find(const struct http_route *routes, size_t count, uint32_
         return; /* "*" of OPTIONS */
     }
     for (size_t i = 0; i < count; i++) {
-        enum fit fit =
-            (routes[i].places & places) == 0 ? FIT_NO : fits(&routes[i], head->path, ret);
+        const struct http_route *r = &routes[i];
+        enum fit fit;
 
+        if ((r->first != 0 && r->first != first) || (r->places & places) == 0) {
+            continue;
+        }
+        fit = fits(r, head->path, ret);
         if (fit == FIT_NO) {
             continue;
         }
-        ret->allow |= 1u << routes[i].def->method;
-        if (routes[i].def->method != method) {
+        ret->allow |= 1u << r->def->method;
+        if (r->def->method != method) {
             continue;
         }
-        if (fit == FIT_YES && decode_params(&routes[i], ret, room)) {
-            ret->route = &routes[i];
+        if (fit == FIT_YES && decode_params(r, ret, room)) {
+            ret->route = r;
             ret->reason = RON_HTTP_NONE;
             return;
         }
