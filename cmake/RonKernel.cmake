@@ -44,12 +44,14 @@ target_compile_options(ron_blake3 PRIVATE -O3 -w)
 set_target_properties(ron_blake3 PROPERTIES POSITION_INDEPENDENT_CODE ON C_CLANG_TIDY "")
 target_include_directories(ron_blake3 SYSTEM INTERFACE "${ron_blake3_dir}")
 
+# What the product stands on: kernel and services alike.
+add_library(ron_libraries INTERFACE)
+target_link_libraries(ron_libraries INTERFACE ron_blake3
+  PkgConfig::ron_ssl PkgConfig::ron_curl PkgConfig::ron_zlib PkgConfig::ron_zstd
+  PkgConfig::ron_sodium)
+
 add_library(ron_kernel STATIC ${ron_kernel_sources})
-target_link_libraries(ron_kernel
-  PRIVATE ron_product ron_blake3
-    PkgConfig::ron_ssl PkgConfig::ron_curl PkgConfig::ron_zlib PkgConfig::ron_zstd
-    PkgConfig::ron_sodium
-  PUBLIC ron_flags)
+target_link_libraries(ron_kernel PRIVATE ron_product ron_libraries PUBLIC ron_flags)
 target_include_directories(ron_kernel
   PUBLIC "${PROJECT_SOURCE_DIR}/kernel/include"
   PRIVATE "${PROJECT_SOURCE_DIR}/kernel/src"

@@ -56,7 +56,7 @@ endfunction()
 
 # Helpers shared by tests (death tests, seeds, the fault sweep), with what every test program needs.
 add_library(ron_test_base INTERFACE)
-target_link_libraries(ron_test_base INTERFACE ron_kernel PkgConfig::CMOCKA)
+target_link_libraries(ron_test_base INTERFACE ron_services PkgConfig::CMOCKA)
 target_include_directories(ron_test_base INTERFACE
   "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/kernel/src")
 ron_glob(ron_support_sources "tests/support/*.c")
@@ -209,7 +209,7 @@ if("bench" IN_LIST RON_TESTS)
   foreach(file IN LISTS files)
     ron_name(name "${file}" "")
     add_executable(${name} EXCLUDE_FROM_ALL "${file}")
-    target_link_libraries(${name} PRIVATE ron_kernel)
+    target_link_libraries(${name} PRIVATE ron_services)
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
     add_dependencies(ron_bench ${name})
