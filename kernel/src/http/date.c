@@ -165,7 +165,7 @@ static void read_rfc850(struct scan *s, struct civil *c)
     want(s, " GMT");
 }
 
-/* Sun Nov  6 08:49:37 1994 */
+/* Sun Nov  6 08:49:37 1994; the grammar has "06" too, which asctime never writes */
 static void read_asctime(struct scan *s, struct civil *c)
 {
     want(s, " ");
@@ -176,7 +176,6 @@ static void read_asctime(struct scan *s, struct civil *c)
         c->day = digits(s, 1);
     } else {
         c->day = digits(s, 2);
-        s->bad = s->bad || c->day < 10;
     }
     want(s, " ");
     clock_time(s, c);

@@ -102,11 +102,18 @@ enum ron_rc ron_http_etag_in(struct ron_str list, const struct ron_http_etag *et
 
 enum listed { ABSENT, BROKEN, NOT_IN, IN };
 
-/* A list header may stand in several lines, which mean one list. */
+/* What there is to compare with: a tag, a date, either or none. */
+struct current {
+    const struct ron_http_etag *etag;
+    uint64_t mtime_s;
+};
+
+/* A list header may stand in several lines, which mean one list; "*" is no part of any. */
 static enum listed listed(const struct ron_http_head *head, const char *name,
-                          const struct ron_http_etag *etag, bool strong)
+                          const struct current *now, bool strong)
 {
     enum listed found = ABSENT;
+    bool star = false;
 
     for (uint32_t i = 0; i < head->field_count; i++) {
         const struct ron_http_field *f = &head->fields[i];
@@ -115,9 +122,12 @@ static enum listed listed(const struct ron_http_head *head, const char *name,
         if (!ron__http_same_name(f->name, name)) {
             continue;
         }
-        if (ron_http_etag_in(f->value, etag, strong, &in) != RON_OK) {
+        if (star || (found != ABSENT && ron_str_eq(f->value, "*")) ||
+            ron_http_etag_in(f->value, now->etag, strong, &in) != RON_OK) {
             return BROKEN;
         }
+        star = ron_str_eq(f->value, "*");
+        in = in || (star && now->mtime_s != RON_HTTP_NO_MTIME);
         found = in || found == IN ? IN : NOT_IN;
     }
     return found;
@@ -136,10 +146,15 @@ enum ron_http_precond ron_http_precondition(const struct ron_http_head *head,
                                             const struct ron_http_etag *etag, uint64_t mtime_s,
                                             uint64_t now_s)
 {
+    const struct current now = {.etag = etag, .mtime_s = mtime_s};
     bool reads = head->method == RON_HTTP_GET || head->method == RON_HTTP_HEAD;
-    enum listed l = listed(head, "If-Match", etag, true);
+    enum listed l;
     uint64_t since;
 
+    if (head->method == RON_HTTP_OPTIONS) {
+        return RON_HTTP_PROCEED;
+    }
+    l = listed(head, "If-Match", &now, true);
     if (l == NOT_IN || l == BROKEN) {
         return RON_HTTP_PRECONDITION_FAILED;
     }
@@ -147,8 +162,8 @@ enum ron_http_precond ron_http_precondition(const struct ron_http_head *head,
         date_field(head, "If-Unmodified-Since", now_s, &since) && mtime_s > since) {
         return RON_HTTP_PRECONDITION_FAILED;
     }
-    l = listed(head, "If-None-Match", etag, false);
-    if (l == IN) {
+    l = listed(head, "If-None-Match", &now, false);
+    if (l == IN || (l == BROKEN && !reads)) {
         return reads ? RON_HTTP_NOT_MODIFIED : RON_HTTP_PRECONDITION_FAILED;
     }
     if (l == ABSENT && reads && mtime_s != RON_HTTP_NO_MTIME &&

@@ -36,6 +36,10 @@ static void test_date__three_forms__one_moment(void **state)
     ron_http_date_format(784111777, text);
     assert_string_equal(text, forms[0]);
     assert_int_equal(ron_http_date_parse(S("Wed Nov 16 08:49:37 1994"), NOW, &s), RON_OK);
+    /* date3 = month SP ( 2DIGIT / ( SP 1DIGIT )): both are to be read. */
+    s = 0;
+    assert_int_equal(ron_http_date_parse(S("Sun Nov 06 08:49:37 1994"), NOW, &s), RON_OK);
+    assert_int_equal(s, 784111777);
 }
 
 static void test_date__malformed_or_impossible__refused(void **state)
@@ -62,7 +66,8 @@ static void test_date__malformed_or_impossible__refused(void **state)
         "Sun, 06-Nov-94 08:49:37 GMT",
         "Sunday, 06 Nov 1994 08:49:37 GMT",
         "Sunday, 06-Nov-1994 08:49:37 GMT",
-        "Sun Nov 06 08:49:37 1994",
+        "Sun Nov 00 08:49:37 1994",
+        "Sun Nov  0 08:49:37 1994",
         "Sun Nov 6 08:49:37 1994",
         "Sun Nov  6 08:49:37 1994 GMT",
         "Sun, 06 Nov 1994 08:49:37 +0000",
@@ -374,6 +379,51 @@ static void test_precondition__each_header__in_order(void **state)
                      RON_HTTP_PROCEED);
 }
 
+#define decide_for(tag, mtime, method, ...)                                                        \
+    ron_http_precondition(head_of((method), (const char *const[]){__VA_ARGS__, NULL}), (tag),      \
+                          (mtime), NOW)
+
+static void test_precondition__star__asks_for_any_representation(void **state)
+{
+    (void)state;
+    /* There is one, known by its date alone. */
+    assert_int_equal(decide_for(NULL, 784111777, RON_HTTP_PUT, "If-None-Match", "*"),
+                     RON_HTTP_PRECONDITION_FAILED);
+    assert_int_equal(decide_for(NULL, 784111777, RON_HTTP_GET, "If-None-Match", "*"),
+                     RON_HTTP_NOT_MODIFIED);
+    assert_int_equal(decide_for(NULL, 784111777, RON_HTTP_PUT, "If-Match", "*"), RON_HTTP_PROCEED);
+    assert_int_equal(decide_for(NULL, 784111777, RON_HTTP_PUT, "If-Match", "\"t\""),
+                     RON_HTTP_PRECONDITION_FAILED);
+    /* There is none. */
+    assert_int_equal(decide_for(NULL, RON_HTTP_NO_MTIME, RON_HTTP_PUT, "If-None-Match", "*"),
+                     RON_HTTP_PROCEED);
+    assert_int_equal(decide_for(NULL, RON_HTTP_NO_MTIME, RON_HTTP_PUT, "If-Match", "*"),
+                     RON_HTTP_PRECONDITION_FAILED);
+}
+
+static void test_precondition__broken_list_of_a_write__fails(void **state)
+{
+    const struct ron_http_etag tag = {.opaque = S("t")};
+
+    (void)state;
+    assert_int_equal(decide(RON_HTTP_PUT, "If-None-Match", "t"), RON_HTTP_PRECONDITION_FAILED);
+    assert_int_equal(decide(RON_HTTP_DELETE, "If-None-Match", "\"u\", *"),
+                     RON_HTTP_PRECONDITION_FAILED);
+    assert_int_equal(decide(RON_HTTP_PUT, "If-Match", "*", "If-Match", "\"t\""),
+                     RON_HTTP_PRECONDITION_FAILED); /* one list in two lines, and no such list */
+    assert_int_equal(decide(RON_HTTP_GET, "If-None-Match", "t"), RON_HTTP_PROCEED);
+}
+
+static void test_precondition__method_without_representation__ignores_all(void **state)
+{
+    const struct ron_http_etag tag = {.opaque = S("t")};
+
+    (void)state;
+    assert_int_equal(decide(RON_HTTP_OPTIONS, "If-Match", "\"u\""), RON_HTTP_PROCEED);
+    assert_int_equal(decide(RON_HTTP_OPTIONS, "If-None-Match", "*"), RON_HTTP_PROCEED);
+    assert_int_equal(decide(RON_HTTP_OPTIONS, "If-Unmodified-Since", OLD), RON_HTTP_PROCEED);
+}
+
 #define applies(tag, mtime, ...)                                                                   \
     ron_http_if_range(head_of(RON_HTTP_GET, (const char *const[]){__VA_ARGS__, NULL}), (tag),      \
                       (mtime), NOW)
@@ -411,6 +461,9 @@ int main(void)
         cmocka_unit_test(test_etag__malformed__refused),
         cmocka_unit_test(test_etag__lists__searched_whole),
         cmocka_unit_test(test_precondition__each_header__in_order),
+        cmocka_unit_test(test_precondition__star__asks_for_any_representation),
+        cmocka_unit_test(test_precondition__broken_list_of_a_write__fails),
+        cmocka_unit_test(test_precondition__method_without_representation__ignores_all),
         cmocka_unit_test(test_if_range__same_representation__range_applies),
     };
 

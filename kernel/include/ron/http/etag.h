@@ -31,9 +31,11 @@ enum ron_http_precond {
 };
 
 /* If-Match, else If-Unmodified-Since, then If-None-Match, else If-Modified-Since, in the order of
- * RFC 9110 13.2.2. `etag` NULL: there is no representation (or it has no tag); mtime_s may be
- * RON_HTTP_NO_MTIME. `now_s` is the time of the request. A malformed If-Match fails, as does one
- * that cannot be read whole; other malformed conditions are ignored. */
+ * RFC 9110 13.2.2. `etag` may be NULL and mtime_s RON_HTTP_NO_MTIME: without either there is no
+ * representation, and "*" matches nothing; with the date alone "*" matches and no tag does. `now_s`
+ * is the time of the request. A malformed If-Match fails, as does one that cannot be read whole,
+ * and a malformed If-None-Match of a method that writes: what was to be protected is not known. Of
+ * a method that reads it is ignored, as are dates that are not valid. OPTIONS has no conditions. */
 enum ron_http_precond ron_http_precondition(const struct ron_http_head *head,
                                             const struct ron_http_etag *etag, uint64_t mtime_s,
                                             uint64_t now_s);
