@@ -143,9 +143,12 @@ static enum ron_rc disk_open(const struct ron_env *env, const char *path, uint32
     return RON_OK;
 }
 
-void sim__disk_fd_closed(struct sim_disk *disk, struct sim_inode *inode)
+void sim__disk_fd_closed(struct sim_disk *disk, const struct sim_fd *f)
 {
-    inode->open_count--;
+    f->inode->open_count--;
+    if (f->holds_lock) {
+        f->inode->locked = false;
+    }
     disk->used_stale = true;
 }
 
@@ -154,7 +157,7 @@ static void disk_close(const struct ron_env *env, int fd)
     struct sim_env *se = sim__env(env);
 
     if (!se->dead) {
-        sim__disk_fd_closed(se->host->disk, sim__fd(se, fd, SIM_FD_FILE)->inode);
+        sim__disk_fd_closed(se->host->disk, sim__fd(se, fd, SIM_FD_FILE));
         sim__fd_free(se, fd);
     }
 }
@@ -296,6 +299,7 @@ static struct ron_file_stat stat_of(const struct sim_inode *in)
 {
     return (struct ron_file_stat){.size_bytes = in->live.len,
                                   .is_dir = in->is_dir,
+                                  .is_file = !in->is_dir,
                                   .mtime_ms = in->mtime_ms,
                                   .mode = in->is_dir ? 0700 : 0600,
                                   .owned = true};
@@ -313,6 +317,25 @@ static enum ron_rc disk_stat_fd(const struct ron_env *env, int fd, struct ron_fi
     RON_TRY(end(&op, RON_OK, NULL));
     *ret_stat = st;
     return RON_OK;
+}
+
+static enum ron_rc disk_lock(const struct ron_env *env, int fd, struct ron_err *err)
+{
+    struct op op;
+    struct sim_inode *in;
+    struct sim_fd *f;
+
+    if (!begin(&op, env, "lock", op_max_ns(env))) {
+        return end(&op, RON_IO, err);
+    }
+    in = file_of(&op, fd, 0);
+    f = sim__fd(op.env, fd, SIM_FD_FILE);
+    if (in->locked && !f->holds_lock) {
+        return end(&op, RON_AGAIN, err);
+    }
+    in->locked = true;
+    f->holds_lock = true;
+    return end(&op, RON_OK, err);
 }
 
 static enum ron_rc disk_stat(const struct ron_env *env, const char *path,
@@ -509,6 +532,7 @@ const struct ron_disk_ops sim__disk_ops = {
     .size = disk_size,
     .stat = disk_stat,
     .stat_fd = disk_stat_fd,
+    .lock = disk_lock,
     .rename = disk_rename,
     .link = disk_link,
     .remove = disk_remove,

@@ -116,7 +116,7 @@ static void end_life(struct sim_host *host, bool silent)
     sim__socks_end(se, silent);
     for (int fd = 0; fd < SIM_FDS_MAX; fd++) {
         if (se->fd[fd].kind == SIM_FD_FILE) {
-            sim__disk_fd_closed(host->disk, se->fd[fd].inode);
+            sim__disk_fd_closed(host->disk, &se->fd[fd]);
         }
         se->fd[fd] = (struct sim_fd){0};
     }

@@ -416,6 +416,7 @@ void sim__file_power_loss(struct sim_disk *disk, struct sim_inode *in)
     }
     sim__bytes_copy(&in->live, &in->durable);
     in->open_count = 0;
+    in->locked = false;
     in->version++;
 }
 

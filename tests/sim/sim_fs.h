@@ -42,6 +42,7 @@ struct sim_inode {
     uint32_t ino;
     bool is_dir;
     uint32_t open_count;
+    bool locked; /* by one of the descriptors */
     uint64_t mtime_ms;
     uint64_t version; /* grows with every change */
     /* File. */

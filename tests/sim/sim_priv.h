@@ -112,6 +112,7 @@ enum sim_fd_kind { SIM_FD_FREE, SIM_FD_FILE, SIM_FD_SOCK };
 struct sim_fd {
     enum sim_fd_kind kind;
     uint32_t open_flags;
+    bool holds_lock;
     struct sim_inode *inode;
     struct sim_sock *sock;
 };
@@ -176,7 +177,7 @@ void sim__socks_free(struct sim *sim);
 struct sim_disk *sim__disk_new(struct sim_host *host);
 void sim__disk_free(struct sim_disk *disk);
 /* A file descriptor of a life is gone. */
-void sim__disk_fd_closed(struct sim_disk *disk, struct sim_inode *inode);
+void sim__disk_fd_closed(struct sim_disk *disk, const struct sim_fd *f);
 /* Decides the fate of everything unsynced. */
 void sim__disk_power_loss(struct sim_disk *disk);
 uint64_t sim__disk_digest(const struct sim_disk *disk);

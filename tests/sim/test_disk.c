@@ -401,6 +401,24 @@ static void test_disk__process_killed__keeps_unsynced_writes(void **state)
     sim_free(b.sim);
 }
 
+static void test_disk__lock__ends_with_close_and_with_the_life(void **state)
+{
+    struct box b = box_new(7, "");
+    int first = open_rw(&b, "/a");
+    int second = open_rw(&b, "/a");
+
+    (void)state;
+    assert_int_equal(b.disk->lock(b.env, first, NULL), RON_OK);
+    assert_int_equal(b.disk->lock(b.env, second, NULL), RON_AGAIN);
+    b.disk->close(b.env, first);
+    assert_int_equal(b.disk->lock(b.env, second, NULL), RON_OK);
+    assert_int_equal(b.disk->sync(b.env, second, false, NULL), RON_OK);
+    assert_int_equal(b.disk->sync_dir(b.env, "/", NULL), RON_OK);
+    reboot(&b);
+    assert_int_equal(b.disk->lock(b.env, open_rw(&b, "/a"), NULL), RON_OK);
+    sim_free(b.sim);
+}
+
 static void test_disk__full__takes_what_fits(void **state)
 {
     struct box b = box_new(support_seed(), "disk_capacity_bytes=1000");
@@ -569,6 +587,7 @@ int main(void)
         cmocka_unit_test(test_disk__synced_names__stay),
         cmocka_unit_test(test_disk__failed_sync__forgets_and_a_second_does_not_help),
         cmocka_unit_test(test_disk__process_killed__keeps_unsynced_writes),
+        cmocka_unit_test(test_disk__lock__ends_with_close_and_with_the_life),
         cmocka_unit_test(test_disk__full__takes_what_fits),
         cmocka_unit_test(test_disk__each_fault_on__is_seen),
         cmocka_unit_test(test_disk__damage_on_demand__shows_and_is_mended_by_writing),

@@ -11,8 +11,9 @@
  * Invariants
  *   I1 secrets stand in stack buffers that are wiped before their function returns, and in the
  *      snapshot (keys.c); never in a message.
- *   I2 one writer at a time: `<path>.lock` is held around read, change and replace. A lock that its
- *      owner left behind is taken over after LOCK_STALE_MS; no change takes that long.
+ *   I2 one writer at a time: `<path>.lock` is locked around read, change and replace. The system
+ *      lets go of it when its owner ends, so it is never stale. The file itself stays: whoever
+ *      removed it would leave two that each believe to hold the lock.
  *
  * Failure: nothing is retried; the file is old or new (ron_file_replace). */
 #include <blake3.h>
@@ -30,7 +31,6 @@ enum {
     /* 32 keys of at most 124 bytes and two short lines. */
     FILE_MAX = 8192,
     SUM_DIGITS = 16, /* against damage, not against malice */
-    LOCK_STALE_MS = 60 * 1000,
 };
 
 static const char file_head[] = "ron-cap-keys 1\n";
@@ -216,6 +216,9 @@ static enum ron_rc check_stat(const struct ron_file_stat *st, const char *path, 
     if (st->is_dir) {
         return ron_err_set(err, RON_INVALID, "%s is a directory", path);
     }
+    if (!st->is_file) {
+        return ron_err_set(err, RON_INVALID, "%s is not a regular file", path);
+    }
     if (!st->owned) {
         return ron_err_set(err, RON_DENIED, "%s belongs to another user", path);
     }
@@ -238,6 +241,14 @@ static enum ron_rc draft_load(const struct ron_env *env, const char *path, struc
     int fd = -1;
     enum ron_rc rc;
 
+    /* Before it is opened too: a pipe would keep us waiting for somebody to write. */
+    rc = env->disk->stat(env, path, &st);
+    if (rc != RON_OK && rc != RON_NOTFOUND) {
+        return ron_err_set(err, rc, "cannot look at %s", path);
+    }
+    if (rc == RON_OK && !st.is_file) {
+        return check_stat(&st, path, err);
+    }
     RON_TRY(env->disk->open(env, path, RON_OPEN_READ, 0, &fd, err));
     rc = env->disk->stat_fd(env, fd, &st);
     if (rc != RON_OK) {
@@ -330,43 +341,28 @@ static enum ron_rc draft_store(const struct ron_env *env, const char *path, cons
     return rc;
 }
 
-static bool lock_is_stale(const struct ron_env *env, const char *lock)
-{
-    struct ron_file_stat st;
-
-    return env->disk->stat(env, lock, &st) == RON_OK &&
-           ron_env_wall_ms(env) > st.mtime_ms + LOCK_STALE_MS;
-}
-
-/* I2. `lock` has room for RON_FILE_PATH_SIZE. */
-static enum ron_rc lock_take(const struct ron_env *env, const char *path, char *lock,
+/* I2. *ret_fd is the lock until it is closed. */
+static enum ron_rc lock_take(const struct ron_env *env, const char *path, int *ret_fd,
                              struct ron_err *err)
 {
-    int len = snprintf(lock, RON_FILE_PATH_SIZE, "%s.lock", path);
-    const uint32_t flags = RON_OPEN_WRITE | RON_OPEN_CREATE | RON_OPEN_EXCL;
+    char name[RON_FILE_PATH_SIZE];
+    int len = snprintf(name, sizeof name, "%s.lock", path);
     int fd = -1;
     enum ron_rc rc;
 
-    if (len < 0 || len >= RON_FILE_PATH_SIZE) {
+    if (len < 0 || (size_t)len >= sizeof name) {
         return ron_err_set(err, RON_LIMIT, "path of %zu bytes is too long", strlen(path));
     }
-    rc = env->disk->open(env, lock, flags, 0600, &fd, err);
-    if (rc == RON_EXISTS && lock_is_stale(env, lock)) {
-        /* Whoever is faster gets it; the other one finds a fresh lock. */
-        (void)env->disk->remove(env, lock, NULL);
-        rc = env->disk->open(env, lock, flags, 0600, &fd, err);
+    RON_TRY(env->disk->open(env, name, RON_OPEN_WRITE | RON_OPEN_CREATE, 0600, &fd, err));
+    rc = env->disk->lock(env, fd, err);
+    if (rc != RON_OK) {
+        env->disk->close(env, fd);
+        return rc == RON_AGAIN
+                   ? ron_err_set(err, rc, "another process is changing %s; try again", path)
+                   : rc;
     }
-    if (rc == RON_EXISTS) {
-        return ron_err_set(err, RON_AGAIN, "another process is changing %s", path);
-    }
-    RON_TRY(rc);
-    env->disk->close(env, fd);
+    *ret_fd = fd;
     return RON_OK;
-}
-
-static void lock_drop(const struct ron_env *env, const char *lock)
-{
-    (void)env->disk->remove(env, lock, NULL); /* what stays is stale in a minute */
 }
 
 static enum ron_rc add_key(const struct ron_env *env, struct draft *d, struct ron_str id,
@@ -386,7 +382,7 @@ static enum ron_rc add_key(const struct ron_env *env, struct draft *d, struct ro
         return ron_err_set(err, RON_INVALID, "the id of a key must be 1-32 of a-z 0-9 _ -");
     }
     if (has_id(d, id)) {
-        return ron_err_set(err, RON_EXISTS, "there is a key with this id already");
+        return ron_err_set(err, RON_EXISTS, "there is a key '%.*s' already", (int)id.len, id.ptr);
     }
     memmove(info->id, id.ptr, id.len);
     info->id[id.len] = '\0';
@@ -399,12 +395,12 @@ static enum ron_rc add_key(const struct ron_env *env, struct draft *d, struct ro
 enum ron_rc ron_cap_keyfile_add(const struct ron_env *env, const char *path, struct ron_str id,
                                 struct ron_cap_key_info *ret_info, struct ron_err *err)
 {
-    char lock[RON_FILE_PATH_SIZE];
+    int lock = -1;
     struct draft d = {0};
     struct ron_err load_err = {0};
     enum ron_rc rc;
 
-    RON_TRY(lock_take(env, path, lock, err));
+    RON_TRY(lock_take(env, path, &lock, err));
     rc = draft_load(env, path, &d, &load_err);
     if (rc == RON_NOTFOUND) {
         rc = RON_OK;
@@ -417,7 +413,7 @@ enum ron_rc ron_cap_keyfile_add(const struct ron_env *env, const char *path, str
     *ret_info = d.info[d.count - 1];
 out:
     draft_wipe(&d);
-    lock_drop(env, lock);
+    env->disk->close(env, lock);
     return rc;
 }
 
@@ -429,7 +425,8 @@ static enum ron_rc drop_key(struct draft *d, struct ron_str id, struct ron_err *
         i++;
     }
     if (i == d->count) {
-        return ron_err_set(err, RON_NOTFOUND, "there is no key with this id");
+        return ron_err_set(err, RON_NOTFOUND, "there is no key '%.*s'",
+                           (int)RON_MIN(id.len, (size_t)RON_CAP_KEY_ID_MAX), id.ptr);
     }
     if (d->count == 1) {
         return ron_err_set(err, RON_CONFLICT, "this is the only key; add a new one first");
@@ -443,16 +440,16 @@ static enum ron_rc drop_key(struct draft *d, struct ron_str id, struct ron_err *
 enum ron_rc ron_cap_keyfile_retire(const struct ron_env *env, const char *path, struct ron_str id,
                                    struct ron_err *err)
 {
-    char lock[RON_FILE_PATH_SIZE];
+    int lock = -1;
     struct draft d = {0};
     enum ron_rc rc;
 
-    RON_TRY(lock_take(env, path, lock, err));
+    RON_TRY(lock_take(env, path, &lock, err));
     RON_GOTO(draft_load(env, path, &d, err), out);
     RON_GOTO(drop_key(&d, id, err), out);
     RON_GOTO(draft_store(env, path, &d, err), out);
 out:
     draft_wipe(&d);
-    lock_drop(env, lock);
+    env->disk->close(env, lock);
     return rc;
 }

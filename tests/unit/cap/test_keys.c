@@ -6,7 +6,9 @@
 #include "unit/io/fixture.h"
 
 #include <fcntl.h>
+#include <sys/file.h>
 #include <sys/time.h>
+#include <sys/wait.h>
 
 #include "ron/cap/cap.h"
 
@@ -65,7 +67,6 @@ static void test_keys__new_file__is_private_and_holds_the_key(void **state)
     len = content(f, text, sizeof text);
     assert_memory_equal(text, "ron-cap-keys 1\nkey ", 19);
     assert_int_equal(text[len - 1], '\n');
-    assert_int_not_equal(access(fixture_path(f, "keys.lock"), F_OK), 0);
     assert_int_not_equal(access(fixture_path(f, "keys.tmp"), F_OK), 0);
 }
 
@@ -244,24 +245,82 @@ static void test_keys__messages__carry_no_secret(void **state)
     assert_null(strstr(err.msg, hex + 4));
 }
 
-static void test_keys__lock_of_another_process__is_respected_until_it_is_stale(void **state)
+/* However long another one takes; and what a dead one left behind stops nobody for a moment. */
+static void test_keys__lock_of_another_process__holds_as_long_as_it_lives(void **state)
 {
     const struct fixture *f = *state;
+    struct timeval old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
     struct ron_cap_key_info info;
     struct ron_err err = {0};
-    const char *lock = fixture_path(f, "keys.lock");
-    int fd = open(lock, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-    struct timeval old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
+    char lock[FIXTURE_PATH_SIZE];
+    int fd;
 
+    (void)snprintf(lock, sizeof lock, "%s", fixture_path(f, "keys.lock"));
+    add(f, "a");
+    add(f, "b");
+    fd = open(lock, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
     assert_true(fd >= 0);
-    (void)close(fd);
-    assert_int_equal(ron_cap_keyfile_add(f->env, fixture_path(f, "keys"), STR("a"), &info, &err),
-                     RON_AGAIN);
-    assert_int_equal(access(lock, F_OK), 0);
+    assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
     assert_int_equal(utimes(lock, old), 0);
-    assert_int_equal(ron_cap_keyfile_add(f->env, fixture_path(f, "keys"), STR("a"), &info, &err),
-                     RON_OK);
-    assert_int_not_equal(access(lock, F_OK), 0);
+    assert_int_equal(ron_cap_keyfile_add(f->env, fixture_path(f, "keys"), STR("c"), &info, &err),
+                     RON_AGAIN);
+    assert_non_null(strstr(err.msg, "another process"));
+    assert_int_equal(ron_cap_keyfile_retire(f->env, fixture_path(f, "keys"), STR("a"), &err),
+                     RON_AGAIN);
+    (void)close(fd);
+    add(f, "c");
+}
+
+/* Writers that all want to be first: nothing that one of them was told is lost. */
+static void test_keys__many_writers__lose_no_key(void **state)
+{
+    enum { WRITERS = 4, KEYS = 6 };
+    const struct fixture *f = *state;
+    struct ron_cap_keys *keys;
+    pid_t pids[WRITERS];
+
+    for (int w = 0; w < WRITERS; w++) {
+        pids[w] = fork();
+        assert_true(pids[w] >= 0);
+        if (pids[w] == 0) {
+            for (int k = 0; k < KEYS;) {
+                struct ron_cap_key_info info;
+                char id[RON_CAP_KEY_ID_SIZE];
+                enum ron_rc rc;
+
+                (void)snprintf(id, sizeof id, "w%d-%d", w, k);
+                rc = ron_cap_keyfile_add(f->env, fixture_path(f, "keys"), STR(id), &info, NULL);
+                if (rc != RON_OK && rc != RON_AGAIN) {
+                    _exit(1);
+                }
+                k += rc == RON_OK;
+            }
+            _exit(0);
+        }
+    }
+    for (int w = 0; w < WRITERS; w++) {
+        int status = 0;
+
+        assert_int_equal(waitpid(pids[w], &status, 0), pids[w]);
+        assert_true(WIFEXITED(status));
+        assert_int_equal(WEXITSTATUS(status), 0);
+    }
+    keys = load(f);
+    assert_int_equal(ron_cap_keys_count(keys), WRITERS * KEYS);
+    ron_cap_keys_unref(keys);
+}
+
+static void test_keys__pipe_or_device__is_refused_without_waiting(void **state)
+{
+    const struct fixture *f = *state;
+    struct ron_cap_keys *keys = NULL;
+    struct ron_err err = {0};
+
+    assert_int_equal(mkfifo(fixture_path(f, "keys"), 0600), 0);
+    assert_int_equal(ron_cap_keyfile_load(f->env, fixture_path(f, "keys"), &keys, &err),
+                     RON_INVALID);
+    assert_non_null(strstr(err.msg, "not a regular file"));
+    assert_int_equal(ron_cap_keyfile_load(f->env, "/dev/null", &keys, &err), RON_INVALID);
 }
 
 static void test_keys__reload_of_a_bad_file__keeps_the_old_keys(void **state)
@@ -292,7 +351,9 @@ int main(void)
         CASE(test_keys__file_open_to_others_or_of_another_user__is_refused),
         CASE(test_keys__cut_or_changed_anywhere__is_corrupt),
         CASE(test_keys__messages__carry_no_secret),
-        CASE(test_keys__lock_of_another_process__is_respected_until_it_is_stale),
+        CASE(test_keys__lock_of_another_process__holds_as_long_as_it_lives),
+        CASE(test_keys__many_writers__lose_no_key),
+        CASE(test_keys__pipe_or_device__is_refused_without_waiting),
         CASE(test_keys__reload_of_a_bad_file__keeps_the_old_keys),
     };
 

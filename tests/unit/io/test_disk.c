@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/wait.h>
 
 #include "ron/sync/sync.h"
 
@@ -74,6 +75,57 @@ static void test_disk__stat__tells_mode_and_owner_by_path_and_descriptor(void **
         assert_false(by_fd.owned);
     }
     disk->close(f->env, fd);
+}
+
+static void test_disk__stat__knows_a_file_from_other_things(void **state)
+{
+    const struct fixture *f = *state;
+    const struct ron_disk_ops *disk = f->env->disk;
+    struct ron_file_stat st = {0};
+
+    disk->close(f->env, open_new(f, "a"));
+    assert_int_equal(disk->stat(f->env, fixture_path(f, "a"), &st), RON_OK);
+    assert_true(st.is_file);
+    assert_int_equal(mkfifo(fixture_path(f, "pipe"), 0600), 0);
+    assert_int_equal(disk->stat(f->env, fixture_path(f, "pipe"), &st), RON_OK);
+    assert_false(st.is_file);
+    assert_false(st.is_dir);
+    assert_int_equal(disk->stat(f->env, fixture_path(f, ""), &st), RON_OK);
+    assert_false(st.is_file);
+    assert_true(st.is_dir);
+}
+
+static void test_disk__lock__is_one_descriptors_until_it_is_closed(void **state)
+{
+    const struct fixture *f = *state;
+    const struct ron_disk_ops *disk = f->env->disk;
+    struct ron_err err = {0};
+    int first = open_new(f, "a");
+    int second = -1;
+    int status = 0;
+    pid_t pid;
+
+    assert_int_equal(disk->open(f->env, fixture_path(f, "a"), RON_OPEN_WRITE, 0, &second, NULL),
+                     RON_OK);
+    assert_int_equal(disk->lock(f->env, first, NULL), RON_OK);
+    assert_int_equal(disk->lock(f->env, first, NULL), RON_OK); /* its own */
+    assert_int_equal(disk->lock(f->env, second, &err), RON_AGAIN);
+    disk->close(f->env, first);
+    pid = fork();
+    assert_true(pid >= 0);
+    if (pid == 0) { /* takes it and dies without a word */
+        int own = -1;
+
+        if (disk->open(f->env, fixture_path(f, "a"), RON_OPEN_WRITE, 0, &own, NULL) != RON_OK ||
+            disk->lock(f->env, own, NULL) != RON_OK) {
+            _exit(1);
+        }
+        _exit(0);
+    }
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(WEXITSTATUS(status), 0);
+    assert_int_equal(disk->lock(f->env, second, NULL), RON_OK);
+    disk->close(f->env, second);
 }
 
 static void test_disk__open_flags__mean_what_they_say(void **state)
@@ -216,6 +268,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         CASE(test_disk__write_and_read__move_everything),
         CASE(test_disk__stat__tells_mode_and_owner_by_path_and_descriptor),
+        CASE(test_disk__stat__knows_a_file_from_other_things),
+        CASE(test_disk__lock__is_one_descriptors_until_it_is_closed),
         CASE(test_disk__open_flags__mean_what_they_say),
         CASE(test_disk__names__change_and_are_listed),
         CASE(test_disk__no_descriptors_left__is_a_limit),

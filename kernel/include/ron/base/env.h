@@ -121,6 +121,7 @@ enum ron_open_flags {
 struct ron_file_stat {
     uint64_t size_bytes;
     bool is_dir;
+    bool is_file;  /* a regular one: neither a directory nor a pipe, socket or device */
     uint32_t mode; /* permission bits, 0-07777; the simulator has one user and knows no others */
     uint64_t mtime_ms;
     bool owned; /* by the user that this process acts as */
@@ -149,6 +150,10 @@ struct ron_disk_ops {
                         struct ron_file_stat *ret_stat);
     /* Of an open file: for who must look at and read one and the same file. */
     enum ron_rc (*stat_fd)(const struct ron_env *env, int fd, struct ron_file_stat *ret_stat);
+    /* Keeps the open file to this descriptor: RON_AGAIN at once while another one has it, whatever
+     * process that is of. Ends with close or with the process, however it ends. Binds only who asks
+     * for the lock too. */
+    enum ron_rc (*lock)(const struct ron_env *env, int fd, struct ron_err *err);
     enum ron_rc (*rename)(const struct ron_env *env, const char *from, const char *to,
                           struct ron_err *err);
     enum ron_rc (*link)(const struct ron_env *env, const char *from, const char *to,
