@@ -3,7 +3,8 @@
  *
  * Expected in every schedule: a token of the present keys is allowed, one of keys that were put
  * away before the question is refused however often it was believed, and keys stay readable while
- * somebody holds them (released ones are wiped, so their magic would be gone). */
+ * somebody holds them (released ones are wiped, so their magic would be gone). Afterwards nothing
+ * of the first token is left in the verifier, whoever was about to remember it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -80,6 +81,7 @@ static void retire(void *arg)
 
     SCN_CHECK(changed);
     ron_au32_store(&d->retired, 1);
+    (void)ron_cap_verifier_forget(d->verifier, 0);
 }
 
 static void cap_rotation(void)
@@ -87,6 +89,8 @@ static void cap_rotation(void)
     struct desk d = {0};
     struct ron_cap_keys *second = make_keys("second");
     struct ron_cap_verifier_stats st;
+    const void *memory;
+    size_t size = 0;
     enum ron_rc rc;
 
     scn_calm(true);
@@ -106,6 +110,8 @@ static void cap_rotation(void)
     scn_calm(true);
     SCN_CHECK(ask(&d, 0) == RON_CAP_UNKNOWN_KEY);
     SCN_CHECK(ask(&d, 1) == RON_CAP_OK);
+    memory = ron__cap_verifier_memory(d.verifier, &size);
+    SCN_CHECK(memmem(memory, size, d.token[0] + strlen(d.token[0]) - 40, 40) == NULL);
     st = ron_cap_verifier_stats(d.verifier);
     scn_saw_if(st.hits_total > 1, 2);
     scn_count(st.hits_total + st.misses_total);

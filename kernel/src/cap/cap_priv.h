@@ -31,6 +31,9 @@ enum ron_cap_why ron__cap_compile(const struct ron_cap_token *token, struct cap_
 enum ron_cap_why ron__cap_allows(const struct cap_grant *grant,
                                  const struct ron_cap_request *request);
 
+/* Whether a token that is void from `exp_s` is good at this time, the skew allowed for. */
+bool ron__cap_unexpired(uint64_t exp_s, uint64_t now_ms);
+
 /* Finds the key that the identifier names and checks the chain. OK, UNKNOWN_KEY or SIGNATURE. */
 enum ron_cap_why ron__cap_check_chain(const struct ron_cap_keys *keys,
                                       const struct ron_cap_token *token);
@@ -38,6 +41,11 @@ enum ron_cap_why ron__cap_check_chain(const struct ron_cap_keys *keys,
 /* `exp_s` is not known yet. */
 void ron__cap_fill_info(const struct ron_cap_token *token, struct ron_str text,
                         struct ron_cap_info *ret_info);
+
+/* All that a verifier remembers, for a test that looks what is left of a token (V3). Nobody may be
+ * at the verifier meanwhile. */
+struct ron_cap_verifier;
+const void *ron__cap_verifier_memory(const struct ron_cap_verifier *v, size_t *ret_size);
 
 /* ---- keys.c ---------------------------------------------------------------------------------- */
 

@@ -193,7 +193,7 @@ bool ron_cap_prefix_valid(struct ron_str prefix)
     if (len > 0 && prefix.ptr[len - 1] == '*') {
         len--;
     }
-    if (len == 0 || prefix.len > RON_CAP_ACCOUNT_MAX) {
+    if (len == 0 || len > RON_CAP_ACCOUNT_MAX) {
         return false;
     }
     for (size_t i = 0; i < len; i++) {
@@ -268,7 +268,7 @@ enum ron_cap_why ron_cap_caveat_parse(const char *text, size_t len,
                                       struct ron_cap_caveat *ret_caveat)
 {
     struct ron_cap_caveat c = {0};
-    const char *blank = memchr(text, ' ', len);
+    const char *blank = len == 0 ? NULL : memchr(text, ' ', len);
     struct ron_str name = {.ptr = text, .len = blank == NULL ? len : (size_t)(blank - text)};
     size_t kind = 0;
 
@@ -301,7 +301,7 @@ static bool accounts_covered(struct ron_str prefix, const struct ron_cap_request
     return r->account_count > 0; /* C3 */
 }
 
-static bool exp_holds(uint64_t exp_s, uint64_t now_ms)
+bool ron__cap_unexpired(uint64_t exp_s, uint64_t now_ms)
 {
     return now_ms / RON_MS_PER_S < ron_sat_add_u64(exp_s, RON_CAP_SKEW_S);
 }
@@ -338,7 +338,7 @@ enum ron_cap_why ron_cap_caveat_holds(const struct ron_cap_caveat *caveat,
     if (caveat->kind == RON_CAP_KIND_MAX) {
         holds = ron_money_cmp(request->amount, caveat->max) <= 0;
     } else if (caveat->kind == RON_CAP_KIND_EXP) {
-        holds = exp_holds(caveat->exp_s, request->now_ms);
+        holds = ron__cap_unexpired(caveat->exp_s, request->now_ms);
     } else if (caveat->kind == RON_CAP_KIND_AMNESIA) {
         holds = request->amnesia;
     } else {
@@ -383,7 +383,7 @@ enum ron_cap_why ron__cap_compile(const struct ron_cap_token *token, struct cap_
 enum ron_cap_why ron__cap_allows(const struct cap_grant *grant,
                                  const struct ron_cap_request *request)
 {
-    if (!exp_holds(grant->exp_s, request->now_ms)) {
+    if (!ron__cap_unexpired(grant->exp_s, request->now_ms)) {
         return RON_CAP_EXPIRED;
     }
     for (size_t i = 0; i < grant->item_count; i++) {

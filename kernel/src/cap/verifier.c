@@ -14,6 +14,9 @@
  *      its generation.
  *   I3 the generation of an entry is the one that was read together with the keys that verified it.
  *      A put in between makes it an old one, so it is never believed (V2).
+ *   I4 no text of an old generation enters a set after forget has been there: who remembers looks
+ *      at the ring's generation under the shard's lock, and if it takes that lock after forget, it
+ *      sees at least the generation that forget saw.
  *
  * Locks: shard, rank LEAF; never together with the ring's. Nothing is called with one held but
  * pure functions. */
@@ -73,6 +76,8 @@ struct ron_cap_verifier {
     uint8_t hash_key[crypto_shorthash_KEYBYTES];
     size_t entry_count;
     struct entry *entries;
+    struct ron_stat reloads; /* by the one thread that reloads */
+    struct ron_stat reload_fails;
     struct shard shards[SHARDS];
 };
 
@@ -156,10 +161,15 @@ static bool is_of(const struct entry *e, const struct place *p, uint64_t generat
            memcmp(e->text, p->text.ptr, e->text_len) == 0;
 }
 
+/* All of it: an entry may be filled by a shorter text next. */
+static void wipe(struct entry *e)
+{
+    sodium_memzero(e, sizeof *e); /* generation 0: free (I1) */
+}
+
 static void drop(struct shard *s, struct entry *e)
 {
-    e->generation = 0;
-    sodium_memzero(e->text, e->text_len);
+    wipe(e);
     ron_stat_bump(&s->dropped, 1);
     ron_stat_set(&s->live, ron_stat_get(&s->live) - 1);
 }
@@ -247,15 +257,18 @@ static bool fits(const struct cap_grant *grant, struct ron_str text)
     return grant->item_count <= ITEMS_MAX && bytes <= VALUES_MAX && text.len <= TEXT_MAX;
 }
 
-static void remember(struct place *p, uint64_t generation, const struct cap_grant *grant,
-                     const struct ron_cap_info *info)
+static void remember(const struct ron_cap_verifier *v, struct place *p, uint64_t generation,
+                     const struct cap_grant *grant, const struct ron_cap_info *info)
 {
     struct shard *s = p->shard;
+    bool fit = fits(grant, p->text);
     struct entry *e;
 
     ron_mutex_lock(&s->mu);
-    if (!fits(grant, p->text)) {
+    if (!fit) {
         ron_stat_bump(&s->bypassed, 1);
+    }
+    if (!fit || ron_au64_load(&v->ring->generation) != generation) { /* I4 */
         ron_mutex_unlock(&s->mu);
         return;
     }
@@ -265,6 +278,7 @@ static void remember(struct place *p, uint64_t generation, const struct cap_gran
     } else if (!is_of(e, p, generation)) {
         ron_stat_bump(e->generation == generation ? &s->evicted : &s->dropped, 1);
     }
+    wipe(e);
     e->hash = p->hash;
     e->text_len = (uint32_t)p->text.len;
     memcpy(e->text, p->text.ptr, p->text.len);
@@ -303,7 +317,7 @@ static enum ron_cap_why judge_unknown(struct ron_cap_verifier *v, struct place *
         info.exp_s = grant.exp_s;
         why = ron__cap_allows(&grant, request);
         if (why != RON_CAP_EXPIRED) {
-            remember(p, generation, &grant, &info);
+            remember(v, p, generation, &grant, &info);
         }
     }
     if (ret_info != NULL) {
@@ -330,11 +344,78 @@ enum ron_cap_why ron_cap_verifier_check(struct ron_cap_verifier *v, struct ron_s
     return judge_unknown(v, &p, token, request, ret_info);
 }
 
+/* ---- forgetting ------------------------------------------------------------------------------ */
+
+static size_t forget_set(struct shard *s, struct entry *set, uint64_t generation, uint64_t now_ms)
+{
+    size_t count = 0;
+
+    ron_mutex_lock(&s->mu);
+    for (struct entry *e = set; e < set + WAYS; e++) {
+        /* A newer one may be there: the keys changed again meanwhile. */
+        if (e->generation != 0 &&
+            (e->generation < generation || !ron__cap_unexpired(e->exp_s, now_ms))) {
+            drop(s, e);
+            count++;
+        }
+    }
+    ron_mutex_unlock(&s->mu);
+    return count;
+}
+
+size_t ron_cap_verifier_forget(struct ron_cap_verifier *v, uint64_t now_ms)
+{
+    uint64_t generation;
+    size_t count = 0;
+
+    RON_CHECK_MAGIC(v, VERIFIER_MAGIC);
+    generation = ron_au64_load(&v->ring->generation);
+    for (size_t i = 0; i < SHARDS; i++) {
+        for (size_t set = 0; set <= v->set_mask; set++) {
+            count +=
+                forget_set(&v->shards[i], v->shards[i].entries + set * WAYS, generation, now_ms);
+        }
+    }
+    return count;
+}
+
+enum ron_rc ron_cap_verifier_reload(struct ron_cap_verifier *v, const struct ron_env *env,
+                                    const char *path, bool *ret_changed, struct ron_err *err)
+{
+    bool changed = false;
+    enum ron_rc rc;
+
+    RON_CHECK_MAGIC(v, VERIFIER_MAGIC);
+    rc = ron_cap_ring_reload(v->ring, env, path, &changed, err);
+    ron_stat_bump(rc == RON_OK ? &v->reloads : &v->reload_fails, 1);
+    RON_TRY(rc);
+    if (changed) {
+        (void)ron_cap_verifier_forget(v, ron_env_wall_ms(env));
+    }
+    if (ret_changed != NULL) {
+        *ret_changed = changed;
+    }
+    return RON_OK;
+}
+
+const void *ron__cap_verifier_memory(const struct ron_cap_verifier *v, size_t *ret_size)
+{
+    RON_CHECK_MAGIC(v, VERIFIER_MAGIC);
+    *ret_size = v->entry_count * sizeof *v->entries;
+    return v->entries;
+}
+
 struct ron_cap_verifier_stats ron_cap_verifier_stats(const struct ron_cap_verifier *v)
 {
     struct ron_cap_verifier_stats sum = {0};
+    struct ron_cap_keys *keys;
 
     RON_CHECK_MAGIC(v, VERIFIER_MAGIC);
+    keys = ron_cap_ring_get(v->ring, &sum.generation);
+    sum.keys = ron_cap_keys_count(keys);
+    ron_cap_keys_unref(keys);
+    sum.reloads_total = ron_stat_get(&v->reloads);
+    sum.reload_fails_total = ron_stat_get(&v->reload_fails);
     for (size_t i = 0; i < SHARDS; i++) {
         const struct shard *s = &v->shards[i];
 

@@ -117,6 +117,11 @@ static void test_caveat__names_at_their_longest__are_taken_and_one_more_is_not(v
     assert_int_equal(ron_cap_caveat_parse(text, 10 + RON_CAP_ACCOUNT_MAX, &c), RON_CAP_OK);
     assert_int_equal(ron_cap_caveat_parse(text, 11 + RON_CAP_ACCOUNT_MAX, &c), RON_CAP_BAD_CAVEAT);
     assert_int_equal(ron_cap_caveat_parse(text, sizeof text, &c), RON_CAP_BAD_CAVEAT);
+    text[10 + RON_CAP_ACCOUNT_MAX] = '*'; /* comes on top, as the grammar says */
+    assert_int_equal(ron_cap_caveat_parse(text, 11 + RON_CAP_ACCOUNT_MAX, &c), RON_CAP_OK);
+    text[11 + RON_CAP_ACCOUNT_MAX] = '*';
+    assert_int_equal(ron_cap_caveat_parse(text, 12 + RON_CAP_ACCOUNT_MAX, &c), RON_CAP_BAD_CAVEAT);
+    assert_int_equal(ron_cap_caveat_parse(NULL, 0, &c), RON_CAP_UNKNOWN_CAVEAT);
 }
 
 static enum ron_cap_why judge(const char *text, const struct ron_cap_request *q)

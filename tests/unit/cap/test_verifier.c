@@ -5,6 +5,9 @@
  * ron_cap_verify. */
 #include "ron/cap/verifier.h"
 
+#include "cap/cap_priv.h"
+#include "unit/io/fixture.h"
+
 #include "unit/cap/fixture.h"
 
 struct bench {
@@ -142,6 +145,131 @@ static void test_verifier__other_keys__forget_what_was_believed(void **state)
     assert_int_equal(ron_cap_verifier_check(b.v, STR(token.s), &q, NULL), RON_CAP_SIGNATURE);
     expect_stats(&b, 1, 2, 0, 1);
     bench_done(&b);
+}
+
+/* Whether the verifier's memory holds the end of a token, which is its signature. */
+static bool kept(const struct bench *b, const char *token)
+{
+    size_t size = 0;
+    const void *memory = ron__cap_verifier_memory(b->v, &size);
+
+    return memmem(memory, size, token + strlen(token) - 40, 40) != NULL;
+}
+
+static void test_verifier__forget__wipes_what_other_keys_signed_and_what_expired(void **state)
+{
+    static const char *const caveats[] = {"exp = 1800000000"};
+    enum { TOKENS = 40 };
+    struct ron_cap_request q = request();
+    struct cap_text tokens[TOKENS];
+    struct cap_text fresh;
+    struct cap_text brief;
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    for (int i = 0; i < TOKENS; i++) {
+        tokens[i] = bench_mint(&b, NULL, 0);
+        assert_int_equal(ron_cap_verifier_check(b.v, STR(tokens[i].s), &q, NULL), RON_CAP_OK);
+        assert_true(kept(&b, tokens[i].s));
+    }
+    assert_int_equal(ron_cap_verifier_forget(b.v, q.now_ms), 0);
+    assert_true(ron_cap_ring_put(&b.ring, cap_keys()));
+    fresh = bench_mint(&b, NULL, 0);
+    brief = bench_mint(&b, caveats, 1);
+    assert_int_equal(ron_cap_verifier_check(b.v, STR(fresh.s), &q, NULL), RON_CAP_OK);
+    assert_int_equal(ron_cap_verifier_check(b.v, STR(brief.s), &q, NULL), RON_CAP_OK);
+    (void)ron_cap_verifier_forget(b.v, 0);
+    for (int i = 0; i < TOKENS; i++) {
+        assert_false(kept(&b, tokens[i].s));
+    }
+    assert_true(kept(&b, fresh.s));
+    assert_true(kept(&b, brief.s));
+    expect_stats(&b, 0, TOKENS + 2, TOKENS, 2);
+    assert_int_equal(ron_cap_verifier_forget(b.v, q.now_ms + 4999), 0);
+    assert_int_equal(ron_cap_verifier_forget(b.v, q.now_ms + 5000), 1);
+    assert_false(kept(&b, brief.s));
+    assert_int_equal(ron_cap_verifier_check(b.v, STR(fresh.s), &q, NULL), RON_CAP_OK);
+    expect_stats(&b, 1, TOKENS + 2, TOKENS + 1, 1);
+    bench_done(&b);
+}
+
+/* One set of four entries for each shard: long tokens are given up for short ones. */
+static void test_verifier__replaced_by_a_shorter_token__leaves_nothing_of_the_longer(void **state)
+{
+    static const char *const caveats[] = {
+        "account = "
+        "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"};
+    enum { LONG = 64, SHORT = 1000 };
+    struct ron_cap_request q = request();
+    struct cap_text tokens[LONG];
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 64);
+    for (int i = 0; i < LONG; i++) {
+        tokens[i] = bench_mint(&b, caveats, 1);
+        assert_int_equal(ron_cap_verifier_check(b.v, STR(tokens[i].s), &q, NULL), RON_CAP_ACCOUNT);
+    }
+    for (int i = 0; i < SHORT; i++) {
+        struct cap_text brief = bench_mint(&b, NULL, 0);
+
+        assert_int_equal(ron_cap_verifier_check(b.v, STR(brief.s), &q, NULL), RON_CAP_OK);
+    }
+    for (int i = 0; i < LONG; i++) {
+        assert_false(kept(&b, tokens[i].s));
+    }
+    bench_done(&b);
+}
+
+static void test_verifier__reload__takes_the_new_keys_and_wipes_the_old_tokens(void **state)
+{
+    struct ron_cap_request q = request();
+    struct ron_cap_verifier_stats st;
+    struct ron_cap_key_info info;
+    struct fixture *f;
+    void *slot = NULL;
+    struct ron_cap_keys *keys = NULL;
+    struct cap_text token;
+    struct bench b;
+    bool changed = true;
+
+    (void)state;
+    assert_int_equal(fixture_setup(&slot), 0);
+    f = slot;
+    assert_int_equal(ron_cap_keyfile_add(f->env, fixture_path(f, "keys"), STR("one"), &info, NULL),
+                     RON_OK);
+    bench_init(&b, 64);
+    assert_int_equal(ron_cap_verifier_reload(b.v, f->env, fixture_path(f, "keys"), &changed, NULL),
+                     RON_OK);
+    assert_true(changed);
+    token = bench_mint(&b, NULL, 0);
+    assert_int_equal(ron_cap_verifier_check(b.v, STR(token.s), &q, NULL), RON_CAP_OK);
+    assert_int_equal(ron_cap_verifier_reload(b.v, f->env, fixture_path(f, "keys"), &changed, NULL),
+                     RON_OK);
+    assert_false(changed);
+    assert_true(kept(&b, token.s));
+    assert_int_equal(ron_cap_keyfile_add(f->env, fixture_path(f, "keys"), STR("two"), &info, NULL),
+                     RON_OK);
+    assert_int_equal(ron_cap_keyfile_retire(f->env, fixture_path(f, "keys"), STR("one"), NULL),
+                     RON_OK);
+    assert_int_equal(ron_cap_verifier_reload(b.v, f->env, fixture_path(f, "keys"), NULL, NULL),
+                     RON_OK);
+    assert_false(kept(&b, token.s));
+    assert_int_equal(ron_cap_verifier_check(b.v, STR(token.s), &q, NULL), RON_CAP_UNKNOWN_KEY);
+    assert_int_equal(truncate(fixture_path(f, "keys"), 20), 0);
+    assert_int_equal(ron_cap_verifier_reload(b.v, f->env, fixture_path(f, "keys"), NULL, NULL),
+                     RON_CORRUPT);
+    keys = ron_cap_ring_get(&b.ring, NULL);
+    assert_string_equal(ron_cap_keys_info(keys, 0).id, "two");
+    ron_cap_keys_unref(keys);
+    st = ron_cap_verifier_stats(b.v);
+    assert_int_equal(st.keys, 1);
+    assert_int_equal(st.generation, 3);
+    assert_int_equal(st.reloads_total, 3);
+    assert_int_equal(st.reload_fails_total, 1);
+    bench_done(&b);
+    assert_int_equal(fixture_teardown(&slot), 0);
 }
 
 static void test_verifier__more_tokens_than_entries__evicts_and_stays_bounded(void **state)
@@ -286,6 +414,9 @@ int main(void)
         cmocka_unit_test(test_verifier__bad_tokens__are_never_remembered),
         cmocka_unit_test(test_verifier__expiry__drops_the_entry),
         cmocka_unit_test(test_verifier__other_keys__forget_what_was_believed),
+        cmocka_unit_test(test_verifier__forget__wipes_what_other_keys_signed_and_what_expired),
+        cmocka_unit_test(test_verifier__replaced_by_a_shorter_token__leaves_nothing_of_the_longer),
+        cmocka_unit_test(test_verifier__reload__takes_the_new_keys_and_wipes_the_old_tokens),
         cmocka_unit_test(test_verifier__more_tokens_than_entries__evicts_and_stays_bounded),
         cmocka_unit_test(test_verifier__token_too_large_for_an_entry__is_verified_each_time),
         cmocka_unit_test(test_verifier__same_end_and_another_beginning__is_not_believed),

@@ -111,9 +111,11 @@ struct ron_cap_request {
     struct ron_str asset;
     struct ron_money amount;
     struct ron_str tenant;
-    uint64_t now_ms;     /* wall clock */
-    bool amnesia;        /* the service keeps nothing on disk */
-    uint32_t must_carry; /* RON_CAP_KIND_BIT of kinds that the token must have, such as EXP */
+    uint64_t now_ms; /* wall clock */
+    bool amnesia;    /* the service keeps nothing on disk */
+    /* RON_CAP_KIND_BIT of kinds that the token must have, such as EXP. Against tokens minted by
+     * mistake: a holder may add any caveat, however wide. */
+    uint32_t must_carry;
 };
 
 /* RON_CAP_OK, RON_CAP_UNKNOWN_CAVEAT or RON_CAP_BAD_CAVEAT. */

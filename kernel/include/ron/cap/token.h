@@ -58,7 +58,8 @@ static inline struct ron_str ron_cap_str(const struct ron_cap_token *t, struct r
     return (struct ron_str){.ptr = (const char *)t->raw + s.at, .len = s.len};
 }
 
-/* TOO_LARGE, MALFORMED, VERSION, THIRD_PARTY, TOO_MANY or OK. Nothing about it is verified. */
+/* MISSING (empty), TOO_LARGE, MALFORMED, VERSION, THIRD_PARTY, TOO_MANY or OK. Nothing about it is
+ * verified. */
 RON_MUST_USE enum ron_cap_why ron_cap_token_read(const char *text, size_t len,
                                                  struct ron_cap_token *ret_token);
 

@@ -8,10 +8,11 @@
  * Rules:
  *   V1. The answer is that of ron_cap_verify with the ring's keys of that moment.
  *   V2. An entry counts for one generation of the ring: after a rotation or retirement nothing that
- *       was remembered before is believed. An expired entry is dropped.
+ *       was remembered before is believed. An expired entry is dropped when its token is seen.
  *   V3. An entry is found by its whole text, by way of a hash under a random key of this verifier.
- *       Only texts with a good signature enter, so strangers cannot fill it. What is dropped or
- *       freed is wiped.
+ *       Only texts with a good signature enter, so strangers cannot fill it. What is dropped,
+ *       replaced or freed is wiped, and ron_cap_verifier_forget wipes what the present keys did not
+ *       sign and what has expired; until then such texts stay in memory, unbelieved.
  *   V4. All memory is taken when it is made. A set that is full gives up the entry that was not
  *       used for longest. A token of more than 768 characters, or with more than 16 values to
  *       compare, is verified each time.
@@ -39,11 +40,15 @@ struct ron_cap_verifier_opts {
 
 struct ron_cap_verifier_stats {
     uint64_t hits_total;
-    uint64_t misses_total;   /* signature was checked */
+    uint64_t misses_total;   /* the text was read and, if it is a token, its signature checked */
     uint64_t evicted_total;  /* given up for another token */
     uint64_t dropped_total;  /* expired, or of an older generation */
     uint64_t bypassed_total; /* good, but too large to be remembered */
     uint64_t entries;
+    uint64_t keys;          /* in the ring */
+    uint64_t generation;    /* of the ring: 1, and one more with every change */
+    uint64_t reloads_total; /* of the key file through this verifier */
+    uint64_t reload_fails_total;
 };
 
 RON_MUST_USE enum ron_rc ron_cap_verifier_new(const struct ron_cap_verifier_opts *opts,
@@ -56,5 +61,16 @@ RON_MUST_USE enum ron_cap_why ron_cap_verifier_check(struct ron_cap_verifier *v,
                                                      struct ron_str token,
                                                      const struct ron_cap_request *request,
                                                      struct ron_cap_info *ret_info);
+
+/* Wipes every entry of an older generation or that expired by `now_ms` (0: none did), set by set,
+ * so that checks go on meanwhile. It looks at every entry: for a thread that may take its time.
+ * Returns how many. */
+size_t ron_cap_verifier_forget(struct ron_cap_verifier *v, uint64_t now_ms);
+
+/* What a SIGHUP does: loads the key file into the ring and, when the keys changed, forgets what
+ * they did not sign. On failure everything stays as it was. Blocks; one caller at a time. */
+RON_MUST_USE enum ron_rc ron_cap_verifier_reload(struct ron_cap_verifier *v,
+                                                 const struct ron_env *env, const char *path,
+                                                 bool *ret_changed, struct ron_err *err);
 
 struct ron_cap_verifier_stats ron_cap_verifier_stats(const struct ron_cap_verifier *v);
