@@ -198,3 +198,27 @@ enum ron_rc ron_collect_limiter(struct ron_metrics *m, const struct ron_ops_limi
 {
     return ron_metrics_collector(m, collect_limiter, (void *)(uintptr_t)l, err);
 }
+
+static void collect_cap(struct ron_scrape *sc, void *arg)
+{
+    struct ron_metrics *m = ron_scrape_metrics(sc);
+    struct ron_cap_verifier_stats st = ron_cap_verifier_stats(arg);
+
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_CAP_CHECKS), st.hits_total, "hit");
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_CAP_CHECKS), st.misses_total, "miss");
+    ron_scrape_sample(sc, ron_metrics_name(m, RON_M_CAP_CACHE_ENTRIES), st.entries, NULL, 0);
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_CAP_CACHE_REMOVED), st.evicted_total, "evicted");
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_CAP_CACHE_REMOVED), st.dropped_total, "stale");
+    ron_scrape_sample(sc, ron_metrics_name(m, RON_M_CAP_CACHE_BYPASSED), st.bypassed_total, NULL,
+                      0);
+    ron_scrape_sample(sc, ron_metrics_name(m, RON_M_CAP_KEYS), st.keys, NULL, 0);
+    ron_scrape_sample(sc, ron_metrics_name(m, RON_M_CAP_KEYS_GENERATION), st.generation, NULL, 0);
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_CAP_KEY_RELOADS), st.reloads_total, "ok");
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_CAP_KEY_RELOADS), st.reload_fails_total, "failed");
+}
+
+enum ron_rc ron_collect_cap(struct ron_metrics *m, const struct ron_cap_verifier *v,
+                            struct ron_err *err)
+{
+    return ron_metrics_collector(m, collect_cap, (void *)(uintptr_t)v, err);
+}

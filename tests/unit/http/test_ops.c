@@ -117,11 +117,57 @@ static void test_ops__guards__collected_under_the_names_of_the_seeds(void **stat
     ron_metrics_free(m);
 }
 
+static void test_ops__capabilities__collected_without_a_token(void **state)
+{
+    const struct ron_env *env = ron_env_linux();
+    const struct ron_cap_request request = {.audience = {"wallet", 6}};
+    struct ron_metrics *m = NULL;
+    struct ron_cap_verifier *v = NULL;
+    struct ron_cap_keys *keys = NULL;
+    struct ron_cap_ring ring;
+    char text[512];
+    struct ron_buf token;
+    struct ron_str t;
+
+    (void)state;
+    assert_int_equal(ron_metrics_new(NULL, &m, NULL), RON_OK);
+    assert_int_equal(ron_cap_keys_ephemeral(env, &keys, NULL), RON_OK);
+    ron_cap_ring_init(&ring, keys);
+    assert_int_equal(
+        ron_cap_verifier_new(&(struct ron_cap_verifier_opts){.env = env, .ring = &ring}, &v, NULL),
+        RON_OK);
+    ron_buf_init_over(&token, text, sizeof text);
+    assert_int_equal(ron_cap_mint(keys, env, &(struct ron_cap_mint_opts){0}, &token, NULL), RON_OK);
+    t = (struct ron_str){(const char *)ron_buf_data(&token), ron_buf_len(&token)};
+    for (int i = 0; i < 4; i++) {
+        assert_int_equal(ron_cap_verifier_check(v, t, &request, NULL), RON_CAP_OK);
+    }
+    assert_int_equal(ron_cap_verifier_reload(v, env, "/nowhere/keys", NULL, NULL), RON_NOTFOUND);
+    assert_int_equal(ron_collect_cap(m, v, NULL), RON_OK);
+    expect_lines(m, (const char *const[]){
+                        "cap_checks_total{result=\"hit\"} 3",
+                        "cap_checks_total{result=\"miss\"} 1",
+                        "cap_cache_entries 1",
+                        "cap_cache_removed_total{cause=\"evicted\"} 0",
+                        "cap_cache_removed_total{cause=\"stale\"} 0",
+                        "cap_cache_bypassed_total 0",
+                        "cap_keys 1",
+                        "cap_keys_generation 1",
+                        "cap_key_reloads_total{result=\"ok\"} 0",
+                        "cap_key_reloads_total{result=\"failed\"} 1",
+                        NULL,
+                    });
+    ron_cap_verifier_free(v);
+    ron_cap_ring_done(&ring);
+    ron_metrics_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops__answers__counted_by_route_method_status_and_reason),
         cmocka_unit_test(test_ops__guards__collected_under_the_names_of_the_seeds),
+        cmocka_unit_test(test_ops__capabilities__collected_without_a_token),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

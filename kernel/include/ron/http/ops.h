@@ -20,6 +20,7 @@
  * well below a millisecond. Ownership: everything pointed to outlives the server. */
 #pragma once
 
+#include "ron/cap/verifier.h"
 #include "ron/guard/breaker.h"
 #include "ron/guard/limiter.h"
 #include "ron/guard/retry.h"
@@ -53,7 +54,7 @@ void ron_http_metrics_done(void *arg, const struct ron_http_done *done);
 RON_MUST_USE enum ron_rc ron_collect_http(struct ron_metrics *m, const struct ron_http_server *s,
                                           struct ron_err *err);
 
-/* ---- guards: kept by the caller, one collector each ------------------------------------------ */
+/* ---- guards and capabilities: kept by the caller, one collector each ------------------------- */
 
 /* breaker_state, breaker_changes_total, breaker_refused_total, upstream_fail_total: {svc}. */
 struct ron_ops_breaker {
@@ -71,6 +72,10 @@ struct ron_ops_limiter {
     const char *name;
     const struct ron_limiter *limiter;
 };
+/* cap_checks_total, cap_cache_*, cap_keys*, cap_key_reloads_total of a verifier, one for a service.
+ * Why tokens were refused is counted where they are: rejected_total{reason}. */
+RON_MUST_USE enum ron_rc ron_collect_cap(struct ron_metrics *m, const struct ron_cap_verifier *v,
+                                         struct ron_err *err);
 RON_MUST_USE enum ron_rc ron_collect_breaker(struct ron_metrics *m, const struct ron_ops_breaker *b,
                                              struct ron_err *err);
 RON_MUST_USE enum ron_rc ron_collect_retry(struct ron_metrics *m, const struct ron_ops_retry *r,

@@ -111,6 +111,18 @@
     X(LIMITER_CLIENTS, GAUGE, ONE, "limiter_clients", "limiter", "Clients in the table now.")      \
     X(LIMITER_OVERFLOW, COUNTER, ONE, "limiter_overflow_total", "limiter",                         \
       "Requests judged by a shared bucket because the table was full.")                            \
+    X(CAP_CHECKS, COUNTER, ONE, "cap_checks_total", "result",                                      \
+      "Capabilities judged from memory (hit), or read and their signature checked (miss).")        \
+    X(CAP_CACHE_ENTRIES, GAUGE, ONE, "cap_cache_entries", "", "Capabilities remembered now.")      \
+    X(CAP_CACHE_REMOVED, COUNTER, ONE, "cap_cache_removed_total", "cause",                         \
+      "Capabilities forgotten for another one (evicted), or expired or of other keys (stale).")    \
+    X(CAP_CACHE_BYPASSED, COUNTER, ONE, "cap_cache_bypassed_total", "",                            \
+      "Good capabilities that are too large to be remembered.")                                    \
+    X(CAP_KEYS, GAUGE, ONE, "cap_keys", "", "Root keys that verify.")                              \
+    X(CAP_KEYS_GENERATION, GAUGE, ONE, "cap_keys_generation", "",                                  \
+      "1 at the start, one more with every change of the root keys.")                              \
+    X(CAP_KEY_RELOADS, COUNTER, ONE, "cap_key_reloads_total", "result",                            \
+      "Loads of the key file after the start, by result.")                                         \
     X(HEALTH_READY, GAUGE, ONE, "health_ready", "", "1 while the service is ready.")               \
     X(READYZ_DEGRADED, GAUGE, ONE, "readyz_degraded", "cause", "1 for each cause that holds.")     \
     X(LOG_LINES, COUNTER, ONE, "log_lines_total", "level", "Log lines written.")                   \
