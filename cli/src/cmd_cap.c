@@ -9,8 +9,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
+#include <time.h>
 
+#include "cap_files.h"
 #include "cli.h"
 #include "ron/base/macros.h"
 #include "ron/base/nearest.h"
@@ -23,8 +24,7 @@
 #define CLI_WORD(name_, value_, help_, text_) CLI_CHOICE(name_, value_, help_, text_, NULL)
 
 enum {
-    LISTING_MAX = 1 << 17,            /* the longest token, every byte escaped, as JSON */
-    INPUT_MAX = RON_CAP_TEXT_MAX + 2, /* a line feed behind it, and one byte to see it is longer */
+    LISTING_MAX = 1 << 17, /* the longest token, every byte escaped, as JSON */
 };
 
 static int failed(const char *verb, const struct ron_err *err)
@@ -38,16 +38,19 @@ static struct ron_str str_of(const char *text)
     return (struct ron_str){.ptr = text, .len = strlen(text)};
 }
 
-static int print_out(const char *verb, struct ron_buf *out)
+static int load_keys(const char *verb, const char *file, struct ron_cap_keys **ret_keys)
 {
-    size_t len = ron_buf_len(out);
+    struct ron_err err = {0};
+    enum ron_rc rc = ron_cap_keyfile_load(ron_env_linux(), file, ret_keys, &err);
 
-    if (ron_buf_error(out) != RON_OK || fwrite(ron_buf_data(out), 1, len, stdout) != len ||
-        fflush(stdout) != 0) {
-        fprintf(stderr, "ron %s: cannot write the result\n", verb);
+    if (rc == RON_NOTFOUND) {
+        fprintf(stderr,
+                "ron %s: there is no key file %s; 'ron cap key new' makes one, --keys names "
+                "another\n",
+                verb, file);
         return CLI_FAILED;
     }
-    return CLI_OK;
+    return rc == RON_OK ? CLI_OK : failed(verb, &err);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -86,6 +89,8 @@ static int key_new(int argc, char **argv)
     bool done = false;
     const struct ron_env *env = ron_env_linux();
     struct ron_cap_key_info info = {.id = ""};
+    char real[RON_FILE_PATH_SIZE];
+    struct ron_buf out;
     struct ron_err err = {0};
     const struct cli_option options[] = {
         CLI_WORD("keys", "FILE", "key file (" KEYS_DEFAULT ")", &file),
@@ -101,16 +106,24 @@ static int key_new(int argc, char **argv)
     if (code != CLI_OK || done) {
         return code;
     }
-    if (make_parent(env, file, &err) != RON_OK ||
-        ron_cap_keyfile_add(env, file, str_of(id), &info, &err) != RON_OK) {
+    code = cap_real_path("cap key new", file, real);
+    if (code != CLI_OK) {
+        return code;
+    }
+    if (make_parent(env, real, &err) != RON_OK ||
+        ron_cap_keyfile_add(env, real, str_of(id), &info, &err) != RON_OK) {
         return failed("cap key new", &err);
     }
+    ron_buf_init(&out, LISTING_MAX);
     if (json) {
-        printf("{\"id\":\"%s\",\"created\":%" PRIu64 "}\n", info.id, info.created_s);
+        ron_buf_append_fmt(&out, "{\"id\":\"%s\",\"created\":%" PRIu64 "}\n", info.id,
+                           info.created_s);
     } else {
-        printf("%s\n", info.id);
+        ron_buf_append_fmt(&out, "%s\n", info.id);
     }
-    return CLI_OK;
+    code = cap_print("cap key new", &out);
+    ron_buf_done(&out);
+    return code;
 }
 
 static int key_list(int argc, char **argv)
@@ -121,7 +134,6 @@ static int key_list(int argc, char **argv)
     struct ron_cap_keys *keys = NULL;
     struct ron_json_writer w;
     struct ron_buf out;
-    struct ron_err err = {0};
     const struct cli_option options[] = {
         CLI_WORD("keys", "FILE", "key file (" KEYS_DEFAULT ")", &file),
         CLI_FLAG("json", "print as JSON", &json),
@@ -132,8 +144,9 @@ static int key_list(int argc, char **argv)
     if (code != CLI_OK || done) {
         return code;
     }
-    if (ron_cap_keyfile_load(ron_env_linux(), file, &keys, &err) != RON_OK) {
-        return failed("cap key list", &err);
+    code = load_keys("cap key list", file, &keys);
+    if (code != CLI_OK) {
+        return code;
     }
     ron_buf_init(&out, LISTING_MAX);
     ron_json_begin(&w, &out);
@@ -155,7 +168,7 @@ static int key_list(int argc, char **argv)
         ron_json_close(&w, ']');
         ron_buf_append_byte(&out, '\n');
     }
-    code = print_out("cap key list", &out);
+    code = cap_print("cap key list", &out);
     ron_buf_done(&out);
     ron_cap_keys_unref(keys);
     return code;
@@ -166,6 +179,7 @@ static int key_retire(int argc, char **argv)
     const char *file = KEYS_DEFAULT;
     const char *id = NULL;
     bool done = false;
+    char real[RON_FILE_PATH_SIZE];
     struct ron_err err = {0};
     const struct cli_option options[] = {
         CLI_WORD("keys", "FILE", "key file (" KEYS_DEFAULT ")", &file),
@@ -183,7 +197,11 @@ static int key_retire(int argc, char **argv)
         fprintf(stderr, "ron cap key retire: --id is needed; 'ron cap key list' shows the ids\n");
         return CLI_USAGE;
     }
-    if (ron_cap_keyfile_retire(ron_env_linux(), file, str_of(id), &err) != RON_OK) {
+    code = cap_real_path("cap key retire", file, real);
+    if (code != CLI_OK) {
+        return code;
+    }
+    if (ron_cap_keyfile_retire(ron_env_linux(), real, str_of(id), &err) != RON_OK) {
         return failed("cap key retire", &err);
     }
     return CLI_OK;
@@ -222,6 +240,34 @@ struct caveat_list {
         CLI_WORD("ttl", "TIME", "the same from now: 60s, 15m, 1h, 30d", &(w)->ttl),                \
         CLI_WORD("tenant", "NAME", "the tenant", &(w)->tenant),                                    \
         CLI_FLAG("amnesia", "only where nothing is kept on disk", &(w)->amnesia)
+
+/* What the value of each kind looks like, for who got it wrong. */
+static const char *const value_rules[RON_CAP_KIND_COUNT] = {
+    [RON_CAP_KIND_AUD] = "a service such as wallet: a-z 0-9 _ -, a letter first, at most 64",
+    [RON_CAP_KIND_SCOPE] = "names such as wallet.transfer, of a-z 0-9 _ -, joined by commas",
+    [RON_CAP_KIND_ACCOUNT] = "letters, digits and : / _ . @ -, at most 256; '*' only at the end",
+    [RON_CAP_KIND_ASSET] = "letters, digits and . _ : -, a letter or digit first, at most 64",
+    [RON_CAP_KIND_MAX] = "a whole number without sign, point or zeros in front, below 2^128",
+    [RON_CAP_KIND_EXP] = "Unix seconds such as 1900000000, or use --ttl 15m",
+    [RON_CAP_KIND_TENANT] = "letters, digits and . _ : -, a letter or digit first, at most 64",
+    [RON_CAP_KIND_AMNESIA] = "true",
+};
+
+static const char *rule_of(struct ron_str caveat)
+{
+    size_t kind = 0;
+
+    while (kind + 1 < RON_CAP_KIND_COUNT) {
+        const char *name = ron_cap_kind_name((enum ron_cap_kind)kind);
+
+        if (caveat.len > strlen(name) && caveat.ptr[strlen(name)] == ' ' &&
+            memcmp(caveat.ptr, name, strlen(name)) == 0) {
+            break;
+        }
+        kind++;
+    }
+    return value_rules[kind];
+}
 
 /* False when the caveat would be longer than any that is taken. */
 static bool put_caveat(struct caveat_list *list, const char *name, const char *value)
@@ -293,66 +339,15 @@ static int gather(const char *verb, const struct caveat_words *w, struct caveat_
         struct ron_cap_caveat c;
 
         if (ron_cap_caveat_parse(list->items[i].ptr, list->items[i].len, &c) != RON_CAP_OK) {
-            fprintf(stderr, "ron %s: '%s' is not well formed; see 'ron %s --help'\n", verb,
-                    list->items[i].ptr, verb);
+            fprintf(stderr, "ron %s: '%s' is not well formed; it takes %s\n", verb,
+                    list->items[i].ptr, rule_of(list->items[i]));
             return CLI_USAGE;
         }
     }
     return CLI_OK;
 }
 
-/* ---- tokens in and out ----------------------------------------------------------------------- */
-
-/* Reads a token from a file or from standard input, without the line feed behind it. */
-static int read_token(const char *verb, const char *path, char *text, struct ron_str *ret_token)
-{
-    FILE *in = stdin;
-    size_t len;
-    bool bad;
-
-    if (path != NULL && strcmp(path, "-") != 0) {
-        struct ron_buf buf;
-        struct ron_err err = {0};
-
-        ron_buf_init_over(&buf, text, INPUT_MAX + 1);
-        if (ron_file_read_all(ron_env_linux(), path, &buf, &err) != RON_OK) {
-            return failed(verb, &err);
-        }
-        len = ron_buf_len(&buf);
-        bad = false;
-    } else {
-        if (isatty(STDIN_FILENO)) {
-            fprintf(stderr, "ron %s: reading the token from the terminal; Ctrl-D ends it\n", verb);
-        }
-        len = fread(text, 1, INPUT_MAX, in);
-        bad = ferror(in) != 0;
-    }
-    if (bad) {
-        fprintf(stderr, "ron %s: cannot read the token\n", verb);
-        return CLI_FAILED;
-    }
-    if (len > 0 && text[len - 1] == '\n') {
-        len--;
-    }
-    *ret_token = (struct ron_str){.ptr = text, .len = len};
-    return CLI_OK;
-}
-
-/* To a private file, or to standard output with a line feed. */
-static int write_token(const char *verb, const char *path, struct ron_buf *token)
-{
-    struct ron_err err = {0};
-
-    ron_buf_append_byte(token, '\n');
-    if (path == NULL) {
-        return print_out(verb, token);
-    }
-    if (ron_file_replace(ron_env_linux(), path, ron_buf_data(token), ron_buf_len(token), 0600,
-                         &err) != RON_OK) {
-        return failed(verb, &err);
-    }
-    return CLI_OK;
-}
+/* ---- tokens --------------------------------------------------------------------------------- */
 
 static const char *const forms[] = {"v1", "v2", NULL};
 
@@ -383,7 +378,7 @@ static int mint(int argc, char **argv)
         CAVEAT_OPTIONS(&w),
         CLI_WORD("location", "TEXT", "a hint where it is used (ron)", &location),
         CLI_CHOICE("format", "v1|v2", "v2 for JavaScript and Go libraries (v1)", &form, forms),
-        CLI_WORD("out", "FILE", "write it there, mode 0600 (standard output)", &to),
+        CLI_WORD("out", "FILE", "write it there, mode 0600; - is standard output (-)", &to),
     };
     int code =
         cli_parse("cap mint",
@@ -405,8 +400,9 @@ static int mint(int argc, char **argv)
     if (code != CLI_OK) {
         return code;
     }
-    if (ron_cap_keyfile_load(ron_env_linux(), file, &keys, &err) != RON_OK) {
-        return failed("cap mint", &err);
+    code = load_keys("cap mint", file, &keys);
+    if (code != CLI_OK) {
+        return code;
     }
     ron_buf_init_over(&out, memory, sizeof memory);
     rc = ron_cap_mint(keys, ron_env_linux(),
@@ -416,7 +412,7 @@ static int mint(int argc, char **argv)
                                                   .caveat_count = list.count},
                       &out, &err);
     ron_cap_keys_unref(keys);
-    return rc == RON_OK ? write_token("cap mint", to, &out) : failed("cap mint", &err);
+    return rc == RON_OK ? cap_write_token("cap mint", to, &out) : failed("cap mint", &err);
 }
 
 static int attenuate(int argc, char **argv)
@@ -427,16 +423,16 @@ static int attenuate(int argc, char **argv)
     bool done = false;
     struct caveat_words w = {0};
     struct caveat_list list;
-    char text[INPUT_MAX + 1];
+    char text[CAP_INPUT_SIZE];
     char memory[RON_CAP_TEXT_MAX + 2];
     struct ron_str token;
     struct ron_buf out;
     struct ron_err err = {0};
     const struct cli_option options[] = {
-        CLI_WORD("in", "FILE", "the token (standard input)", &from),
+        CLI_WORD("in", "FILE", "the token; - is standard input (-)", &from),
         CAVEAT_OPTIONS(&w),
         CLI_CHOICE("format", "v1|v2", "change the form (that of the token)", &form, forms),
-        CLI_WORD("out", "FILE", "write it there, mode 0600 (standard output)", &to),
+        CLI_WORD("out", "FILE", "write it there, mode 0600; - is standard output (-)", &to),
     };
     int code = cli_parse("cap attenuate",
                          "Narrows a token: adds caveats that must hold too. Needs no key and no\n"
@@ -454,7 +450,7 @@ static int attenuate(int argc, char **argv)
         code = CLI_USAGE;
     }
     if (code == CLI_OK) {
-        code = read_token("cap attenuate", from, text, &token);
+        code = cap_read_token("cap attenuate", from, text, &token);
     }
     if (code != CLI_OK) {
         return code;
@@ -463,7 +459,7 @@ static int attenuate(int argc, char **argv)
     if (ron_cap_attenuate(token, form_of(form), list.items, list.count, &out, &err) != RON_OK) {
         return failed("cap attenuate", &err);
     }
-    return write_token("cap attenuate", to, &out);
+    return cap_write_token("cap attenuate", to, &out);
 }
 
 /* ---- show ------------------------------------------------------------------------------------ */
@@ -472,18 +468,55 @@ static int attenuate(int argc, char **argv)
 static int signature_verdict(const char *file, struct ron_str token, const char **ret_verdict)
 {
     struct ron_cap_keys *keys = NULL;
-    struct ron_err err = {0};
+    int code;
 
     if (file == NULL) {
         *ret_verdict = NULL;
         return CLI_OK;
     }
-    if (ron_cap_keyfile_load(ron_env_linux(), file, &keys, &err) != RON_OK) {
-        return failed("cap show", &err);
+    code = load_keys("cap show", file, &keys);
+    if (code != CLI_OK) {
+        return code;
     }
     *ret_verdict = ron_cap_why_label(ron_cap_verify_signature(keys, token));
     ron_cap_keys_unref(keys);
     return CLI_OK;
+}
+
+/* When the token ends: the earliest `exp`; UINT64_MAX without one. */
+static uint64_t exp_of(const struct ron_cap_token *t)
+{
+    uint64_t exp_s = UINT64_MAX;
+
+    for (size_t i = 0; i < t->caveat_count; i++) {
+        struct ron_str text = ron_cap_str(t, t->caveats[i]);
+        struct ron_cap_caveat c;
+
+        if (ron_cap_caveat_parse(text.ptr, text.len, &c) == RON_CAP_OK &&
+            c.kind == RON_CAP_KIND_EXP) {
+            exp_s = RON_MIN(exp_s, c.exp_s);
+        }
+    }
+    return exp_s;
+}
+
+static void put_expiry(struct ron_buf *out, uint64_t exp_s)
+{
+    static const uint64_t year_9999_s = 253402300799;
+    uint64_t now_s = ron_env_wall_ms(ron_env_linux()) / RON_MS_PER_S;
+    char date[32];
+    time_t at = (time_t)exp_s;
+    struct tm tm;
+
+    if (exp_s > year_9999_s || gmtime_r(&at, &tm) == NULL) {
+        ron_buf_append_fmt(out, "%-11s %s\n", "expires",
+                           exp_s == UINT64_MAX ? "never" : "after the year 9999");
+        return;
+    }
+    (void)strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", &tm);
+    ron_buf_append_fmt(out, "%-11s %s, %" PRIu64 " s %s\n", exp_s > now_s ? "expires" : "expired",
+                       date, exp_s > now_s ? exp_s - now_s : now_s - exp_s,
+                       exp_s > now_s ? "from now" : "ago");
 }
 
 static int show_parsed(struct ron_str text, const struct ron_cap_token *t, const char *verdict,
@@ -520,9 +553,10 @@ static int show_parsed(struct ron_str text, const struct ron_cap_token *t, const
         if (verdict != NULL) {
             ron_buf_append_fmt(&out, "%-11s %s\n", "signature", verdict);
         }
-        RON_IGNORE(ron_cap_inspect_text(t, &out)); /* print_out looks at the buffer */
+        put_expiry(&out, exp_of(t));
+        RON_IGNORE(ron_cap_inspect_text(t, &out)); /* cap_print looks at the buffer */
     }
-    code = ron_buf_len(&out) == 0 ? CLI_FAILED : print_out("cap show", &out);
+    code = ron_buf_len(&out) == 0 ? CLI_FAILED : cap_print("cap show", &out);
     ron_buf_done(&out);
     return code;
 }
@@ -534,12 +568,12 @@ static int show(int argc, char **argv)
     const char *verdict = NULL;
     bool json = false;
     bool done = false;
-    char text[INPUT_MAX + 1];
+    char text[CAP_INPUT_SIZE];
     struct ron_str token = {0};
     struct ron_cap_token t;
     enum ron_cap_why why;
     const struct cli_option options[] = {
-        CLI_WORD("in", "FILE", "the token (standard input)", &from),
+        CLI_WORD("in", "FILE", "the token; - is standard input (-)", &from),
         CLI_WORD("keys", "FILE", "check the signature by this key file", &file),
         CLI_FLAG("json", "print as JSON", &json),
     };
@@ -552,7 +586,7 @@ static int show(int argc, char **argv)
     if (code != CLI_OK || done) {
         return code;
     }
-    code = read_token("cap show", from, text, &token);
+    code = cap_read_token("cap show", from, text, &token);
     if (code != CLI_OK) {
         return code;
     }

@@ -225,10 +225,54 @@ def keys_and_files(folder, keys):
     check("--ttl 15m is 15 minutes from now", 880 < left <= 900, caveat)
 
 
+def places(folder, keys):
+    """Pipes, links and devices where people put files."""
+    token = ron("mint", "--keys", keys)
+    path = os.path.join(folder, "in.token")
+    with open(os.open(path, os.O_WRONLY | os.O_CREAT, 0o600), "w", encoding="ascii") as out:
+        out.write(f" {token}\r\n")
+    shown = ron("show", "--in", path)
+    check("blanks around a token are left out", "identifier" in shown, shown)
+    shown = ron("show", "--in", "/dev/stdin", token=token)
+    check("a token comes through a pipe with a name", "identifier" in shown, shown)
+    shown = ron("show", "--in", "-", token=token)
+    check("- is standard input", "identifier" in shown, shown)
+    said = ron("show", token="\n", code=1)
+    check("nothing at all is told apart from a bad token", "no token in" in said, said)
+    again = ron("mint", "--keys", keys, "--out", "-")
+    check("- is standard output", len(again) > 100 and not os.path.exists("-"), again)
+
+    pipe = os.path.join(folder, "pipe")
+    os.mkfifo(pipe, 0o600)
+    said = ron("mint", "--keys", keys, "--out", pipe, code=1)
+    check("a token does not replace a pipe",
+          "not a regular file" in said and stat.S_ISFIFO(os.stat(pipe).st_mode), said)
+    said = ron("mint", "--keys", pipe, code=1)
+    check("a pipe is no key file and nobody waits for it", "not a regular file" in said, said)
+    said = ron("mint", "--keys", os.path.join(folder, "none"), code=1)
+    check("a missing key file tells how to make one", "ron cap key new" in said, said)
+
+    link = os.path.join(folder, "link.keys")
+    os.symlink(keys, link)
+    ron("key", "new", "--keys", link, "--id", "by-link")
+    ids = [k["id"] for k in json.loads(ron("key", "list", "--keys", keys, "--json"))]
+    check("a change through a link reaches the file",
+          os.path.islink(link) and ids[-1] == "by-link", ids)
+    ron("key", "retire", "--keys", link, "--id", "by-link")
+    ids = [k["id"] for k in json.loads(ron("key", "list", "--keys", keys, "--json"))]
+    check("so does a retirement", os.path.islink(link) and "by-link" not in ids, ids)
+
+    shown = [ron("show", token=ron("mint", "--keys", keys, *when)) for when in
+             (("--exp", "1900000000"), ("--exp", "1000000000"), ("--ttl", "never"))]
+    check("the end is shown as a date", "expires     2030-03-17T17:46:40Z" in shown[0] and
+          "expired     2001-09-09T01:46:40Z" in shown[1] and "expires     never" in shown[2], shown)
+
+
 def refusals(keys, python):
     token = ron("mint", "--keys", keys)
     said = ron("attenuate", "--max", "ten", token=token, code=2)
-    check("a caveat that is not well formed is named", "max = ten" in said, said)
+    check("a caveat that is not well formed is named, and what it takes",
+          "max = ten" in said and "whole number" in said, said)
     ron("attenuate", token=token, code=2)
     ron("mint", "--keys", keys, "--ttl", "1 hour", code=2)
     ron("mint", "--keys", keys, "--ttl", "1h", "--exp", "5", code=2)
@@ -255,6 +299,7 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         keys = os.path.join(folder, "made", "cap.keys")
         keys_and_files(folder, keys)
+        places(folder, keys)
         refusals(keys, python)
         if python:
             other_library("pymacaroons", python, "v1", keys)
