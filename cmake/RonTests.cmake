@@ -204,12 +204,14 @@ endif()
 
 # Benchmarks are no tests: they are built by the target ron_bench and run by `./dev bench`.
 if("bench" IN_LIST RON_TESTS)
+  # The yardstick of bench_json.
+  pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson)
   ron_glob(files "tests/bench/bench_*.c")
   add_custom_target(ron_bench)
   foreach(file IN LISTS files)
     ron_name(name "${file}" "")
     add_executable(${name} EXCLUDE_FROM_ALL "${file}")
-    target_link_libraries(${name} PRIVATE ron_services)
+    target_link_libraries(${name} PRIVATE ron_services PkgConfig::JANSSON)
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
     add_dependencies(ron_bench ${name})
