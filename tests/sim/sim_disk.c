@@ -531,6 +531,7 @@ const struct ron_disk_ops sim__disk_ops = {
     .truncate = disk_truncate,
     .size = disk_size,
     .stat = disk_stat,
+    .stat_link = disk_stat, /* there are no links */
     .stat_fd = disk_stat_fd,
     .lock = disk_lock,
     .rename = disk_rename,

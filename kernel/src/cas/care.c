@@ -52,13 +52,16 @@ static bool leaf_seen(void *arg, const char *name, bool is_dir)
     return true;
 }
 
+/* An entry that somebody is still making may go again, with the file left: it does not count. */
 static bool is_indexed(struct ron_cas *s, const struct ron_b3 *id)
 {
     struct ron__cas_shard *sh = ron__cas_shard_of(s, id);
+    const struct ron__cas_entry *e;
     bool found;
 
     ron_mutex_lock(&sh->mu);
-    found = ron__cas_find(s, sh, id) != NULL;
+    e = ron__cas_find(s, sh, id);
+    found = e != NULL && (e->flags & (RON__CAS_READY | RON__CAS_BAD)) != 0;
     ron_mutex_unlock(&sh->mu);
     return found;
 }
@@ -97,6 +100,10 @@ static enum ron_rc load_top(struct load *l, struct ron_err *err)
     memset(l->leaves, 0, sizeof l->leaves);
     rc = disk->list(s->env, top.s, leaf_seen, l, NULL);
     if (rc == RON_NOTFOUND) {
+        return RON_OK;
+    }
+    if (rc == RON_INVALID) { /* no folder */
+        ron_stat_add(&s->counts.strays, 1);
         return RON_OK;
     }
     if (rc != RON_OK) {
@@ -148,10 +155,16 @@ bool ron_cas_loaded(const struct ron_cas *s)
 static bool scrub_next(struct ron__cas_shard *sh, struct ron__cas_claim *ret_claim)
 {
     bool found = false;
+    uint32_t looks = 0;
 
     ron_mutex_lock(&sh->mu);
     while (!found && sh->scrub_hand < sh->slots_used) {
         struct ron__cas_entry *e = ron__cas_at(sh, sh->scrub_hand++);
+
+        if (++looks % RON__CAS_SLOTS_PER_LOCK == 0) {
+            ron_mutex_unlock(&sh->mu); /* let hits through */
+            ron_mutex_lock(&sh->mu);
+        }
 
         if ((e->flags & (RON__CAS_READY | RON__CAS_BUSY)) == RON__CAS_READY) {
             e->flags |= RON__CAS_BUSY;

@@ -10,7 +10,8 @@
  *
  * Invariants:
  *   I1 whoever changes the file of an id has claimed it (BUSY): one at a time per id. Others wait
- *      on the shard's condition, except the evictor, which passes by.
+ *      on the shard's condition, except the evictor, which passes by. In memory nothing is ever
+ *      BUSY: each change is one hold of the lock, so that threads that may not wait can make it.
  *   I2 `obj` of an entry is set only while it is READY, and its bytes were checked.
  *   I3 used == sum of the sizes of READY entries + bytes reserved by writers. (BAD is READY here.)
  *   I4 an object with refs == 0 of a disk store is on the idle list of its shard; with no entry and
@@ -18,7 +19,8 @@
  *   I5 VERIFIED: the bytes were hashed in this life and matched. DURABLE: the name was synced in
  *      this life. Only with both is a second writer's copy discarded.
  * Everything in a shard and its entries is guarded by the shard's lock, except that the claimer
- * alone changes size and flags other than BUSY, WARM (under the lock, too). */
+ * alone changes size and flags other than BUSY, WARM (under the lock, too); a failed read clears
+ * VERIFIED at any time. */
 #pragma once
 
 #include "ron/base/list.h"
@@ -36,6 +38,9 @@ enum {
     RON__CAS_BLOCK = 64 * 1024, /* of objects in memory, and of reads while checking */
     /* "/quarantine/" or "/objects/ab/cd/", 64 digits, NUL, and room to spare. */
     RON__CAS_SUFFIX_SIZE = 96,
+    RON__CAS_SLOTS_PER_LOCK = 4096, /* looked at; a hit waits for some tens of microseconds */
+    RON__CAS_FULL_TRIES = 8,        /* other threads may take the slot that was freed */
+    RON__CAS_TEMP_DIGITS = 16,
 };
 
 enum {
@@ -93,6 +98,7 @@ struct ron_cas {
     const struct ron_env *env;
     bool on_disk;
     char dir[RON_FILE_PATH_SIZE];
+    int lock_fd;              /* of the file that keeps other processes out; -1 in memory */
     struct ron_cas_opts opts; /* with defaults filled in */
     uint32_t shard_count;     /* a power of two */
     uint32_t open_max;        /* per shard */
@@ -140,7 +146,9 @@ struct ron__cas_news {
     uint64_t size;
     uint32_t stamp_s;
     uint16_t flags; /* to be set beside READY */
+    uint16_t clear; /* to be cleared before that */
     bool pin;
+    bool replaced; /* the file is another one: an object that is open keeps the old */
 };
 
 /* ---- index.c --------------------------------------------------------------------------------- */
@@ -159,6 +167,12 @@ enum ron_rc ron__cas_claim(struct ron_cas *s, const struct ron_b3 *id, bool crea
 void ron__cas_unclaim(struct ron__cas_claim *c, uint16_t set, uint16_t clear);
 /* Ends the claim and the entry; gives its bytes back (I3) when `counted`. */
 void ron__cas_drop(struct ron_cas *s, struct ron__cas_claim *c, bool counted);
+/* The same under the shard's lock, which is released. */
+void ron__cas_drop_unlock(struct ron_cas *s, struct ron__cas_claim *c, bool counted);
+/* In memory: the object is READY and held by nobody. RON_EXISTS when it is there already; RON_FULL,
+ * RON_NOMEM. Only with RON_OK the object is taken. */
+enum ron_rc ron__cas_memory_add(struct ron_cas *s, struct ron_cas_obj *take_obj,
+                                const struct ron__cas_news *news);
 /* Ends the claim: the object is READY, and open with one handle unless take_obj is NULL. */
 void ron__cas_settle(struct ron_cas *s, struct ron__cas_claim *c, struct ron_cas_obj *take_obj,
                      const struct ron__cas_news *news);
@@ -187,6 +201,8 @@ void ron__cas_unreserve(struct ron_cas *s, uint64_t bytes);
 void ron__cas_evict_bytes(struct ron_cas *s, uint64_t bytes);
 /* Refuses when less than the floor would be left free. */
 enum ron_rc ron__cas_check_floor(struct ron_cas *s, uint64_t bytes, struct ron_err *err);
+/* Frees an entry in the shard of an id. RON_LIMIT when none may go. */
+enum ron_rc ron__cas_evict_for(struct ron_cas *s, const struct ron_b3 *id);
 /* A claim that makes the entry, evicting when the shard is full. */
 enum ron_rc ron__cas_claim_make(struct ron_cas *s, const struct ron_b3 *id,
                                 struct ron__cas_claim *ret_claim, struct ron_err *err);
@@ -204,8 +220,12 @@ struct ron__cas_path ron__cas_path_of(const struct ron_cas *s, const struct ron_
 struct ron__cas_path ron__cas_path_quarantine(const struct ron_cas *s, const struct ron_b3 *id);
 struct ron__cas_path ron__cas_path_temp(const struct ron_cas *s, uint64_t number);
 struct ron__cas_path ron__cas_path_sub(const struct ron_cas *s, const char *name);
-/* Makes the folders, clears temporaries, counts the quarantine. */
+/* Keeps others out, makes the folders, clears temporaries, counts the quarantine. */
 enum ron_rc ron__cas_dirs_open(struct ron_cas *s, struct ron_err *err);
+/* Counts the files in the quarantine anew: the operator may have taken some away. */
+enum ron_rc ron__cas_quarantine_count(struct ron_cas *s, struct ron_err *err);
+/* Whether the file of the claimed object is still there, with the size that it had. */
+bool ron__cas_is_there(const struct ron_cas *s, const struct ron__cas_claim *c);
 /* The folder of an object, durably. */
 enum ron_rc ron__cas_dirs_make(struct ron_cas *s, const struct ron_b3 *id, struct ron_err *err);
 /* Remembers that the leaf folder is durable. */

@@ -7,7 +7,9 @@
  *   I1 a folder is taken as durable only after its parent was synced in this life: one that is
  *      merely seen may be in the page cache alone, left by a process that was killed.
  *   I2 a file in objects/ab/cd is an object when its name is 64 lowercase digits that begin with
- *      abcd; everything else is a stray and is left alone.
+ *      abcd, and it is a plain file; everything else is a stray and is left alone. So is what lies
+ *      in tmp/ under other names than ours: somebody may have named the wrong folder.
+ *   I3 nothing is removed before the lock is held: another process may live here.
  *
  * Threads: the bitmaps are atomic; two threads may make the same folder, and both sync. */
 #include <stdio.h>
@@ -51,10 +53,10 @@ struct ron__cas_path ron__cas_path_quarantine(const struct ron_cas *s, const str
 
 struct ron__cas_path ron__cas_path_temp(const struct ron_cas *s, uint64_t number)
 {
-    char digits[17];
+    char digits[RON__CAS_TEMP_DIGITS + 1];
 
     (void)snprintf(digits, sizeof digits, "%016llx", (unsigned long long)number);
-    return path_fmt(s, "tmp/", digits, 16);
+    return path_fmt(s, "tmp/", digits, RON__CAS_TEMP_DIGITS);
 }
 
 struct ron__cas_path ron__cas_path_sub(const struct ron_cas *s, const char *name)
@@ -87,12 +89,15 @@ static bool clear_one(void *arg, const char *name, bool is_dir)
 {
     struct clearing *c = arg;
     char path[RON_FILE_PATH_SIZE];
-    int len = snprintf(path, sizeof path, "%s/tmp/%s", c->s->dir, name);
+    int len;
 
-    if (is_dir || len < 0 || (size_t)len >= sizeof path) {
-        ron_stat_add(&c->s->counts.strays, 1);
+    if (is_dir || strspn(name, "0123456789abcdef") != RON__CAS_TEMP_DIGITS ||
+        name[RON__CAS_TEMP_DIGITS] != '\0') {
+        ron_stat_add(&c->s->counts.strays, 1); /* I2 */
         return true;
     }
+    len = snprintf(path, sizeof path, "%s/tmp/%s", c->s->dir, name);
+    RON_ASSERT(len > 0 && (size_t)len < sizeof path);
     c->rc = c->s->env->disk->remove(c->s->env, path, NULL);
     if (c->rc != RON_OK && c->rc != RON_NOTFOUND) {
         (void)ron_err_set(c->err, c->rc, "content store: cannot remove %s", path);
@@ -111,11 +116,33 @@ static bool count_one(void *arg, const char *name, bool is_dir)
     return ron_au32_add(&s->quarantine_files, 1) + 1 < RON_CAS_QUARANTINE_MAX;
 }
 
+enum ron_rc ron__cas_quarantine_count(struct ron_cas *s, struct ron_err *err)
+{
+    ron_au32_store(&s->quarantine_files, 0);
+    return s->env->disk->list(s->env, ron__cas_path_sub(s, "quarantine").s, count_one, s, err);
+}
+
+static enum ron_rc lock_folder(struct ron_cas *s, struct ron_err *err)
+{
+    const struct ron_disk_ops *disk = s->env->disk;
+    enum ron_rc rc;
+
+    RON_TRY(ron_mkdirs(s->env, s->dir, 0700, err));
+    RON_TRY(disk->open(s->env, ron__cas_path_sub(s, "lock").s,
+                       RON_OPEN_READ | RON_OPEN_WRITE | RON_OPEN_CREATE | RON_OPEN_PLAIN, 0600,
+                       &s->lock_fd, err));
+    rc = disk->lock(s->env, s->lock_fd, err);
+    return rc == RON_AGAIN ? ron_err_set(err, RON_CONFLICT,
+                                         "content store %s is in use by another process", s->dir)
+                           : rc;
+}
+
 enum ron_rc ron__cas_dirs_open(struct ron_cas *s, struct ron_err *err)
 {
     static const char *const names[] = {"objects", "tmp", "quarantine"};
     struct clearing clearing = {.s = s, .err = err, .rc = RON_OK};
 
+    RON_TRY(lock_folder(s, err)); /* I3 */
     for (size_t i = 0; i < RON_ARRAY_LEN(names); i++) {
         RON_TRY(ron_mkdirs(s->env, ron__cas_path_sub(s, names[i]).s, 0700, err));
     }
@@ -123,7 +150,7 @@ enum ron_rc ron__cas_dirs_open(struct ron_cas *s, struct ron_err *err)
     RON_TRY(s->env->disk->sync_dir(s->env, s->dir, err));
     RON_TRY(s->env->disk->list(s->env, ron__cas_path_sub(s, "tmp").s, clear_one, &clearing, err));
     RON_TRY(clearing.rc);
-    return s->env->disk->list(s->env, ron__cas_path_sub(s, "quarantine").s, count_one, s, err);
+    return ron__cas_quarantine_count(s, err);
 }
 
 /* ---- folders of objects ---------------------------------------------------------------------- */
@@ -181,9 +208,10 @@ enum ron_rc ron__cas_adopt(struct ron_cas *s, struct ron__cas_claim *c)
 {
     struct ron_file_stat st;
     enum ron_rc rc =
-        s->env->disk->stat(s->env, ron__cas_path_of(s, &c->entry->id, RON__CAS_FILE).s, &st);
+        s->env->disk->stat_link(s->env, ron__cas_path_of(s, &c->entry->id, RON__CAS_FILE).s, &st);
 
-    if (rc == RON_OK && st.is_dir) {
+    if (rc == RON_OK && !st.is_file) {
+        ron_stat_add(&s->counts.strays, 1); /* I2 */
         rc = RON_NOTFOUND;
     }
     if (rc != RON_OK) {
@@ -195,4 +223,13 @@ enum ron_rc ron__cas_adopt(struct ron_cas *s, struct ron__cas_claim *c)
                     &(struct ron__cas_news){.size = st.size_bytes,
                                             .stamp_s = (uint32_t)(st.mtime_ms / RON_MS_PER_S)});
     return RON_OK;
+}
+
+bool ron__cas_is_there(const struct ron_cas *s, const struct ron__cas_claim *c)
+{
+    struct ron_file_stat st;
+    enum ron_rc rc =
+        s->env->disk->stat_link(s->env, ron__cas_path_of(s, &c->entry->id, RON__CAS_FILE).s, &st);
+
+    return rc == RON_OK && st.is_file && st.size_bytes == c->entry->size;
 }

@@ -22,8 +22,6 @@
 
 enum {
     SAMPLE = 16, /* as good as exact LRU to a few percent, says the literature on sampling */
-    SLOTS_PER_LOCK = 4096, /* so a hit waits for at most some tens of microseconds */
-    FULL_TRIES = 8,        /* other threads may take the slot that was freed */
 };
 
 /* ---- choosing -------------------------------------------------------------------------------- */
@@ -44,16 +42,18 @@ static uint32_t age_of(const struct ron__cas_entry *e, uint32_t now_s)
 /* Under the lock. *left counts down the slots not yet looked at in this round. */
 static struct ron__cas_entry *choose(struct ron__cas_shard *sh, uint32_t now_s, uint32_t *left)
 {
+    uint32_t looks = RON_MIN(*left, (uint32_t)RON__CAS_SLOTS_PER_LOCK);
     struct ron__cas_entry *best = NULL;
     unsigned seen = 0;
 
-    for (unsigned i = 0; i<SLOTS_PER_LOCK && * left> 0 && seen < SAMPLE; i++) {
+    while (looks > 0 && seen < SAMPLE) {
         struct ron__cas_entry *e;
 
         if (sh->hand >= sh->slots_used) {
             sh->hand = 0;
         }
         e = ron__cas_at(sh, sh->hand++);
+        looks--;
         (*left)--;
         if (may_go(e)) {
             seen++;
@@ -82,17 +82,18 @@ static enum ron_rc evict_one(struct ron_cas *s, struct ron__cas_shard *sh, uint6
         ron_mutex_unlock(&sh->mu);
         return RON_NOTFOUND;
     }
-    c.entry->flags = (uint16_t)((c.entry->flags & ~RON__CAS_READY) | RON__CAS_BUSY);
     size = c.entry->size;
-    ron_mutex_unlock(&sh->mu);
     if (s->on_disk) {
+        c.entry->flags = (uint16_t)((c.entry->flags & ~RON__CAS_READY) | RON__CAS_BUSY);
+        ron_mutex_unlock(&sh->mu);
         rc = s->env->disk->remove(s->env, ron__cas_path_of(s, &c.entry->id, RON__CAS_FILE).s, NULL);
+        if (rc != RON_OK && rc != RON_NOTFOUND) {
+            ron__cas_unclaim(&c, RON__CAS_READY, 0);
+            return rc;
+        }
+        ron_mutex_lock(&sh->mu);
     }
-    if (rc != RON_OK && rc != RON_NOTFOUND) {
-        ron__cas_unclaim(&c, RON__CAS_READY, 0);
-        return rc;
-    }
-    ron__cas_drop(s, &c, true);
+    ron__cas_drop_unlock(s, &c, true);
     ron_stat_add(&s->counts.evictions, 1);
     ron_stat_add(&s->counts.evicted_bytes, size);
     *ret_bytes = size;
@@ -184,20 +185,25 @@ enum ron_rc ron__cas_check_floor(struct ron_cas *s, uint64_t bytes, struct ron_e
                        (unsigned long long)s->opts.free_floor_bytes);
 }
 
+enum ron_rc ron__cas_evict_for(struct ron_cas *s, const struct ron_b3 *id)
+{
+    uint64_t bytes = 0;
+    enum ron_rc rc = evict_one(s, ron__cas_shard_of(s, id), &bytes);
+
+    return rc == RON_NOTFOUND ? RON_LIMIT : rc;
+}
+
 enum ron_rc ron__cas_claim_make(struct ron_cas *s, const struct ron_b3 *id,
                                 struct ron__cas_claim *ret_claim, struct ron_err *err)
 {
     enum ron_rc rc = RON_FULL;
 
-    for (int i = 0; i < FULL_TRIES && rc == RON_FULL; i++) {
+    for (int i = 0; i < RON__CAS_FULL_TRIES && rc == RON_FULL; i++) {
         rc = ron__cas_claim(s, id, true, ret_claim, NULL);
         if (rc == RON_FULL) {
-            uint64_t bytes = 0;
-            enum ron_rc one = evict_one(s, ron__cas_shard_of(s, id), &bytes);
+            enum ron_rc one = ron__cas_evict_for(s, id);
 
-            if (one != RON_OK) {
-                rc = one == RON_NOTFOUND ? RON_LIMIT : one;
-            }
+            rc = one == RON_OK ? rc : one;
         }
     }
     return rc == RON_OK ? rc : ron_err_set(err, rc, "content store: no entry for an object");

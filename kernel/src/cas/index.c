@@ -296,12 +296,16 @@ void ron__cas_unclaim(struct ron__cas_claim *c, uint16_t set, uint16_t clear)
 
 void ron__cas_drop(struct ron_cas *s, struct ron__cas_claim *c, bool counted)
 {
+    ron_mutex_lock(&c->shard->mu);
+    ron__cas_drop_unlock(s, c, counted);
+}
+
+void ron__cas_drop_unlock(struct ron_cas *s, struct ron__cas_claim *c, bool counted)
+{
     struct ron__cas_shard *sh = c->shard;
     uint64_t size = c->entry->size;
-    struct ron_cas_obj *gone;
+    struct ron_cas_obj *gone = detach(sh, c->entry);
 
-    ron_mutex_lock(&sh->mu);
-    gone = detach(sh, c->entry);
     let_go(sh, c->entry);
     erase(s, sh, c->entry);
     ron_mutex_unlock(&sh->mu);
@@ -348,9 +352,17 @@ void ron__cas_settle(struct ron_cas *s, struct ron__cas_claim *c, struct ron_cas
 
     ron_list_init(&surplus);
     ron_mutex_lock(&sh->mu);
+    if (news->replaced) {
+        struct ron_cas_obj *old = detach(sh, e);
+
+        if (old != NULL) {
+            ron_list_push_back(&surplus, &old->link);
+        }
+    }
     e->size = news->size;
     e->stamp_s = news->stamp_s;
-    e->flags = (uint16_t)((e->flags & ~RON__CAS_BAD) | news->flags | RON__CAS_READY);
+    e->flags =
+        (uint16_t)((e->flags & ~(RON__CAS_BAD | news->clear)) | news->flags | RON__CAS_READY);
     e->pins = (uint16_t)(e->pins + (news->pin && e->pins < RON_CAS_PINS_MAX));
     if (take_obj != NULL) {
         RON_ASSERT(e->obj == NULL);
@@ -368,6 +380,46 @@ void ron__cas_settle(struct ron_cas *s, struct ron__cas_claim *c, struct ron_cas
     ron_mutex_unlock(&sh->mu);
     c->entry = NULL;
     free_all(&surplus);
+}
+
+enum ron_rc ron__cas_memory_add(struct ron_cas *s, struct ron_cas_obj *take_obj,
+                                const struct ron__cas_news *news)
+{
+    struct ron__cas_shard *sh = take_obj->shard;
+    struct ron__cas_entry *e;
+    enum ron_rc rc = RON_EXISTS;
+
+    ron_mutex_lock(&sh->mu);
+    e = ron__cas_find(s, sh, &take_obj->id);
+    if (e == NULL) {
+        rc = insert(s, sh, &take_obj->id, &e);
+        if (rc == RON_OK) {
+            e->size = news->size;
+            e->obj = take_obj;
+            take_obj->entry = e;
+        }
+    }
+    if (e != NULL) {
+        e->stamp_s = news->stamp_s;
+        e->flags |= (uint16_t)(news->flags | RON__CAS_READY | (rc == RON_OK ? 0 : RON__CAS_WARM));
+        e->pins = (uint16_t)(e->pins + (news->pin && e->pins < RON_CAS_PINS_MAX));
+    }
+    ron_mutex_unlock(&sh->mu);
+    return rc;
+}
+
+void ron_cas_suspect(const struct ron_cas_obj *obj)
+{
+    struct ron__cas_shard *sh = obj->shard;
+
+    RON_CHECK_MAGIC(obj, RON__CAS_OBJ_MAGIC);
+    ron_mutex_lock(&sh->mu);
+    RON_ASSERT(obj->refs > 0);
+    if (obj->entry != NULL && obj->fd >= 0) {
+        obj->entry->flags &= (uint16_t)~RON__CAS_VERIFIED;
+        RON_ASSERT(detach(sh, obj->entry) == NULL); /* the caller holds it */
+    }
+    ron_mutex_unlock(&sh->mu);
 }
 
 enum ron_rc ron_cas_get(struct ron_cas *s, const struct ron_b3 *id, struct ron_cas_obj **ret_obj)

@@ -115,10 +115,12 @@ enum ron_rc ron_cas_read(const struct ron_cas_obj *obj, uint64_t off, void *buf,
         if (slice.bytes != NULL) {
             memcpy((uint8_t *)buf + done, slice.bytes, got);
         } else {
-            RON_TRY(env->disk->pread(env, slice.fd, (uint8_t *)buf + done, (size_t)slice.len,
-                                     slice.off, &got));
-            if (got != slice.len) {
-                return RON_IO; /* somebody has cut a file that is never changed */
+            enum ron_rc rc = env->disk->pread(env, slice.fd, (uint8_t *)buf + done,
+                                              (size_t)slice.len, slice.off, &got);
+
+            if (rc != RON_OK || got != slice.len) {
+                ron_cas_suspect(obj);
+                return rc == RON_OK ? RON_IO : rc; /* cut, though it is never changed */
             }
         }
         done += got;
@@ -206,8 +208,11 @@ enum ron_rc ron__cas_fetch(struct ron_cas *s, const struct ron__cas_claim *c, bo
     int fd = -1;
     enum ron_rc rc;
 
-    RON_TRY(s->env->disk->open(s->env, ron__cas_path_of(s, id, RON__CAS_FILE).s, RON_OPEN_READ, 0,
-                               &fd, err));
+    rc = s->env->disk->open(s->env, ron__cas_path_of(s, id, RON__CAS_FILE).s,
+                            RON_OPEN_READ | RON_OPEN_PLAIN, 0, &fd, err);
+    if (rc != RON_OK) {
+        return rc == RON_INVALID ? ron_err_set(err, RON_CORRUPT, "an object is no file") : rc;
+    }
     rc = s->env->disk->size(s->env, fd, &size);
     if (rc != RON_OK) {
         (void)ron_err_set(err, rc, "cannot learn the size of an object");
@@ -243,6 +248,9 @@ void ron__cas_quarantine(struct ron_cas *s, struct ron__cas_claim *c)
     enum ron_rc rc = RON_FULL;
 
     ron_stat_add(&s->counts.quarantined, 1);
+    if (ron_au32_load(&s->quarantine_files) >= RON_CAS_QUARANTINE_MAX) {
+        RON_IGNORE(ron__cas_quarantine_count(s, NULL)); /* too low a count only keeps one more */
+    }
     if (ron_au32_load(&s->quarantine_files) < RON_CAS_QUARANTINE_MAX) {
         rc = disk->rename(s->env, from.s, to.s, NULL);
     }

@@ -72,6 +72,7 @@ enum ron_rc ron_cas_new(const struct ron_cas_opts *opts, struct ron_cas **ret_st
     }
     memset(s, 0, sizeof *s);
     s->magic = RON__CAS_MAGIC;
+    s->lock_fd = -1;
     s->env = opts->env;
     s->on_disk = opts->dir != NULL;
     s->opts = fill_in(opts);
@@ -112,6 +113,9 @@ void ron_cas_free(struct ron_cas *s)
     }
     ron__cas_bury(s);
     ron__cas_index_done(s);
+    if (s->lock_fd >= 0) {
+        s->env->disk->close(s->env, s->lock_fd); /* the last thing: now another may come */
+    }
     s->magic = 0;
     ron_free(s);
 }
@@ -185,18 +189,35 @@ enum ron_rc ron_cas_unpin(struct ron_cas *s, const struct ron_b3 *id)
     return pin_by(s, id, -1);
 }
 
+static enum ron_rc memory_remove(struct ron_cas *s, const struct ron_b3 *id, struct ron_err *err)
+{
+    struct ron__cas_claim c = {.shard = ron__cas_shard_of(s, id)};
+
+    ron_mutex_lock(&c.shard->mu);
+    c.entry = ron__cas_find(s, c.shard, id);
+    if (c.entry == NULL) {
+        ron_mutex_unlock(&c.shard->mu);
+        return ron_err_set(err, RON_NOTFOUND, "no such object");
+    }
+    ron__cas_drop_unlock(s, &c, true);
+    ron_stat_add(&s->counts.removals, 1);
+    return RON_OK;
+}
+
 enum ron_rc ron_cas_remove(struct ron_cas *s, const struct ron_b3 *id, struct ron_err *err)
 {
     struct ron__cas_claim c;
-    enum ron_rc rc = ron_cas_loaded(s) ? ron__cas_claim(s, id, false, &c, err)
-                                       : ron__cas_claim_make(s, id, &c, err);
+    enum ron_rc rc;
     bool counted;
 
-    RON_TRY(rc);
-    counted = !c.fresh;
-    if (s->on_disk) {
-        rc = s->env->disk->remove(s->env, ron__cas_path_of(s, id, RON__CAS_FILE).s, NULL);
+    RON_CHECK_MAGIC(s, RON__CAS_MAGIC);
+    if (!s->on_disk) {
+        return memory_remove(s, id, err);
     }
+    RON_TRY(ron_cas_loaded(s) ? ron__cas_claim(s, id, false, &c, err)
+                              : ron__cas_claim_make(s, id, &c, err));
+    counted = !c.fresh;
+    rc = s->env->disk->remove(s->env, ron__cas_path_of(s, id, RON__CAS_FILE).s, NULL);
     if (rc != RON_OK && rc != RON_NOTFOUND) {
         if (c.fresh) {
             ron__cas_drop(s, &c, false);
@@ -210,7 +231,5 @@ enum ron_rc ron_cas_remove(struct ron_cas *s, const struct ron_b3 *id, struct ro
         return ron_err_set(err, rc, "no such object");
     }
     ron_stat_add(&s->counts.removals, 1);
-    return s->on_disk
-               ? s->env->disk->sync_dir(s->env, ron__cas_path_of(s, id, RON__CAS_LEAF).s, err)
-               : RON_OK;
+    return s->env->disk->sync_dir(s->env, ron__cas_path_of(s, id, RON__CAS_LEAF).s, err);
 }

@@ -26,6 +26,7 @@
 enum {
     FIRST_BLOCK = 4096,            /* of an object in memory whose size is not known */
     FLOOR_STEP = 16 * 1024 * 1024, /* bytes between two looks at the free space */
+    TEMP_TRIES = 16,               /* names that strays may have taken */
 };
 
 struct ron_cas_writer {
@@ -120,16 +121,14 @@ static enum ron_rc memory_append(struct ron_cas_writer *w, const uint8_t *bytes,
     return RON_OK;
 }
 
-/* The writer's blocks as an object, READY and held by nobody. */
-static enum ron_rc memory_publish(struct ron_cas_writer *w, struct ron__cas_claim *c,
-                                  struct ron_err *err)
+/* The writer's blocks as an object; the writer has none afterwards. */
+static struct ron_cas_obj *memory_object(struct ron_cas_writer *w, const struct ron_b3 *id)
 {
-    struct ron_cas *s = w->store;
-    struct ron_cas_obj *obj = ron__cas_obj_new(s, &c->entry->id, w->size);
+    struct ron_cas_obj *obj = ron__cas_obj_new(w->store, id, w->size);
 
     if (obj == NULL || (w->block_count == 0 && block_add(w) != RON_OK)) { /* the empty object */
         ron_free(obj);
-        return ron_err_set(err, RON_NOMEM, "no memory for an object");
+        return NULL;
     }
     if (w->last_cap > last_len(w) && last_len(w) > 0) {
         RON_IGNORE(last_resize(w, last_len(w))); /* without memory for it the slack stays */
@@ -143,13 +142,41 @@ static enum ron_rc memory_publish(struct ron_cas_writer *w, struct ron__cas_clai
     }
     w->blocks = NULL;
     w->block_count = 0;
-    ron__cas_settle(s, c, obj,
-                    &(struct ron__cas_news){.size = obj->size,
-                                            .stamp_s = ron__cas_now_s(s),
-                                            .flags = RON__CAS_VERIFIED | RON__CAS_DURABLE,
-                                            .pin = w->pin});
-    ron_cas_release(obj);
-    return RON_OK;
+    return obj;
+}
+
+static enum ron_rc memory_publish(struct ron_cas_writer *w, const struct ron_b3 *id,
+                                  bool *ret_published, struct ron_err *err)
+{
+    struct ron_cas *s = w->store;
+    struct ron_cas_obj *obj = memory_object(w, id);
+    struct ron__cas_news news = {.size = w->size,
+                                 .stamp_s = ron__cas_now_s(s),
+                                 .flags = RON__CAS_VERIFIED | RON__CAS_DURABLE,
+                                 .pin = w->pin};
+    enum ron_rc rc = obj == NULL ? RON_NOMEM : RON_FULL;
+
+    for (int i = 0; i < RON__CAS_FULL_TRIES && rc == RON_FULL; i++) {
+        rc = ron__cas_memory_add(s, obj, &news);
+        if (rc == RON_FULL) {
+            enum ron_rc one = ron__cas_evict_for(s, id);
+
+            rc = one == RON_OK ? rc : one;
+        }
+    }
+    if (rc == RON_OK) {
+        ron_stat_add(&s->counts.commits, 1);
+        *ret_published = true;
+        return RON_OK;
+    }
+    if (obj != NULL) {
+        ron__cas_obj_free(obj);
+    }
+    if (rc == RON_EXISTS) {
+        ron_stat_add(&s->counts.duplicates, 1);
+        return RON_OK;
+    }
+    return ron_err_set(err, rc, "content store: no place for an object");
 }
 
 /* ---- on disk --------------------------------------------------------------------------------- */
@@ -158,11 +185,15 @@ static enum ron_rc disk_begin(struct ron_cas_writer *w, struct ron_err *err)
 {
     struct ron_cas *s = w->store;
     uint32_t flags = RON_OPEN_WRITE | RON_OPEN_CREATE | RON_OPEN_EXCL;
+    enum ron_rc rc = RON_EXISTS;
 
     RON_TRY(ron__cas_check_floor(s, w->size_hint, err));
     w->floor_next = RON_MAX(w->size_hint, (uint64_t)FLOOR_STEP);
-    w->temp = ron_au64_add(&s->temp_number, 1);
-    return s->env->disk->open(s->env, ron__cas_path_temp(s, w->temp).s, flags, 0600, &w->fd, err);
+    for (int i = 0; i < TEMP_TRIES && rc == RON_EXISTS; i++) {
+        w->temp = ron_au64_add(&s->temp_number, 1);
+        rc = s->env->disk->open(s->env, ron__cas_path_temp(s, w->temp).s, flags, 0600, &w->fd, err);
+    }
+    return rc;
 }
 
 static enum ron_rc disk_append(struct ron_cas_writer *w, const void *bytes, size_t len,
@@ -196,20 +227,52 @@ static enum ron_rc disk_move(struct ron_cas_writer *w, const struct ron_b3 *id, 
     return disk->sync_dir(s->env, ron__cas_path_of(s, id, RON__CAS_LEAF).s, err);
 }
 
+static bool file_exists(const struct ron_cas *s, const struct ron_b3 *id)
+{
+    struct ron_file_stat st;
+
+    return s->env->disk->stat_link(s->env, ron__cas_path_of(s, id, RON__CAS_FILE).s, &st) !=
+           RON_NOTFOUND;
+}
+
+/* The name is ours, but not known to be durable, and the commit has failed. An object that was
+ * there before stays one; and so does ours when it cannot be taken back: it is whole. */
+static void half_published(struct ron_cas_writer *w, struct ron__cas_claim *c, bool was_there)
+{
+    struct ron_cas *s = w->store;
+
+    if (c->fresh && !was_there) {
+        enum ron_rc rc =
+            s->env->disk->remove(s->env, ron__cas_path_of(s, &c->entry->id, RON__CAS_FILE).s, NULL);
+
+        if (rc == RON_OK || rc == RON_NOTFOUND) {
+            return;
+        }
+    }
+    if (!c->fresh) {
+        ron__cas_unreserve(s, c->entry->size);
+    }
+    (void)ron_au64_add(&s->used, w->size); /* the writer gives its own share back */
+    ron__cas_settle(s, c, NULL,
+                    &(struct ron__cas_news){.size = w->size,
+                                            .stamp_s = ron__cas_now_s(s),
+                                            .clear = RON__CAS_VERIFIED | RON__CAS_DURABLE,
+                                            .replaced = true});
+}
+
 static enum ron_rc disk_publish(struct ron_cas_writer *w, struct ron__cas_claim *c,
                                 struct ron_err *err)
 {
     struct ron_cas *s = w->store;
     const struct ron_b3 id = c->entry->id;
+    /* While the index is not complete only the disk knows. */
+    bool was_there = c->fresh && !ron_cas_loaded(s) && file_exists(s, &id);
     bool renamed = false;
     enum ron_rc rc = disk_move(w, &id, &renamed, err);
 
     if (rc != RON_OK) {
-        /* An object that was there before us stays; and while the index is not complete it cannot
-         * be told whether there was one. What stays has the bytes of its name. */
-        if (renamed && c->fresh && ron_cas_loaded(s)) {
-            RON_IGNORE(s->env->disk->remove(s->env, ron__cas_path_of(s, &id, RON__CAS_FILE).s,
-                                            NULL)); /* rc is reported */
+        if (renamed) {
+            half_published(w, c, was_there);
         }
         return rc;
     }
@@ -220,7 +283,8 @@ static enum ron_rc disk_publish(struct ron_cas_writer *w, struct ron__cas_claim 
                     &(struct ron__cas_news){.size = w->size,
                                             .stamp_s = ron__cas_now_s(s),
                                             .flags = RON__CAS_VERIFIED | RON__CAS_DURABLE,
-                                            .pin = w->pin});
+                                            .pin = w->pin,
+                                            .replaced = true});
     return RON_OK;
 }
 
@@ -293,8 +357,8 @@ enum ron_rc ron_cas_begin(struct ron_cas *s, const struct ron_cas_write_opts *op
     w->has_expected = opts->expected != NULL;
     w->expected = opts->expected != NULL ? *opts->expected : w->expected;
     ron_b3_init(&w->hasher);
+    ron__cas_bury(s);
     if (s->on_disk) {
-        ron__cas_bury(s);
         rc = disk_begin(w, err);
     }
     if (rc != RON_OK) {
@@ -355,8 +419,11 @@ static enum ron_rc publish(struct ron_cas_writer *w, const struct ron_b3 *id, bo
     struct ron__cas_claim c;
     enum ron_rc rc;
 
+    if (!s->on_disk) {
+        return memory_publish(w, id, ret_published, err);
+    }
     RON_TRY(ron__cas_claim_make(s, id, &c, err));
-    if ((c.flags & sound) == sound) {
+    if ((c.flags & sound) == sound && ron__cas_is_there(s, &c)) {
         ron_stat_add(&s->counts.duplicates, 1);
         ron__cas_settle(s, &c, NULL,
                         &(struct ron__cas_news){.size = c.entry->size,
@@ -365,10 +432,12 @@ static enum ron_rc publish(struct ron_cas_writer *w, const struct ron_b3 *id, bo
                                                 .pin = w->pin});
         return RON_OK;
     }
-    rc = s->on_disk ? disk_publish(w, &c, err) : memory_publish(w, &c, err);
+    rc = disk_publish(w, &c, err);
     if (rc == RON_OK) {
         ron_stat_add(&s->counts.commits, 1);
         *ret_published = true;
+    } else if (c.entry == NULL) {
+        /* half_published has ended the claim */
     } else if (c.fresh) {
         ron__cas_drop(s, &c, false);
     } else {

@@ -43,11 +43,27 @@ static enum ron_rc disk_open(const struct ron_env *env, const char *path, uint32
     RON_ASSERT(RON_IMPLIES((flags & (RON_OPEN_CREATE | RON_OPEN_TRUNC)) != 0, writes));
     RON_ASSERT(RON_IMPLIES((flags & RON_OPEN_EXCL) != 0, (flags & RON_OPEN_CREATE) != 0));
     sys_flags |= (flags & RON_OPEN_CREATE ? O_CREAT : 0) | (flags & RON_OPEN_EXCL ? O_EXCL : 0) |
-                 (flags & RON_OPEN_TRUNC ? O_TRUNC : 0);
+                 (flags & RON_OPEN_TRUNC ? O_TRUNC : 0) |
+                 (flags & RON_OPEN_PLAIN ? O_NOFOLLOW | O_NONBLOCK | O_NOCTTY : 0);
     ron_blocking_point("open");
     fd = RON_SYS("open", EMFILE, open(path, sys_flags, (mode_t)mode));
+    if (fd < 0 && (flags & RON_OPEN_PLAIN) != 0 && (errno == ELOOP || errno == ENXIO)) {
+        return ron_err_set(err, RON_INVALID, "open %s: not a regular file", path);
+    }
     if (fd < 0) {
         return fail("open", path, err);
+    }
+    if ((flags & RON_OPEN_PLAIN) != 0) {
+        struct stat st;
+
+        if (RON_SYS("fstat", EIO, fstat(fd, &st)) < 0) {
+            ron__sys_close(fd); /* keeps errno and I3 */
+            return fail("open", path, err);
+        }
+        if (!S_ISREG(st.st_mode)) {
+            ron__sys_close(fd);
+            return ron_err_set(err, RON_INVALID, "open %s: not a regular file", path);
+        }
     }
     *ret_fd = fd;
     return RON_OK;
@@ -162,6 +178,20 @@ static enum ron_rc disk_stat(const struct ron_env *env, const char *path,
     (void)env;
     ron_blocking_point("stat");
     if (RON_SYS("stat", EACCES, stat(path, &st)) < 0) {
+        return ron__rc_of_errno(errno);
+    }
+    *ret_stat = file_stat_of(&st);
+    return RON_OK;
+}
+
+static enum ron_rc disk_stat_link(const struct ron_env *env, const char *path,
+                                  struct ron_file_stat *ret_stat)
+{
+    struct stat st;
+
+    (void)env;
+    ron_blocking_point("lstat");
+    if (RON_SYS("lstat", EACCES, lstat(path, &st)) < 0) {
         return ron__rc_of_errno(errno);
     }
     *ret_stat = file_stat_of(&st);
@@ -319,6 +349,7 @@ const struct ron_disk_ops ron__disk_linux = {
     .truncate = disk_truncate,
     .size = disk_size,
     .stat = disk_stat,
+    .stat_link = disk_stat_link,
     .stat_fd = disk_stat_fd,
     .lock = disk_lock,
     .rename = disk_rename,

@@ -2,7 +2,8 @@
 /* Goal: threads that write, read, remove, evict, scrub and look up the same few objects never see a
  * wrong byte, and the books agree at the end. With the thread sanitizer: no race.
  * Method: a store with room for about half of the objects; four threads may block, two may
- * not. Every byte that is lent is compared. Then the store's task under a supervisor. */
+ * not; in memory none may.
+ * Every byte that is lent is compared. Then the store's task under a supervisor. */
 #include "unit/cas/fixture.h"
 
 #include "ron/base/assert.h"
@@ -162,7 +163,7 @@ static void run_stress(struct fixture *f, bool on_disk, uint64_t rounds)
     }
     for (unsigned i = 0; i < BLOCKING + WORKERS; i++) {
         struct ron_thread_opts topts = {.name = "actor",
-                                        .may_block = i < BLOCKING,
+                                        .may_block = on_disk && i < BLOCKING,
                                         .main = i < BLOCKING ? blocking_main : worker_main,
                                         .arg = &actor[i]};
 

@@ -153,6 +153,42 @@ static void test_disk__open_flags__mean_what_they_say(void **state)
     disk->close(f->env, fd);
 }
 
+static void test_disk__plain_only__refuses_all_but_files_and_waits_for_none(void **state)
+{
+    const struct fixture *f = *state;
+    const struct ron_disk_ops *disk = f->env->disk;
+    static const char *const names[] = {"link", "pipe", "dir", "device"};
+    struct ron_file_stat st = {0};
+    int fd = open_new(f, "file");
+    size_t fds;
+
+    disk->close(f->env, fd);
+    assert_int_equal(symlink("file", fixture_path(f, "link")), 0);
+    assert_int_equal(symlink("/dev/zero", fixture_path(f, "device")), 0);
+    assert_int_equal(mkfifo(fixture_path(f, "pipe"), 0600), 0);
+    assert_int_equal(mkdir(fixture_path(f, "dir"), 0700), 0);
+    fds = fixture_open_fds();
+    for (size_t i = 0; i < RON_ARRAY_LEN(names); i++) {
+        struct ron_err err = {0};
+
+        assert_int_equal(disk->open(f->env, fixture_path(f, names[i]),
+                                    RON_OPEN_READ | RON_OPEN_PLAIN, 0, &fd, &err),
+                         RON_INVALID);
+        assert_non_null(strstr(err.msg, names[i]));
+        assert_int_equal(disk->stat_link(f->env, fixture_path(f, names[i]), &st), RON_OK);
+        assert_false(st.is_file);
+        assert_int_equal(st.is_dir, i == 2);
+    }
+    assert_int_equal(fixture_open_fds(), fds);
+    assert_int_equal(disk->stat(f->env, fixture_path(f, "link"), &st), RON_OK);
+    assert_true(st.is_file);
+    assert_int_equal(disk->stat_link(f->env, fixture_path(f, "none"), &st), RON_NOTFOUND);
+    assert_int_equal(
+        disk->open(f->env, fixture_path(f, "file"), RON_OPEN_READ | RON_OPEN_PLAIN, 0, &fd, NULL),
+        RON_OK);
+    disk->close(f->env, fd);
+}
+
 struct names {
     char text[256];
     int stop_after;
@@ -271,6 +307,7 @@ int main(void)
         CASE(test_disk__stat__knows_a_file_from_other_things),
         CASE(test_disk__lock__is_one_descriptors_until_it_is_closed),
         CASE(test_disk__open_flags__mean_what_they_say),
+        CASE(test_disk__plain_only__refuses_all_but_files_and_waits_for_none),
         CASE(test_disk__names__change_and_are_listed),
         CASE(test_disk__no_descriptors_left__is_a_limit),
         CASE(test_disk__device_full__is_a_limit),

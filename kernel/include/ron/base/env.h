@@ -116,6 +116,10 @@ enum ron_open_flags {
     RON_OPEN_CREATE = 1u << 2,
     RON_OPEN_EXCL = 1u << 3, /* with CREATE: RON_EXISTS when it is there */
     RON_OPEN_TRUNC = 1u << 4,
+    /* A regular file or nothing: a link, folder, pipe or device under that name is RON_INVALID, and
+     * opening it does not wait for another end. For folders that strangers may have put things
+     * in. */
+    RON_OPEN_PLAIN = 1u << 5,
 };
 
 struct ron_file_stat {
@@ -148,6 +152,9 @@ struct ron_disk_ops {
     enum ron_rc (*size)(const struct ron_env *env, int fd, uint64_t *ret_bytes);
     enum ron_rc (*stat)(const struct ron_env *env, const char *path,
                         struct ron_file_stat *ret_stat);
+    /* The same, but of a symbolic link itself instead of what it leads to. */
+    enum ron_rc (*stat_link)(const struct ron_env *env, const char *path,
+                             struct ron_file_stat *ret_stat);
     /* Of an open file: for who must look at and read one and the same file. */
     enum ron_rc (*stat_fd)(const struct ron_env *env, int fd, struct ron_file_stat *ret_stat);
     /* Keeps the open file to this descriptor: RON_AGAIN at once while another one has it, whatever

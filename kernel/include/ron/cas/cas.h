@@ -109,7 +109,8 @@ struct ron_cas_stats {
 #undef X
 };
 
-/* Makes the folders and removes what writers of an earlier life left half-way. The index starts
+/* Takes the folder for this process alone (RON_CONFLICT when another has it), makes the folders in
+ * it and removes what writers of an earlier life left half-way. The index starts
  * empty: ron_cas_load or the store's task fills it. Meanwhile everything works, only slower:
  * ron_cas_open looks at the disk. Blocking for a disk store. */
 RON_MUST_USE enum ron_rc ron_cas_new(const struct ron_cas_opts *opts, struct ron_cas **ret_store,
@@ -149,6 +150,11 @@ struct ron_cas_slice ron_cas_slice(const struct ron_cas_obj *obj, uint64_t off, 
 /* Copies; fewer bytes only at the end. RON_IO. Blocking for a file. */
 RON_MUST_USE enum ron_rc ron_cas_read(const struct ron_cas_obj *obj, uint64_t off, void *buf,
                                       size_t len, size_t *ret_len);
+
+/* Tells that a lent part could not be read (sendfile failed): from now on the object is opened
+ * anew and checked, and writing it again replaces it. ron_cas_read does it by itself. Never
+ * blocks. */
+void ron_cas_suspect(const struct ron_cas_obj *obj);
 
 /* ---- writing (blocking for a disk store) ----------------------------------------------------- */
 
