@@ -158,6 +158,9 @@ static int bio_read(BIO *bio, char *buf, size_t len, size_t *ret_len)
         *ret_len = got;
         return 1;
     }
+    if (t->flooded) {
+        return 0; /* no retry: read_failed ends it */
+    }
     rc = t->readable ? env->net->read(env, t->fd, buf, len, &got) : RON_AGAIN;
     if (rc == RON_OK) {
         t->readable = got == len || t->hup;
@@ -331,6 +334,29 @@ static enum ron_rc begin(struct tls_conn *t)
     return RON_OK;
 }
 
+/* Told by OpenSSL about each message and record of an open connection. */
+static void count_after(int sent, int version, int type, const void *bytes, size_t len, SSL *ssl,
+                        void *arg)
+{
+    struct tls_conn *t = arg;
+    uint64_t now_ms;
+
+    (void)version;
+    (void)bytes;
+    (void)len;
+    (void)ssl;
+    if (sent != 0 || type != SSL3_RT_HANDSHAKE) {
+        return;
+    }
+    now_ms = ron_env_now_ns(t->lane->env) / RON_NS_PER_MS;
+    if (t->after_count == 0 || now_ms - t->after_ms >= TLS_AFTER_MS) {
+        t->after_ms = now_ms;
+        t->after_count = 0;
+    }
+    t->after_count++;
+    t->flooded = t->flooded || t->after_count > TLS_AFTER_MAX;
+}
+
 /* A ticket may be younger than the end of the certificate in it. */
 static bool peer_still_valid(const struct tls_conn *t)
 {
@@ -363,6 +389,8 @@ static enum ron_rc shake(struct tls_conn *t)
     }
     leave_list(t);
     t->state = TLS_OPEN;
+    SSL_set_msg_callback(t->ssl, count_after);
+    (void)SSL_set_msg_callback_arg(t->ssl, t);
     ron_stat_add(SSL_session_reused(t->ssl) == 1 ? &t->ctx->resumed : &t->ctx->full, 1);
     return RON_OK;
 }
@@ -378,6 +406,10 @@ void ron__tls_timed_out(struct tls_conn *t)
 
 static enum ron_rc read_failed(struct tls_conn *t)
 {
+    if (t->flooded) {
+        t->state = TLS_OVER;
+        return RON_IO;
+    }
     switch (SSL_get_error(t->ssl, 0)) {
     case SSL_ERROR_WANT_READ:
         return RON_AGAIN;

@@ -47,6 +47,11 @@ enum {
     TLS_TICKET_NAME_BYTES = 16, /* OpenSSL's */
     TLS_KEY_BYTES = 32,
     TLS_ID_BYTES = 32, /* OpenSSL's SSL_MAX_SID_CTX_LENGTH */
+    /* Messages of the handshake after it: clients change keys after gigabytes or hours. Each costs
+     * us microseconds and a client that made them beforehand nothing, and OpenSSL works them off
+     * without coming back. */
+    TLS_AFTER_MAX = 32,
+    TLS_AFTER_MS = 60000, /* in that time */
 };
 
 /* ---- context --------------------------------------------------------------------------------- */
@@ -143,6 +148,9 @@ struct tls_conn {
     bool eof;
     bool more;            /* another record follows in this call: small ones wait for it */
     bool broken;          /* the socket failed */
+    bool flooded;         /* too many messages after the handshake: no more is read */
+    uint32_t after_count; /* of them since after_ms */
+    uint64_t after_ms;
     uint32_t owed;        /* T2 */
     const uint8_t *first; /* bytes read before there was an SSL */
     size_t first_len;

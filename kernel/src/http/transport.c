@@ -23,7 +23,7 @@ void ron__http_ready(struct http_conn *c, uint32_t events)
 {
     c->hup = c->hup || (events & RON_IO_HUP) != 0;
     c->readable = c->readable || (events & (RON_IO_READ | RON_IO_HUP)) != 0;
-    c->dead = (events & RON_IO_ERR) != 0;
+    c->dead = c->dead || (events & RON_IO_ERR) != 0; /* it may have been evicted before */
     if (c->tls != NULL && c->state != HTTP_LINGER && ron__tls_ready(c->tls, events) != RON_OK) {
         c->dead = true;
     }

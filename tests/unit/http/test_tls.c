@@ -360,6 +360,60 @@ static void test_tls__key_update__bytes_go_on(void **state)
     pair_close(&p);
 }
 
+/* A client can make such records beforehand and send them faster than they can be worked off: one
+ * call would never come back, and the worker's other connections starve. */
+static void test_tls__flood_of_key_updates__cut_off(void **state)
+{
+    enum { FLOOD = 20000 };
+    struct world *w = *state;
+    BIO *made = BIO_new(BIO_s_mem());
+    uint8_t *bytes = NULL;
+    char in[64];
+    size_t got = 0;
+    long len;
+    struct pair p;
+
+    serve(w, (struct ron_tls_opts){0});
+    connected(w, &p, NULL);
+    assert_non_null(made);
+    SSL_set0_wbio(p.client, made);
+    for (int i = 0; i < FLOOD; i++) {
+        assert_int_equal(SSL_key_update(p.client, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+        assert_int_equal(SSL_do_handshake(p.client), 1);
+    }
+    len = BIO_get_mem_data(made, &bytes);
+    assert_true(len > FLOOD * 20);
+    port.feed = bytes;
+    port.feed_len = (size_t)len;
+    port.reads = 0;
+    assert_int_equal(ron__tls_ready(p.t, RON_IO_READ), RON_OK);
+    assert_int_equal(ron__tls_read(p.t, in, sizeof in, &got), RON_IO);
+    assert_int_equal(port.reads, 1);
+    assert_int_equal(pair_write(&p, "x", 1, NULL, 0, &got), RON_CLOSED);
+    port.feed_len = 0;
+    pair_close(&p);
+}
+
+static void test_tls__key_updates_now_and_then__for_ever(void **state)
+{
+    struct world *w = *state;
+    char in[64];
+    size_t got = 0;
+    struct pair p;
+
+    serve(w, (struct ron_tls_opts){0});
+    connected(w, &p, NULL);
+    for (int i = 0; i < 100; i++) {
+        assert_int_equal(SSL_key_update(p.client, SSL_KEY_UPDATE_NOT_REQUESTED), 1);
+        assert_int_equal(SSL_write(p.client, "after", 5), 5);
+        assert_int_equal(ron__tls_ready(p.t, RON_IO_READ), RON_OK);
+        assert_int_equal(ron__tls_read(p.t, in, sizeof in, &got), RON_OK);
+        assert_int_equal(got, 5);
+        port.skew_ms += 10000;
+    }
+    pair_close(&p);
+}
+
 /* ---- ends ------------------------------------------------------------------------------------ */
 
 static void test_tls__bye__peer_sees_close_notify(void **state)
@@ -465,6 +519,8 @@ int main(void)
         CASE(test_tls__requests_in_many_records__one_receive),
         CASE(test_tls__record_larger_than_the_room__read_in_pieces),
         CASE(test_tls__key_update__bytes_go_on),
+        CASE(test_tls__flood_of_key_updates__cut_off),
+        CASE(test_tls__key_updates_now_and_then__for_ever),
         CASE(test_tls__bye__peer_sees_close_notify),
         CASE(test_tls__peer_ends__announced_or_not),
         CASE(test_tls__damaged_record__connection_is_over),

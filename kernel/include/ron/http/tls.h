@@ -24,7 +24,8 @@
  *
  * Bounds: handshakes at once per worker (the oldest gives way: a flood of half-open ones then
  * cannot lock others out), time of a handshake (the server's read timeout), ciphertext that a peer
- * does not read (one record), memory of an idle connection (OpenSSL's buffers are given back).
+ * does not read (one record), messages after the handshake (32 a minute: who floods us with changes
+ * of keys is cut off), memory of an idle connection (OpenSSL's buffers are given back).
  *
  * Tickets: stateless session tickets under keys that exist only in memory and are replaced every
  * ticket_rotate_s; the key before still opens, so a ticket works for one to two periods. Traffic
