@@ -24,10 +24,11 @@ USES = {
     "io": ["base", "sync", "chan", "task"],
 }
 MIDDLE = ["guard", "obs", "conf", "cap", "cas"]
-FRONT = ["http", "wire"]
-UPPER = MIDDLE + FRONT + ["app"]
+FRONT = ["http", "wire"]  # and front, what they share
+UPPER = MIDDLE + ["front"] + FRONT + ["app"]
 USES.update({module: LOW for module in MIDDLE})
-USES.update({module: LOW + MIDDLE for module in FRONT})
+USES["front"] = LOW
+USES.update({module: LOW + MIDDLE + ["front"] for module in FRONT})
 USES["app"] = LOW + MIDDLE + FRONT
 USES.update({service: LOW + UPPER for service in SERVICES})
 USES["cli"] = LOW + UPPER + SERVICES

@@ -444,9 +444,9 @@ static void set_peer(struct http_conn *c, const struct ron_peer *peer,
     }
 }
 
-void ron__http_conn_open(const struct http_listener *l, int fd, const struct ron_peer *peer)
+void ron__http_conn_open(struct http_worker *w, const struct http_listener *l, int take_fd,
+                         const struct ron_peer *peer)
 {
-    struct http_worker *w = l->w;
     struct ron_http_server *s = w->server;
     struct http_conn *c = ron_pool_get(&w->conn_pool);
     uint8_t key[HTTP_KEY_BYTES];
@@ -454,14 +454,14 @@ void ron__http_conn_open(const struct http_listener *l, int fd, const struct ron
 
     if (c == NULL) {
         ron_stat_bump(&w->rejected[RON_HTTP_CONNECTIONS], 1);
-        w->env->net->close(w->env, fd);
+        w->env->net->close(w->env, take_fd);
         return;
     }
     *c = (struct http_conn){.magic = HTTP_CONN_MAGIC,
                             .state = HTTP_IDLE,
                             .w = w,
                             .listener = l,
-                            .io = {.fd = fd, .ready = on_ready},
+                            .io = {.fd = take_fd, .ready = on_ready},
                             .readable = true, /* The request is often there already. */
                             .start_ms = w->now_ms,
                             .progress_ms = w->now_ms};
@@ -476,14 +476,14 @@ void ron__http_conn_open(const struct http_listener *l, int fd, const struct ron
         ron__http_conn_destroy(c);
         return;
     }
-    if (l->def->tls != NULL && !ron__http_secure(c, l->def->tls)) {
+    if (l->def.tls != NULL && !ron__http_secure(c, l->def.tls)) {
         ron__http_conn_destroy(c);
         return;
     }
     if (others >= s->opts.connections_max) {
         c->closing = true;
         ron__http_fail_conn(c, RON_HTTP_CONNECTIONS, 0);
-    } else if (!ron__http_peer_allowed(l->def, peer)) {
+    } else if (!ron__http_peer_allowed(&l->def, peer)) {
         c->closing = true;
         ron__http_fail_conn(c, RON_HTTP_PEER, 0);
     } else {

@@ -20,15 +20,16 @@
  *   C3 an IDLE connection without bytes holds no buffer.
  *   C4 a deferred request's buffers live until its reply comes back: when the connection goes
  *      first, they move into the reply.
- *   C5 a reply is in exactly one place: free list, holder, or the worker's done stack. */
+ *   C5 a reply is in exactly one place: free list, holder, or on its way back. */
 #pragma once
 
 #include "http/pipe.h"
-#include "http/reply_stack.h"
 #include "ron/base/arena.h"
 #include "ron/base/pool.h"
 #include "ron/base/rand.h"
 #include "ron/base/ulid.h"
+#include "ron/front/handback.h"
+#include "ron/front/intake.h"
 #include "ron/guard/limiter.h"
 #include "ron/http/server.h"
 #include "ron/io/addr.h"
@@ -46,8 +47,6 @@ enum {
     HTTP_REPLY_EXTRA_BYTES = 1024,
     HTTP_REPLY_KEEP_BYTES = 16384, /* a reply keeps a body buffer up to this size */
     HTTP_SEGMENTS_MAX = 16,
-    HTTP_REFUSED_SPARE = 64, /* connections above the limit that may still be told so */
-    HTTP_ACCEPTS_PER_TURN = 64,
     HTTP_LINGER_BYTES =
         1 << 20, /* a peer that sends more after our FIN is not worth the courtesy */
     HTTP_KEY_BYTES = 17,
@@ -187,7 +186,7 @@ struct ron_http_reply {
     struct http_worker *w;
     struct http_conn *conn; /* worker only; NULL once the connection let go */
     struct ron_http_reply *next_free;
-    struct http_node node; /* in the done stack */
+    struct ron_handback_node node; /* on the way back to the worker */
     struct ron_au32 cancelled;
     struct ron_deadline deadline;
     char corr_id[RON_HTTP_CORR_ID_MAX];
@@ -228,24 +227,17 @@ struct ron_http_call {
 
 /* ---- worker and server ----------------------------------------------------------------------- */
 
-/* A worker's own socket of one of the server's addresses. */
+/* One of the server's addresses. */
 struct http_listener {
-    struct http_worker *w;
-    const struct ron_http_listener *def;
+    struct ron_http_listener def;
     uint32_t places;
-    int fd; /* -1: another worker has the only one */
-    struct ron_io io;
-    bool listening;
 };
 
 struct http_worker {
     struct ron_http_server *server;
     uint32_t index;
-    char name[24];
     const struct ron_env *env;
     struct ron_task *task;
-    struct http_listener listeners[RON_HTTP_LISTENERS_MAX];
-    struct ron_timer accept_timer;
     bool draining;
     struct ron_list conns;
     struct ron_list turns; /* connections that go on after the others */
@@ -256,8 +248,7 @@ struct http_worker {
     uint32_t reply_count;
     uint32_t replies_fresh;
     struct ron_http_reply *replies_free;
-    struct ron_aptr done;   /* stack of replies sent from any thread */
-    struct ron_au32 closed; /* the task is over: nobody to wake */
+    struct ron_handback done; /* replies sent from any thread */
     struct ron_buf out;
     struct ron_inflate *inflate[2]; /* by coding, made when first needed; for whole bodies */
     struct ron_buf extra;
@@ -288,9 +279,9 @@ struct ron_http_server {
     struct ron_reg_entry entry;
     char entry_name[32];
     bool registered;
-    struct ron_http_listener listeners[RON_HTTP_LISTENERS_MAX];
+    struct http_listener listeners[RON_HTTP_LISTENERS_MAX];
     size_t listener_count;
-    char addrs[RON_HTTP_LISTENERS_MAX][RON_ADDR_MAX];
+    struct ron_intake *intake;
     struct http_route *routes; /* sorted: literal before parameter */
     struct ron_limiter *limiter;
     struct ron_au32 rate_on; /* no token is asked for while the rate is 0 */
@@ -306,13 +297,10 @@ struct ron_http_server {
 
 /* ---- listen.c: sockets to listen on ---------------------------------------------------------- */
 
-void ron__http_listen_init(struct http_worker *w);
-enum ron_rc ron__http_listen_open(struct ron_http_server *s, struct ron_err *err);
-/* Watches what is not watched. */
-void ron__http_listen_again(struct http_worker *w);
-/* Accepts who is waiting, then no one any more. */
-void ron__http_listen_stop(struct http_worker *w);
-void ron__http_listen_done(struct http_worker *w);
+/* Before the workers are made. */
+void ron__http_listen_init(struct ron_http_server *s);
+enum ron_rc ron__http_listen_open(struct ron_http_server *s, const struct ron_intake_ops *ops,
+                                  struct ron_err *err);
 bool ron__http_peer_allowed(const struct ron_http_listener *def, const struct ron_peer *peer);
 
 /* ---- transport.c: the socket, and what may lie between it and HTTP --------------------------- */
@@ -346,7 +334,8 @@ void ron__http_hang_up(struct http_conn *c);
 
 /* Reads the clock and refreshes what hangs on it. First thing in every callback. */
 void ron__http_tick(struct http_worker *w);
-void ron__http_conn_open(const struct http_listener *l, int fd, const struct ron_peer *peer);
+void ron__http_conn_open(struct http_worker *w, const struct http_listener *l, int take_fd,
+                         const struct ron_peer *peer);
 /* Goes on as far as bytes and socket allow; may free the connection. */
 void ron__http_conn_run(struct http_conn *c);
 /* The same, when what waits to be sent may go on first. */

@@ -2,9 +2,8 @@
 /* reply.c - answers that come later, from any thread.
  *
  * Place: between the holder of a reply, on any thread, and the worker that owns the connection.
- * Replies travel back on a stack per worker (reply_stack.h): whoever finds it empty wakes the
- * worker, the others need not. The worker takes the whole stack at once and turns it over, so
- * answers leave in the order of sending. Invariants C4 and C5 are in http_priv.h. */
+ * Replies travel back by ron/front/handback.h: one wake-up for many of them, and answers leave in
+ * the order of sending. Invariants C4 and C5 are in http_priv.h. */
 #include <string.h>
 
 #include "http_priv.h"
@@ -188,7 +187,7 @@ static void pipe_event(struct ron_http_reply *r)
 
 void ron__http_replies_take(struct http_worker *w)
 {
-    struct http_node *queue = ron__http_stack_take(&w->done);
+    struct ron_handback_node *queue = ron_handback_take(&w->done);
 
     while (queue != NULL) {
         struct ron_http_reply *r = RON_CONTAINER_OF(queue, struct ron_http_reply, node);
@@ -217,7 +216,7 @@ void ron__http_hand_over(struct ron_http_reply *r)
     struct http_worker *w = r->w;
 
     /* Once it is put, the reply may be gone. */
-    if (ron__http_stack_put(&w->done, &r->node) && ron_au32_load(&w->closed) == 0) {
+    if (ron_handback_put(&w->done, &r->node)) {
         ron_task_wake(w->task);
     }
 }

@@ -15,7 +15,6 @@
 #include "ron/base/assert.h"
 
 enum {
-    NAME_MAX_BYTES = 15,
     CONNECTIONS_MAX = 1 << 20,
     INFLIGHT_MAX = 1 << 20,
 };
@@ -28,9 +27,8 @@ static enum ron_rc worker_start(struct ron_task *t, void *arg)
 
     w->task = t;
     w->draining = false;
-    ron_au32_store(&w->closed, 0);
-    ron__http_tick(w);
-    ron__http_listen_again(w);
+    ron_handback_open(&w->done);
+    ron_intake_begin(w->server->intake, w->index, t);
     return RON_OK;
 }
 
@@ -79,13 +77,35 @@ static void worker_stop(struct ron_task *t, void *arg)
     (void)t;
     ron__http_tick(w);
     w->draining = true;
-    ron_au32_store(&w->closed, 1);
+    ron_handback_close(&w->done);
     ron__http_replies_take(w); /* Answers that came with the end of the last stage. */
-    ron__http_listen_stop(w);
+    ron_intake_end(w->server->intake, w->index);
     while (!ron_list_empty(&w->conns)) {
         ron__http_conn_finish(RON_LIST_ENTRY(ron_list_front(&w->conns), struct http_conn, link));
     }
 }
+
+static uint64_t worker_tick(void *arg)
+{
+    struct http_worker *w = arg;
+
+    ron__http_tick(w);
+    return w->now_ms;
+}
+
+static void worker_accepted(void *arg, size_t at, int take_fd, const struct ron_peer *peer)
+{
+    struct http_worker *w = arg;
+
+    ron__http_conn_open(w, &w->server->listeners[at], take_fd, peer);
+}
+
+static const struct ron_intake_ops intake_ops = {.start = worker_start,
+                                                 .handle = worker_handle,
+                                                 .drain = worker_drain,
+                                                 .stop = worker_stop,
+                                                 .tick = worker_tick,
+                                                 .accepted = worker_accepted};
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
@@ -170,7 +190,7 @@ static void set_defaults(struct ron_http_opts *o)
 
 static enum ron_rc check_opts(const struct ron_http_opts *o, struct ron_err *err)
 {
-    if (o->name == NULL || strlen(o->name) > NAME_MAX_BYTES || o->env == NULL ||
+    if (o->name == NULL || strlen(o->name) > RON_INTAKE_NAME_MAX || o->env == NULL ||
         o->registry == NULL) {
         return ron_err_set(err, RON_INVALID, "http: name, env and registry are needed");
     }
@@ -216,7 +236,7 @@ static void ulid_random(void *ctx, void *ret_bytes, size_t len)
 static bool has_tls(const struct ron_http_server *s)
 {
     for (size_t i = 0; i < s->listener_count; i++) {
-        if (s->listeners[i].tls != NULL) {
+        if (s->listeners[i].def.tls != NULL) {
             return true;
         }
     }
@@ -227,21 +247,18 @@ static enum ron_rc worker_init(struct ron_http_server *s, uint32_t index)
 {
     struct http_worker *w = &s->workers[index];
     const struct ron_http_opts *o = &s->opts;
-    size_t conns = (size_t)o->connections_max + HTTP_REFUSED_SPARE;
+    size_t conns = (size_t)o->connections_max + RON_INTAKE_SPARE_CONNS;
     uint8_t *room = NULL;
 
     w->server = s;
     w->index = index;
     w->env = o->env;
-    ron__http_listen_init(w);
-    (void)snprintf(w->name, sizeof w->name, "%s-%u", o->name, index);
     ron_list_init(&w->conns);
     ron_list_init(&w->turns);
     ron_buf_init(&w->out, o->answer_max + HTTP_OUT_BYTES);
     ron_buf_init_over(&w->extra, w->extra_room, sizeof w->extra_room);
     ron_rand_seed(&w->rand, o->env->rand_u64(o->env));
     ron_ulid_gen_init(&w->ulids, ulid_random, &w->rand);
-    ron_au32_store(&w->closed, 1);
     RON_TRY(ron_buf_reserve(&w->out, HTTP_OUT_BYTES, &room));
     RON_TRY(
         ron_pool_init(&w->conn_pool, "http-conn", sizeof(struct http_conn), RON_CACHELINE, conns));
@@ -273,17 +290,13 @@ static void worker_done(struct http_worker *w)
     ron_pool_done(&w->in_pool);
     ron_pool_done(&w->conn_pool);
     ron__tls_lane_done(&w->tls);
-    ron__http_listen_done(w);
 }
 
 static enum ron_rc server_init(struct ron_http_server *s, struct ron_err *err)
 {
     const struct ron_http_opts *o = &s->opts;
-    s->listener_count = o->addr != NULL ? 1 : o->listener_count;
-    for (size_t i = 0; i < s->listener_count; i++) {
-        s->listeners[i] =
-            o->addr != NULL ? (struct ron_http_listener){.addr = o->addr} : o->listeners[i];
-    }
+
+    ron__http_listen_init(s);
     s->inflate_opts =
         (struct ron_inflate_opts){.out_max = o->decode_max, .ratio_max = o->decode_ratio_max};
     s->limits = (struct ron_http_limits){
@@ -308,7 +321,7 @@ static enum ron_rc server_init(struct ron_http_server *s, struct ron_err *err)
             return ron_err_set(err, RON_NOMEM, "http: no memory for worker %u", i);
         }
     }
-    RON_TRY(ron__http_listen_open(s, err));
+    RON_TRY(ron__http_listen_open(s, &intake_ops, err));
     (void)snprintf(s->entry_name, sizeof s->entry_name, "%s.inflight", o->name);
     RON_TRY(ron_registry_add(o->registry, &s->entry, RON_REG_QUEUE,
                              &(struct ron_reg_desc){.name = s->entry_name,
@@ -349,24 +362,7 @@ enum ron_rc ron_http_server_new(const struct ron_http_opts *opts,
 enum ron_rc ron_http_server_attach(struct ron_http_server *s, struct ron_sup *sup,
                                    struct ron_err *err)
 {
-    for (uint32_t i = 0; i < s->worker_count; i++) {
-        struct http_worker *w = &s->workers[i];
-
-        RON_TRY(ron_sup_add(sup,
-                            &(struct ron_task_def){.name = w->name,
-                                                   .kind = "listener",
-                                                   .mode = RON_TASK_LOOP,
-                                                   .role = RON_ROLE_INTAKE,
-                                                   .worker = (int32_t)i,
-                                                   .restart = {.essential = true},
-                                                   .start = worker_start,
-                                                   .handle = worker_handle,
-                                                   .drain = worker_drain,
-                                                   .stop = worker_stop,
-                                                   .arg = w},
-                            &w->task, err));
-    }
-    return RON_OK;
+    return ron_intake_attach(s->intake, sup, err);
 }
 
 bool ron_http_server_free(struct ron_http_server *s)
@@ -390,6 +386,7 @@ bool ron_http_server_free(struct ron_http_server *s)
     for (uint32_t i = 0; i < s->worker_count; i++) {
         worker_done(&s->workers[i]);
     }
+    ron_intake_free(s->intake);
     ron_limiter_free(s->limiter);
     ron_free(s->routes);
     ron_free(s->workers);

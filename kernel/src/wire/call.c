@@ -85,7 +85,7 @@ static enum ron_oap_reason on_hello(struct oap_conn *c, const struct ron_oap_req
     ron_json_u64(&w, NULL, RON_OAP_VERSION);
     ron_json_close(&w, ']');
     ron_json_open(&w, "transports", '[');
-    ron_json_text(&w, NULL, c->w->server->is_unix ? "unix" : "tcp");
+    ron_json_text(&w, NULL, ron_intake_is_unix(c->w->server->intake, 0) ? "unix" : "tcp");
     ron_json_close(&w, ']');
     ron_json_close(&w, '}');
     answer_json(c, head, &body);

@@ -356,26 +356,15 @@ static void on_timer(struct ron_timer *timer)
 
 /* ---- birth, drain, finish -------------------------------------------------------------------- */
 
-static bool listed(const uint32_t *ids, size_t count, uint32_t id)
-{
-    for (size_t i = 0; i < count; i++) {
-        if (ids[i] == id) {
-            return true;
-        }
-    }
-    return false;
-}
-
 static bool allowed(const struct ron_oap_opts *o, const struct ron_peer *peer)
 {
-    if (o->allow_uid_count == 0 && o->allow_gid_count == 0) {
-        return true;
-    }
-    return peer->has_cred && (listed(o->allow_uids, o->allow_uid_count, peer->uid) ||
-                              listed(o->allow_gids, o->allow_gid_count, peer->gid));
+    struct ron_peer_list list = {o->allow_uids, o->allow_uid_count, o->allow_gids,
+                                 o->allow_gid_count};
+
+    return ron_peer_list_empty(&list) || ron_peer_listed(&list, peer);
 }
 
-void ron__oap_conn_open(struct oap_worker *w, int fd, const struct ron_peer *peer)
+void ron__oap_conn_open(struct oap_worker *w, int take_fd, const struct ron_peer *peer)
 {
     struct ron_oap_server *s = w->server;
     struct oap_conn *c = ron_pool_get(&w->conn_pool);
@@ -383,12 +372,12 @@ void ron__oap_conn_open(struct oap_worker *w, int fd, const struct ron_peer *pee
 
     if (c == NULL) {
         ron_stat_bump(&w->rejected[RON_OAP_CONNECTIONS], 1);
-        w->env->net->close(w->env, fd);
+        w->env->net->close(w->env, take_fd);
         return;
     }
     *c = (struct oap_conn){.magic = OAP_CONN_MAGIC,
                            .w = w,
-                           .io = {.fd = fd, .ready = on_ready},
+                           .io = {.fd = take_fd, .ready = on_ready},
                            .peer = *peer,
                            .peer_frame_max = s->opts.frame_max,
                            .readable = true, /* The request is often there already. */

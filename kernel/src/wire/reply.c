@@ -2,14 +2,9 @@
 /* reply.c - answers that come later, from any thread.
  *
  * Place: between the holder of a reply, on any thread, and the worker that owns the connection.
- * Replies travel back on a stack per worker: whoever finds it empty wakes the worker, the others
- * need not. The worker takes the whole stack at once, turns it over, sorts it by connection and
- * writes each connection's answers with one system call. Invariants C4-C6 are in wire_priv.h.
- *
- * The order that makes a lost wake-up impossible: the holder pushes with a compare-and-set and
- * wakes when the stack was empty; the worker empties the stack with an exchange inside its handler,
- * and a wake-up that comes meanwhile runs the handler again. Both are read-modify-writes of one
- * atomic, so no re-check stands alone. */
+ * Replies travel back by ron/front/handback.h: one wake-up for many of them. The worker takes them
+ * all at once, sorts them by connection and writes each connection's answers with one system call.
+ * Invariants C4-C6 are in wire_priv.h. */
 #include <string.h>
 
 #include "ron/base/assert.h"
@@ -22,7 +17,7 @@ static struct ron_oap_reply *reply_get(struct oap_worker *w)
     struct ron_oap_reply *r = w->replies_free;
 
     if (r != NULL) {
-        w->replies_free = r->next;
+        w->replies_free = r->next_free;
     } else if (w->replies_fresh < w->server->opts.inflight_max) {
         r = &w->replies[w->replies_fresh++];
         *r = (struct ron_oap_reply){.magic = OAP_REPLY_MAGIC, .w = w};
@@ -47,7 +42,7 @@ static void reply_put(struct oap_worker *w, struct ron_oap_reply *r)
     }
     ron_buf_clear(&r->body);
     r->conn = NULL;
-    r->next = w->replies_free;
+    r->next_free = w->replies_free;
     w->replies_free = r;
     (void)ron_au32_add(&w->server->inflight, UINT32_MAX); /* minus one */
 }
@@ -190,23 +185,16 @@ void ron__oap_replies_write(struct oap_conn *c)
 
 void ron__oap_replies_take(struct oap_worker *w)
 {
-    struct ron_oap_reply *stack = ron_aptr_xchg(&w->done, NULL);
-    struct ron_oap_reply *queue = NULL;
+    struct ron_handback_node *queue = ron_handback_take(&w->done);
     struct ron_list touched;
 
     ron_list_init(&touched);
-    while (stack != NULL) {
-        struct ron_oap_reply *next = stack->next;
-        stack->next = queue;
-        queue = stack;
-        stack = next;
-    }
     while (queue != NULL) {
-        struct ron_oap_reply *r = queue;
+        struct ron_oap_reply *r = RON_CONTAINER_OF(queue, struct ron_oap_reply, node);
         struct oap_conn *c = r->conn;
 
         RON_CHECK_MAGIC(r, OAP_REPLY_MAGIC);
-        queue = r->next;
+        queue = queue->next;
         if (c == NULL) {
             ron_stat_bump(&w->late_replies, 1);
             reply_put(w, r);
@@ -228,13 +216,9 @@ void ron__oap_replies_take(struct oap_worker *w)
 static void hand_over(struct ron_oap_reply *r)
 {
     struct oap_worker *w = r->w;
-    void *seen = ron_aptr_load(&w->done);
 
-    do {
-        r->next = seen;
-    } while (!ron_aptr_cas(&w->done, &seen, r));
-    /* From here on the reply may be gone. A stack that was not empty has been told of already. */
-    if (seen == NULL && ron_au32_load(&w->closed) == 0) {
+    /* Once it is put, the reply may be gone. */
+    if (ron_handback_put(&w->done, &r->node)) {
         ron_task_wake(w->task);
     }
 }

@@ -1,12 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.c - the listener tasks: their options, sockets, life and counters.
+/* server.c - the listener tasks: their options, life and counters.
  *
- * Place: wire, above conn.c. Over TCP each worker has a listener of its own on the same port (the
- * system spreads connections over them). A Unix socket is one file: all workers watch the one
- * listener and each takes one connection at a time, so that they share them.
+ * Place: wire, above conn.c; sockets and accepting are those of ron/front/intake.h. The workers
+ * share the connections of a Unix socket.
  *
- * Ownership: the server owns listeners and all memory from new to free; a task that fails and is
- * started again finds the listener open, so no connection is refused in between. */
+ * Ownership: the server owns listeners and all memory from new to free. */
 #include <stdio.h>
 #include <string.h>
 
@@ -15,61 +13,10 @@
 #include "wire_priv.h"
 
 enum {
-    NAME_MAX_BYTES = 15,
-    ACCEPT_PAUSE_MS = 100, /* when descriptors have run out */
     CONNECTIONS_MAX = 1 << 20,
     INFLIGHT_MAX = 1 << 20,
     MESSAGE_MAX = 256 << 20,
 };
-
-/* ---- accepting ------------------------------------------------------------------------------- */
-
-static void listen_again(struct oap_worker *w)
-{
-    if (w->listen_fd < 0 || w->listening) {
-        return;
-    }
-    w->listening = ron_io_watch(w->task, &w->listen_io, RON_IO_READ) == RON_OK;
-    if (!w->listening) {
-        w->listen_io._task = NULL;
-        ron_task_timer_arm(w->task, &w->accept_timer, w->now_ms + ACCEPT_PAUSE_MS);
-    }
-}
-
-static void on_accept_pause_over(struct ron_timer *timer)
-{
-    struct oap_worker *w = RON_CONTAINER_OF(timer, struct oap_worker, accept_timer);
-
-    ron__oap_tick(w);
-    listen_again(w);
-}
-
-static void on_listener(struct ron_io *io, uint32_t events)
-{
-    struct oap_worker *w = RON_CONTAINER_OF(io, struct oap_worker, listen_io);
-    int turns = w->server->is_unix && w->server->worker_count > 1 ? 1 : OAP_ACCEPTS_PER_TURN;
-
-    (void)events;
-    ron__oap_tick(w);
-    for (int i = 0; i < turns; i++) {
-        struct ron_peer peer = {0};
-        int fd = -1;
-        enum ron_rc rc = w->env->net->accept(w->env, w->listen_fd, &fd, &peer);
-
-        if (rc == RON_AGAIN) {
-            return;
-        }
-        if (rc != RON_OK) {
-            /* Out of descriptors, most likely: the connection stays queued, and asking at once
-             * again would spin. */
-            ron_io_forget(io);
-            w->listening = false;
-            ron_task_timer_arm(w->task, &w->accept_timer, w->now_ms + ACCEPT_PAUSE_MS);
-            return;
-        }
-        ron__oap_conn_open(w, fd, &peer);
-    }
-}
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
@@ -80,12 +27,12 @@ static enum ron_rc worker_start(struct ron_task *t, void *arg)
     w->task = t;
     w->draining = false;
     w->confirmed = false;
-    ron_au32_store(&w->closed, 0);
+    ron_handback_open(&w->done);
     ron__oap_tick(w);
     RON_TRY(ron_bus_subscribe(w->server->bus, &w->events_in, ron_task_waker(t), NULL));
     w->reading_events = true;
     ron__oap_events_take(w); /* From here on the bus wakes us. */
-    listen_again(w);
+    ron_intake_begin(w->server->intake, w->index, t);
     return RON_OK;
 }
 
@@ -157,26 +104,40 @@ static void worker_stop(struct ron_task *t, void *arg)
     ron__oap_tick(w);
     w->draining = true;
     w->confirmed = true; /* It ends: nobody is told any more. */
-    ron_au32_store(&w->closed, 1);
+    ron_handback_close(&w->done);
     ron__oap_replies_take(w); /* Answers that came with the end of the last stage. */
     ron__oap_events_take(w);
     if (w->reading_events) {
         ron_bus_unsubscribe(&w->events_in);
         w->reading_events = false;
     }
-    if (w->listening) {
-        on_listener(&w->listen_io, RON_IO_READ);
-    }
-    if (w->listening) {
-        ron_io_forget(&w->listen_io);
-        w->listening = false;
-    }
-    ron_task_timer_cancel(w->task, &w->accept_timer);
+    ron_intake_end(w->server->intake, w->index);
     ron_task_timer_cancel(w->task, &w->drain_timer);
     while (!ron_list_empty(&w->conns)) {
         ron__oap_conn_finish(RON_LIST_ENTRY(ron_list_front(&w->conns), struct oap_conn, link));
     }
 }
+
+static uint64_t worker_tick(void *arg)
+{
+    struct oap_worker *w = arg;
+
+    ron__oap_tick(w);
+    return w->now_ms;
+}
+
+static void worker_accepted(void *arg, size_t at, int take_fd, const struct ron_peer *peer)
+{
+    (void)at;
+    ron__oap_conn_open(arg, take_fd, peer);
+}
+
+static const struct ron_intake_ops intake_ops = {.start = worker_start,
+                                                 .handle = worker_handle,
+                                                 .drain = worker_drain,
+                                                 .stop = worker_stop,
+                                                 .tick = worker_tick,
+                                                 .accepted = worker_accepted};
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
@@ -263,7 +224,7 @@ static enum ron_rc check_apps(const struct ron_oap_opts *o, struct ron_err *err)
 
 static enum ron_rc check_opts(const struct ron_oap_opts *o, struct ron_err *err)
 {
-    if (o->name == NULL || strlen(o->name) > NAME_MAX_BYTES || o->env == NULL ||
+    if (o->name == NULL || strlen(o->name) > RON_INTAKE_NAME_MAX || o->env == NULL ||
         o->registry == NULL || o->addr == NULL) {
         return ron_err_set(err, RON_INVALID, "oap: name, env, registry and addr are needed");
     }
@@ -299,19 +260,14 @@ static enum ron_rc worker_init(struct ron_oap_server *s, uint32_t index)
     w->server = s;
     w->index = index;
     w->env = o->env;
-    w->listen_fd = -1;
-    w->listen_io = (struct ron_io){.fd = -1, .ready = on_listener};
-    (void)snprintf(w->name, sizeof w->name, "%s-%u", o->name, index);
-    ron_timer_init(&w->accept_timer, on_accept_pause_over);
     ron_timer_init(&w->drain_timer, on_drain_time_over);
     ron_list_init(&w->conns);
     ron_list_init(&w->again);
     ron_list_init(&w->subscribers);
     ron_buf_init(&w->out, OAP_OUT_BYTES);
-    ron_au32_store(&w->closed, 1);
     RON_TRY(ron_buf_reserve(&w->out, OAP_OUT_BYTES, &room));
     RON_TRY(ron_pool_init(&w->conn_pool, "oap-conn", sizeof(struct oap_conn), RON_CACHELINE,
-                          (size_t)o->connections_max + OAP_REFUSED_SPARE));
+                          (size_t)o->connections_max + RON_INTAKE_SPARE_CONNS));
     w->replies = ron_alloc_array(o->inflight_max, sizeof *w->replies);
     w->event_room = ron_alloc_array(OAP_EVENTS_PER_TURN, s->event_stride);
     return w->replies == NULL || w->event_room == NULL ? RON_NOMEM : RON_OK;
@@ -330,37 +286,6 @@ static void worker_done(struct oap_worker *w)
     ron_buf_done(&w->out);
     ron__oap_in_done(w);
     ron_pool_done(&w->conn_pool);
-    if (w->listen_fd >= 0 && w->owns_listener) {
-        w->env->net->close(w->env, w->listen_fd);
-    }
-}
-
-/* The first listener may ask for any port; the others take the one it got. */
-static enum ron_rc open_listeners(struct ron_oap_server *s, struct ron_err *err)
-{
-    const struct ron_env *env = s->opts.env;
-    struct ron_listen_opts lo = {.reuse_port = !s->is_unix && s->worker_count > 1};
-
-    (void)snprintf(s->addr, sizeof s->addr, "%s", s->opts.addr);
-    for (uint32_t i = 0; i < s->worker_count; i++) {
-        struct oap_worker *w = &s->workers[i];
-        enum ron_rc rc;
-
-        if (i > 0 && s->is_unix) {
-            w->listen_fd = s->workers[0].listen_fd;
-        } else {
-            RON_TRY(env->net->listen(env, s->addr, &lo, &w->listen_fd, err));
-            w->owns_listener = true;
-        }
-        w->listen_io.fd = w->listen_fd;
-        if (i == 0 && !s->is_unix) {
-            rc = env->net->local_addr(env, w->listen_fd, s->addr, sizeof s->addr);
-            if (rc != RON_OK) {
-                return ron_err_set(err, rc, "oap: address of the listener");
-            }
-        }
-    }
-    return RON_OK;
 }
 
 static enum ron_rc open_bus(struct ron_oap_server *s, struct ron_err *err)
@@ -388,14 +313,22 @@ static enum ron_rc server_init(struct ron_oap_server *s, struct ron_err *err)
     if (s->workers == NULL) {
         return ron_err_set(err, RON_NOMEM, "oap: no memory");
     }
-    s->is_unix = strncmp(o->addr, "unix:", 5) == 0;
     s->worker_count = o->workers;
     for (uint32_t i = 0; i < o->workers; i++) {
         if (worker_init(s, i) != RON_OK) {
             return ron_err_set(err, RON_NOMEM, "oap: no memory for worker %u", i);
         }
     }
-    RON_TRY(open_listeners(s, err));
+    RON_TRY(ron_intake_new(&(struct ron_intake_opts){.env = o->env,
+                                                     .ops = &intake_ops,
+                                                     .name = o->name,
+                                                     .addrs = {o->addr},
+                                                     .addr_count = 1,
+                                                     .share_unix = true,
+                                                     .workers = s->workers,
+                                                     .worker_bytes = sizeof s->workers[0],
+                                                     .worker_count = s->worker_count},
+                           &s->intake, err));
     (void)snprintf(s->entry_name, sizeof s->entry_name, "%s.inflight", o->name);
     RON_TRY(ron_registry_add(o->registry, &s->entry, RON_REG_QUEUE,
                              &(struct ron_reg_desc){.name = s->entry_name,
@@ -436,24 +369,7 @@ enum ron_rc ron_oap_server_new(const struct ron_oap_opts *opts, struct ron_oap_s
 enum ron_rc ron_oap_server_attach(struct ron_oap_server *s, struct ron_sup *sup,
                                   struct ron_err *err)
 {
-    for (uint32_t i = 0; i < s->worker_count; i++) {
-        struct oap_worker *w = &s->workers[i];
-
-        RON_TRY(ron_sup_add(sup,
-                            &(struct ron_task_def){.name = w->name,
-                                                   .kind = "listener",
-                                                   .mode = RON_TASK_LOOP,
-                                                   .role = RON_ROLE_INTAKE,
-                                                   .worker = (int32_t)i,
-                                                   .restart = {.essential = true},
-                                                   .start = worker_start,
-                                                   .handle = worker_handle,
-                                                   .drain = worker_drain,
-                                                   .stop = worker_stop,
-                                                   .arg = w},
-                            &w->task, err));
-    }
-    return RON_OK;
+    return ron_intake_attach(s->intake, sup, err);
 }
 
 bool ron_oap_server_free(struct ron_oap_server *s)
@@ -481,6 +397,7 @@ bool ron_oap_server_free(struct ron_oap_server *s)
     for (uint32_t i = 0; i < s->worker_count; i++) {
         worker_done(&s->workers[i]);
     }
+    ron_intake_free(s->intake);
     ron_free(s->workers);
     s->magic = 0;
     ron_free(s);
@@ -489,5 +406,5 @@ bool ron_oap_server_free(struct ron_oap_server *s)
 
 const char *ron_oap_server_addr(const struct ron_oap_server *s)
 {
-    return s->addr;
+    return ron_intake_addr(s->intake, 0);
 }

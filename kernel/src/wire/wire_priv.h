@@ -11,8 +11,8 @@
  *   C3 a connection without bytes to look at holds no buffer.
  *   C4 a buffer lives while somebody refers to it: the connection that reads into it, and each
  *      deferred request whose slices lie in it. Bytes that are referred to never move.
- *   C5 a reply is in exactly one place: free list, holder, the worker's done stack, or the ready
- *      list of its connection.
+ *   C5 a reply is in exactly one place: free list, holder, on its way back, or the ready list of
+ *      its connection.
  *   C6 c->calls holds the deferred requests in the order of arrival, so with one timeout for all
  *   the
  *      first has the earliest deadline. */
@@ -20,6 +20,8 @@
 
 #include "ron/base/pool.h"
 #include "ron/chan/bus.h"
+#include "ron/front/handback.h"
+#include "ron/front/intake.h"
 #include "ron/wire/server.h"
 
 enum {
@@ -30,9 +32,7 @@ enum {
     OAP_OUT_FLUSH = 32768,
     OAP_COPY_MAX = 4096,          /* larger payloads are gathered, not copied */
     OAP_REPLY_KEEP_BYTES = 16384, /* a reply keeps a body buffer up to this size */
-    OAP_REFUSED_SPARE = 64,       /* connections above the limit that may still be told so */
-    OAP_ACCEPTS_PER_TURN = 64,
-    OAP_FRAMES_PER_TURN = 1024, /* then the others have their turn */
+    OAP_FRAMES_PER_TURN = 1024,   /* then the others have their turn */
     OAP_LINGER_BYTES = 1 << 20, /* a peer that sends more after our FIN is not worth the courtesy */
     OAP_PARTS_MAX = 4,          /* messages in pieces at once on a connection */
     OAP_SUBS_MAX = 8,           /* apps that one connection may subscribe to */
@@ -116,7 +116,8 @@ struct oap_conn {
 struct ron_oap_reply {
     uint32_t magic;
     struct oap_worker *w;
-    struct ron_oap_reply *next; /* free list, or done stack */
+    struct ron_oap_reply *next_free;
+    struct ron_handback_node node; /* on the way back to the worker */
     struct ron_au32 cancelled;
     /* Worker only. */
     struct oap_conn *conn; /* NULL once the connection let go */
@@ -152,14 +153,8 @@ struct oap_event {
 struct oap_worker {
     struct ron_oap_server *server;
     uint32_t index;
-    char name[24];
     const struct ron_env *env;
     struct ron_task *task;
-    int listen_fd; /* -1: this worker has no listener */
-    bool owns_listener;
-    struct ron_io listen_io;
-    bool listening;
-    struct ron_timer accept_timer;
     bool draining;
     bool confirmed; /* the supervisor knows that no new work is taken */
     struct ron_timer drain_timer;
@@ -174,8 +169,7 @@ struct oap_worker {
     struct ron_oap_reply *replies;
     uint32_t replies_fresh;
     struct ron_oap_reply *replies_free;
-    struct ron_aptr done;   /* stack of replies sent from any thread */
-    struct ron_au32 closed; /* the task is over: nobody to wake */
+    struct ron_handback done; /* replies sent from any thread */
     struct ron_buf out;
     struct ron_bus_reader events_in;
     bool reading_events;
@@ -195,8 +189,7 @@ struct ron_oap_server {
     char entry_name[32];
     char bus_name[32];
     bool registered;
-    char addr[RON_ADDR_MAX];
-    bool is_unix;
+    struct ron_intake *intake;
     struct ron_bus *bus;
     uint32_t event_stride; /* bytes of a message on the bus */
     struct ron_au32 connections;
@@ -211,7 +204,7 @@ struct ron_oap_server {
 
 /* Reads the clock. First thing in every callback. */
 void ron__oap_tick(struct oap_worker *w);
-void ron__oap_conn_open(struct oap_worker *w, int fd, const struct ron_peer *peer);
+void ron__oap_conn_open(struct oap_worker *w, int take_fd, const struct ron_peer *peer);
 /* Goes on as far as bytes and socket allow; may free the connection. */
 void ron__oap_conn_run(struct oap_conn *c);
 /* Told to drain. */
