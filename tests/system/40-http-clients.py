@@ -11,77 +11,15 @@ import http.client
 import json
 import os
 import shutil
-import signal
-import socket
 import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-PROGRAM = os.environ["RON_BIN"]
+from httpkit import Ron, check, finish, read_all
+
 CORPUS = Path(os.environ["RON_SOURCE_DIR"]) / "tests" / "fuzz" / "corpus"
 STATUS = {"method": 501, "version": 505, "uri_long": 414, "headers_many": 431, "head_large": 431,
           "expect": 417, "too_large": 413}
-bad = 0
-
-
-def check(name, good, detail=""):
-    global bad
-    if not good:
-        print(f"FAILED: {name}\n{detail}")
-    else:
-        print(f"ok: {name}")
-    bad |= not good
-
-
-class Server:
-    def __init__(self, *arguments):
-        self.process = subprocess.Popen(
-            [PROGRAM, "http", "--listen", "127.0.0.1:0", *arguments],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        line = self.process.stdout.readline()
-        self.host, _, port = line.split()[-1].rpartition(":")
-        self.port = int(port)
-        self.url = f"http://{self.host}:{self.port}"
-        self.told = False
-
-    def stop(self):
-        if not self.told:  # a second signal would end it at once
-            self.told = True
-            self.process.send_signal(signal.SIGTERM)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
-        try:
-            self.process.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise
-        check("it drains and exits 0", self.process.returncode == 0, self.process.returncode)
-
-    def connect(self):
-        s = socket.create_connection((self.host, self.port), timeout=20)
-        return s
-
-    def counters(self):
-        c = http.client.HTTPConnection(self.host, self.port, timeout=20)
-        c.request("GET", "/counters")
-        value = json.loads(c.getresponse().read())
-        c.close()
-        return value
-
-
-def read_all(s):
-    """All bytes up to the server's FIN; a reset is a failure of the server."""
-    data = b""
-    while True:
-        piece = s.recv(65536)
-        if not piece:
-            return data
-        data += piece
 
 
 def curl(*arguments):
@@ -182,7 +120,7 @@ def accepted_shapes(server):
 
 
 def slow_peers():
-    with Server("--read-timeout", "500", "--idle-timeout", "60000") as server:
+    with Ron("--read-timeout", "500", "--idle-timeout", "60000") as server:
         slow = [server.connect() for _ in range(200)]
         for i, s in enumerate(slow):
             s.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\nX: " if i % 2 else
@@ -201,7 +139,7 @@ def slow_peers():
 
 
 def gates():
-    with Server("--rate", "10", "--burst", "5", "--inflight", "3") as server:
+    with Ron("--rate", "10", "--burst", "5", "--inflight", "3") as server:
         c = http.client.HTTPConnection(server.host, server.port, timeout=20)
         statuses = []
         for _ in range(20):
@@ -211,7 +149,7 @@ def gates():
             r.read()
         check("rate: a burst of 5, then 429 with Retry-After",
               [s for s, _ in statuses[:5]] == [200] * 5 and statuses[5] == (429, "1"), statuses)
-    with Server("--inflight", "3", "--request-timeout", "3000") as server:
+    with Ron("--inflight", "3", "--request-timeout", "3000") as server:
         with concurrent.futures.ThreadPoolExecutor(3) as pool:
             def never(_):
                 c = http.client.HTTPConnection(server.host, server.port, timeout=20)
@@ -231,7 +169,7 @@ def gates():
 
 
 def drain():
-    with Server("--request-timeout", "20000") as server:
+    with Ron("--request-timeout", "20000") as server:
         idle = server.connect()
         idle.sendall(b"GET /hello HTTP/1.1\r\nHost: a\r\n\r\n")
         while b"}" not in idle.recv(4096):
@@ -247,11 +185,11 @@ def drain():
               answer.startswith(b"HTTP/1.1 503 ") and b"draining" in answer, answer)
 
 
-with Server() as the_server:
+with Ron() as the_server:
     good_clients(the_server)
     smuggling_shapes(the_server)
     accepted_shapes(the_server)
 slow_peers()
 gates()
 drain()
-sys.exit(bad)
+finish()

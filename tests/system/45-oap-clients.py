@@ -8,27 +8,18 @@ shared with this file.
 """
 import json
 import os
-import signal
 import socket
 import struct
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
-PROGRAM = os.environ["RON_BIN"]
+from httpkit import Ron, check, finish
+
 REQ, RESP, EVENT, START, END, ACK_REQ, COMP, E2E = (1 << n for n in range(8))
 APP, ALWAYS = 100, 101
 ECHO, LATE, NEVER, BYTES, FAIL, PUBLISH, COUNTERS = range(1, 8)
 HELLO, PING, CANCEL, SUBSCRIBE, UNSUBSCRIBE, DRAINING, LAGGED = range(7)
 HEADER = struct.Struct(">IHHHH16sHQ")
-bad = 0
-
-
-def check(name, good, detail=""):
-    global bad
-    print(f"ok: {name}" if good else f"FAILED: {name}\n{detail}")
-    bad |= not good
 
 
 def frame(flags=REQ, code=0, app=APP, tenant=7, corr=1, cap=b"", payload=b"", **lies):
@@ -37,29 +28,9 @@ def frame(flags=REQ, code=0, app=APP, tenant=7, corr=1, cap=b"", payload=b"", **
                        lies.get("cap_len", len(cap)), corr) + cap + payload
 
 
-class Server:
+class Server(Ron):
     def __init__(self, *arguments, listen="127.0.0.1:0"):
-        self.process = subprocess.Popen([PROGRAM, "oap", "--listen", listen, *arguments],
-                                        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        self.addr = self.process.stdout.readline().split()[-1]
-        self.told = False
-
-    def stop(self):
-        if not self.told:  # a second signal would end it at once
-            self.told = True
-            self.process.send_signal(signal.SIGTERM)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.stop()
-        try:
-            self.process.communicate(timeout=20)
-        except subprocess.TimeoutExpired:
-            self.process.kill()
-            raise
-        check("it drains and exits 0", self.process.returncode == 0, self.process.returncode)
+        super().__init__(*arguments, verb="oap", listen=listen)
 
 
 class Peer:
@@ -314,4 +285,4 @@ with Server() as shared:
 limits()
 drain()
 unix()
-sys.exit(bad)
+finish()

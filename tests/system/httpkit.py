@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the HTTP system tests and `./dev bench http` share: our server and Debian's nginx as child
+"""What the system tests of both fronts and `./dev bench http` share: our server and nginx as child
 processes on free loopback ports, the load tools nobody here wrote, and the verdict of a run.
 
 A server is stopped and must drain when its `with` block ends; what it wrote to stderr is shown when
@@ -136,18 +136,21 @@ class Child:
 
 
 class Ron(Child):
-    """`ron http` with these options. `quiet`: a bad end is an exception instead of a verdict."""
+    """`ron http`, or another verb that serves, with these options. `quiet`: a bad end is an
+    exception instead of a verdict."""
 
-    def __init__(self, *arguments, prefix=(), program=None, quiet=False):
+    def __init__(self, *arguments, prefix=(), program=None, quiet=False, verb="http",
+                 listen="127.0.0.1:0"):
         self.quiet = quiet
         program = program or os.environ["RON_BIN"]
-        super().__init__([*prefix, program, "http", "--listen", "127.0.0.1:0",
-                          *map(str, arguments)])
+        super().__init__([*prefix, program, verb, "--listen", listen, *map(str, arguments)])
         line = self.process.stdout.readline()
         if not line:
             raise RuntimeError(f"{program} did not start:\n{self.said()}")
-        self.host, _, port = line.split()[-1].rpartition(":")
-        self.port = int(port)
+        self.addr = line.split()[-1]
+        if not self.addr.startswith("unix:"):
+            self.host, _, port = self.addr.rpartition(":")
+            self.port = int(port)
 
     def counters(self):
         return json.loads(self.get("/counters"))
