@@ -222,3 +222,21 @@ enum ron_rc ron_collect_cap(struct ron_metrics *m, const struct ron_cap_verifier
 {
     return ron_metrics_collector(m, collect_cap, (void *)(uintptr_t)v, err);
 }
+
+static void collect_cas(struct ron_scrape *sc, void *arg)
+{
+    struct ron_metrics *m = ron_scrape_metrics(sc);
+    const struct ron_ops_cas *c = arg;
+    struct ron_cas_stats stats;
+
+    ron_cas_get_stats(c->store, &stats);
+#define X(field, metric, doc) ron_scrape_add(sc, ron_metrics_find(m, metric), stats.field, c->name);
+    RON_CAS_COUNTERS(X)
+    RON_CAS_GAUGES(X)
+#undef X
+}
+
+enum ron_rc ron_collect_cas(struct ron_metrics *m, const struct ron_ops_cas *c, struct ron_err *err)
+{
+    return ron_metrics_collector(m, collect_cas, (void *)(uintptr_t)c, err);
+}

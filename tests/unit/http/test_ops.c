@@ -162,12 +162,57 @@ static void test_ops__capabilities__collected_without_a_token(void **state)
     ron_metrics_free(m);
 }
 
+static void test_ops__content_store__every_counter_collected(void **state)
+{
+    static const char *const all[] = {
+#define X(field, metric, doc) metric "{store=\"tiles\"} ",
+        RON_CAS_COUNTERS(X) RON_CAS_GAUGES(X)
+#undef X
+    };
+    struct ron_metrics *m = NULL;
+    struct ron_cas *store = NULL;
+    struct ron_ops_cas c = {.name = "tiles"};
+    struct ron_cas_opts opts = {.env = ron_env_linux()};
+    struct ron_cas_obj *obj = NULL;
+    struct ron_buf text;
+    struct ron_b3 id;
+
+    (void)state;
+    assert_int_equal(ron_metrics_new(NULL, &m, NULL), RON_OK);
+    assert_int_equal(ron_cas_new(&opts, &store, NULL), RON_OK);
+    c.store = store;
+    assert_int_equal(ron_collect_cas(m, &c, NULL), RON_OK);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(ron_cas_put(store, "abc", 3, &id, NULL), RON_OK);
+    }
+    assert_int_equal(ron_cas_get(store, &id, &obj), RON_OK);
+    expect_lines(m, (const char *const[]){
+                        "cas_commits_total{store=\"tiles\"} 1",
+                        "cas_duplicates_total{store=\"tiles\"} 1",
+                        "cas_hits_total{store=\"tiles\"} 1",
+                        "cas_bytes{store=\"tiles\"} 3",
+                        "cas_held_objects{store=\"tiles\"} 1",
+                        "cas_loaded{store=\"tiles\"} 1",
+                        NULL,
+                    });
+    ron_buf_init(&text, RON_METRIC_TEXT_MAX);
+    assert_int_equal(ron_metrics_write(m, &text), RON_OK);
+    for (size_t i = 0; i < RON_ARRAY_LEN(all); i++) {
+        assert_non_null(strstr(ron_buf_text(&text), all[i]));
+    }
+    ron_buf_done(&text);
+    ron_cas_release(obj);
+    ron_cas_free(store);
+    ron_metrics_free(m);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops__answers__counted_by_route_method_status_and_reason),
         cmocka_unit_test(test_ops__guards__collected_under_the_names_of_the_seeds),
         cmocka_unit_test(test_ops__capabilities__collected_without_a_token),
+        cmocka_unit_test(test_ops__content_store__every_counter_collected),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -21,6 +21,7 @@
 #pragma once
 
 #include "ron/cap/verifier.h"
+#include "ron/cas/cas.h"
 #include "ron/guard/breaker.h"
 #include "ron/guard/limiter.h"
 #include "ron/guard/retry.h"
@@ -75,6 +76,13 @@ struct ron_ops_limiter {
 /* cap_checks_total, cap_cache_*, cap_keys*, cap_key_reloads_total of a verifier, one for a service.
  * Why tokens were refused is counted where they are: rejected_total{reason}. */
 RON_MUST_USE enum ron_rc ron_collect_cap(struct ron_metrics *m, const struct ron_cap_verifier *v,
+                                         struct ron_err *err);
+/* cas_* of a content store, with its name as label. */
+struct ron_ops_cas {
+    const char *name;
+    struct ron_cas *store;
+};
+RON_MUST_USE enum ron_rc ron_collect_cas(struct ron_metrics *m, const struct ron_ops_cas *c,
                                          struct ron_err *err);
 RON_MUST_USE enum ron_rc ron_collect_breaker(struct ron_metrics *m, const struct ron_ops_breaker *b,
                                              struct ron_err *err);

@@ -123,6 +123,39 @@
       "1 at the start, one more with every change of the root keys.")                              \
     X(CAP_KEY_RELOADS, COUNTER, ONE, "cap_key_reloads_total", "result",                            \
       "Loads of the key file after the start, by result.")                                         \
+    X(CAS_HITS, COUNTER, ONE, "cas_hits_total", "store",                                           \
+      "Objects found without touching the disk.")                                                  \
+    X(CAS_LOADS, COUNTER, ONE, "cas_loads_total", "store",                                         \
+      "Objects found, fetched or opened from disk.")                                               \
+    X(CAS_MISSES, COUNTER, ONE, "cas_misses_total", "store",                                       \
+      "Objects asked for that are not there.")                                                     \
+    X(CAS_COMMITS, COUNTER, ONE, "cas_commits_total", "store", "Objects published.")               \
+    X(CAS_DUPLICATES, COUNTER, ONE, "cas_duplicates_total", "store",                               \
+      "Commits of an object that was there already.")                                              \
+    X(CAS_WRITE_FAILURES, COUNTER, ONE, "cas_write_failures_total", "store",                       \
+      "Writers that failed or met a limit.")                                                       \
+    X(CAS_MISMATCHES, COUNTER, ONE, "cas_mismatches_total", "store",                               \
+      "Commits whose bytes were not those promised.")                                              \
+    X(CAS_EVICTIONS, COUNTER, ONE, "cas_evictions_total", "store",                                 \
+      "Objects that made room for others.")                                                        \
+    X(CAS_EVICTED_BYTES, COUNTER, ONE, "cas_evicted_bytes_total", "store",                         \
+      "Bytes of objects that made room for others.")                                               \
+    X(CAS_REMOVALS, COUNTER, ONE, "cas_removals_total", "store", "Objects removed on demand.")     \
+    X(CAS_QUARANTINED, COUNTER, ONE, "cas_quarantined_total", "store", "Objects found damaged.")   \
+    X(CAS_READ_ERRORS, COUNTER, ONE, "cas_read_errors_total", "store",                             \
+      "Objects that could not be read.")                                                           \
+    X(CAS_SCRUBBED_BYTES, COUNTER, ONE, "cas_scrubbed_bytes_total", "store",                       \
+      "Bytes checked by the scrub.")                                                               \
+    X(CAS_STRAYS, COUNTER, ONE, "cas_strays_total", "store",                                       \
+      "Files in the store's folders that are not objects.")                                        \
+    X(CAS_BYTES, GAUGE, ONE, "cas_bytes", "store", "Stored and half-written bytes.")               \
+    X(CAS_OBJECTS, GAUGE, ONE, "cas_objects", "store", "Objects in the index.")                    \
+    X(CAS_WRITERS, GAUGE, ONE, "cas_writers", "store", "Writers under way now.")                   \
+    X(CAS_HELD, GAUGE, ONE, "cas_held_objects", "store", "Objects that somebody holds now.")       \
+    X(CAS_OPEN_FILES, GAUGE, ONE, "cas_open_files", "store", "Files of objects that are open.")    \
+    X(CAS_CACHE_BYTES, GAUGE, ONE, "cas_cache_bytes", "store",                                     \
+      "Memory of small objects that are open.")                                                    \
+    X(CAS_LOADED, GAUGE, ONE, "cas_loaded", "store", "1 when the index is complete.")              \
     X(HEALTH_READY, GAUGE, ONE, "health_ready", "", "1 while the service is ready.")               \
     X(READYZ_DEGRADED, GAUGE, ONE, "readyz_degraded", "cause", "1 for each cause that holds.")     \
     X(LOG_LINES, COUNTER, ONE, "log_lines_total", "level", "Log lines written.")                   \
