@@ -1,13 +1,15 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Goal: clients that nobody here wrote meet the TLS side of `ron http` and find what it promises:
-versions, ALPN, client certificates, reload without a dropped connection, bounded handshakes.
+versions, ALPN, client certificates, reload without a dropped connection, whole files for slow
+readers, bounded handshakes.
 
 Method: certificates made by the openssl program; openssl s_client, curl and Python's ssl as
 clients; raw sockets for what no client would send.
 """
 import json
 import os
+import random
 import re
 import signal
 import socket
@@ -20,6 +22,8 @@ from pathlib import Path
 from httpkit import Ron, check, eventually, finish, missing, raise_open_files, read_all
 
 HALF_OPEN = 1000
+LARGE = 3 << 20
+READERS = 6
 GET = b"GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n"
 
 
@@ -370,6 +374,71 @@ def strange_peers(pki):
               failures["timeout"] + failures["crowded"] == HALF_OPEN, failures)
 
 
+def large_files(pki):
+    """Many readers of one file at once through small windows, so that almost every record waits for
+    room; they share the worker's buffers, and each must get its own bytes."""
+    content = random.Random(20).randbytes(LARGE)
+    path = pki["server.pem"].with_name("large")
+    path.write_bytes(content)
+    with Tls(pki, "--file", path, "--workers", 1, "--write-timeout", 20000) as server:
+        readers = []
+        for i in range(READERS):
+            s = socket.socket()
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            s.settimeout(20)
+            s.connect((server.host, server.port))
+            s = server.context().wrap_socket(s, server_hostname="localhost")
+            first = i * 12345
+            s.sendall(f"GET /file HTTP/1.1\r\nHost: localhost\r\nRange: bytes={first}-\r\n\r\n"
+                      .encode())
+            readers.append((s, first, bytearray()))
+        left = list(readers)
+        while left:  # in turns, a little each
+            for reader in list(left):
+                s, first, data = reader
+                data += s.recv(7000)
+                head = data.find(b"\r\n\r\n")
+                if head >= 0 and len(data) - head - 4 == LARGE - first:
+                    left.remove(reader)
+        right = sum(bytes(data).partition(b"\r\n\r\n")[2] == content[first:]
+                    for _, first, data in readers)
+        check(f"{READERS} slow readers of one file get their own bytes", right == READERS, right)
+        for s, _, _ in readers:
+            check("and go on with the connection", ask(s)[0] == 200)
+            s.close()
+
+
+def slow_peers(pki):
+    """The head has its time over TLS as well, whether bytes or records come slowly."""
+    with Tls(pki, "--read-timeout", "1000") as server:
+        with server.secure() as s:
+            s.sendall(b"GET /hello HTTP/1.1\r\n")
+            check("half a head: told and closed", read_all(s).startswith(b"HTTP/1.1 408"))
+        inner, outer = ssl.MemoryBIO(), ssl.MemoryBIO()
+        client = server.context().wrap_bio(inner, outer, server_hostname="localhost")
+        with server.connect() as s:
+            while True:
+                try:
+                    client.do_handshake()
+                    break
+                except ssl.SSLWantReadError:
+                    s.sendall(outer.read())
+                    inner.write(s.recv(65536))
+            s.sendall(outer.read())
+            client.write(GET)
+            record = outer.read()
+            s.sendall(record[:-1])
+            told = b""
+            for piece in iter(lambda: s.recv(65536), b""):  # tickets, answer, close_notify, end
+                inner.write(piece)
+                try:
+                    told += client.read(65536)
+                except ssl.SSLWantReadError:
+                    pass
+            check("a record without its end: told and closed, not left to the idle timeout",
+                  told.startswith(b"HTTP/1.1 408"), told)
+
+
 def read_end(s):
     """Whether the server closes; an evicted peer may get a reset."""
     with s:
@@ -398,7 +467,7 @@ def main():
     with tempfile.TemporaryDirectory(prefix="ron-tls-") as folder:
         pki = Pki(folder)
         for part in (bad_options, versions_and_alpn, curl_and_python, client_certificates,
-                     reload_under_load, strange_peers):
+                     reload_under_load, large_files, slow_peers, strange_peers):
             part(pki)
     finish()
 

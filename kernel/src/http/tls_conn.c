@@ -463,6 +463,11 @@ bool ron__tls_more(const struct tls_conn *t)
     return t->readable || (t->state == TLS_OPEN && SSL_has_pending(t->ssl) == 1);
 }
 
+bool ron__tls_partial(const struct tls_conn *t)
+{
+    return t->state == TLS_OPEN && SSL_has_pending(t->ssl) == 1;
+}
+
 /* The first piece of the vector behind `skip` bytes, at most one record. */
 static struct iovec piece_at(const struct iovec *iov, int iov_count, size_t skip)
 {

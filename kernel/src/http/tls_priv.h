@@ -170,6 +170,8 @@ enum ron_rc ron__tls_ready(struct tls_conn *t, uint32_t events);
 RON_MUST_USE enum ron_rc ron__tls_read(struct tls_conn *t, void *buf, size_t len, size_t *ret_len);
 /* Whether another read may bring something without an event. */
 bool ron__tls_more(const struct tls_conn *t);
+/* Whether a part of a record is here and waits for the rest. */
+bool ron__tls_partial(const struct tls_conn *t);
 /* RON_OK with how much was taken; RON_AGAIN when nothing: then the poller tells, and the next call
  * must begin with the same bytes (T2), which may have moved. RON_CLOSED when it can never work. */
 RON_MUST_USE enum ron_rc ron__tls_writev(struct tls_conn *t, const struct iovec *iov, int iov_count,

@@ -37,6 +37,10 @@ static bool read_tls(struct http_conn *c, void *room, size_t len, size_t *ret_le
     if (shaking && c->tls->state == TLS_OPEN) {
         c->progress_ms = c->w->now_ms; /* From here on it is idle. */
     }
+    if (rc == RON_AGAIN && c->state == HTTP_IDLE && ron__tls_partial(c->tls)) {
+        c->state = HTTP_HEAD; /* A record has begun, and with it the time of a head. */
+        c->start_ms = c->w->now_ms;
+    }
     c->readable = rc == RON_OK && ron__tls_more(c->tls);
     c->eof = rc == RON_CLOSED;
     c->dead = c->dead || rc == RON_IO;

@@ -28,7 +28,7 @@
  * of keys is cut off), memory of an idle connection (OpenSSL's buffers are given back).
  *
  * Tickets: stateless session tickets under keys that exist only in memory and are replaced every
- * ticket_rotate_s; the key before still opens, so a ticket works for one to two periods. Traffic
+ * ticket_rotate_s; the key before still opens, so each ticket works for one whole period. Traffic
  * recorded earlier cannot be opened with a key that is gone. Resumption keeps the verified client
  * certificate, whose end is checked again.
  *
