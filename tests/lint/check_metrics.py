@@ -19,7 +19,7 @@ PAGE = "docs/formats/metrics.md"
 RULES = "docs/ops/alerts.rules.yml"
 BEGIN, END = "<!-- generated:begin -->\n", "<!-- generated:end -->"
 TEXT = r'"((?:\\.|[^"\\])*)"'
-ROW = re.compile(rf"X\((\w+), (\w+), (\w+), {TEXT}, {TEXT},\s*{TEXT}\)")
+ROW = re.compile(rf"^\s*X\((\w+), (\w+), (\w+), {TEXT}, {TEXT},\s*{TEXT}\)", re.MULTILINE)
 SAMPLE = re.compile(rf"ron_reg_row_sample\(\s*\w+,\s*{TEXT}")
 COUNTER = re.compile(rf"X\(\w+, {TEXT}, (?:NULL|\")")
 BLOCK = re.compile(r"#define RON_(?:HTTP|OAP|OAP_CLIENT)_COUNTERS\(X\).*?\n\n", re.DOTALL)
@@ -96,6 +96,8 @@ PAGE_OK = (f"# M\n{BEGIN}| metric | type | labels | meaning |\n|---|---|---|---|
            f"| `a_total` | counter | `x`, `y` | Help. |\n{END}\n")
 CASES = [
     ("good", {NAMES: ONE_ROW, PAGE: PAGE_OK}, None),
+    ("a comment that shows the form is no row",
+     {NAMES: ' * X(ID, TYPE, UNIT, "name", "labels", "help").\n' + ONE_ROW, PAGE: PAGE_OK}, None),
     ("page lacks a row", {NAMES: ONE_ROW + ONE_ROW.replace("a_total", "b_total"), PAGE: PAGE_OK},
      "the table differs"),
     ("name twice", {NAMES: ONE_ROW + ONE_ROW, PAGE: PAGE_OK}, "stands twice"),
