@@ -294,11 +294,23 @@ static void settle(struct http_conn *c)
     arm(c);
 }
 
+/* What the worker has moved so far: a turn is a stretch of it. */
+static uint64_t moved(const struct http_worker *w)
+{
+    return ron_stat_get(&w->bytes_in) + ron_stat_get(&w->bytes_out) +
+           ron_stat_get(&w->requests) * HTTP_TURN_REQUEST;
+}
+
 void ron__http_conn_run(struct http_conn *c)
 {
+    uint64_t start = moved(c->w);
     bool more = true;
 
     while (more && !c->dead && !c->closing && !ron__http_sending(c)) {
+        if (moved(c->w) - start >= HTTP_TURN_BYTES) {
+            ron__http_wait_turn(c); /* A peer that never pauses must not hold the worker. */
+            break;
+        }
         switch (c->state) {
         case HTTP_IDLE:
         case HTTP_HEAD:

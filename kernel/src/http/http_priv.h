@@ -42,13 +42,16 @@ enum {
     HTTP_CHUNK_ROOM = 1024, /* left behind a full head, to read chunk lines into */
     HTTP_OUT_BYTES = 65536, /* of the scratch buffer; flushed when half full */
     HTTP_OUT_FLUSH = 32768,
-    HTTP_TURN_BYTES = 1 << 18, /* of a blob in one go: some tens of microseconds of copying */
+    HTTP_TURN_BYTES = 1 << 18, /* moved in one go: some tens of microseconds of copying */
+    HTTP_TURN_REQUEST = 2048,  /* a request counts like so many: 128 small ones are a turn */
     HTTP_EXTRA_BYTES = 4096,   /* headers that a handler adds */
     HTTP_REPLY_EXTRA_BYTES = 1024,
     HTTP_REPLY_KEEP_BYTES = 16384, /* a reply keeps a body buffer up to this size */
     HTTP_SEGMENTS_MAX = 16,
     HTTP_LINGER_BYTES =
-        1 << 20, /* a peer that sends more after our FIN is not worth the courtesy */
+        1 << 20,             /* a peer that sends more after our FIN is not worth the courtesy */
+    HTTP_LAST_SEND_MS = 800, /* below the shortest drain: a reader cannot make it a bad one */
+    HTTP_LAST_LOOK_MS = 10,
     HTTP_KEY_BYTES = 17,
 };
 
@@ -239,6 +242,7 @@ struct http_worker {
     const struct ron_env *env;
     struct ron_task *task;
     bool draining;
+    uint64_t drain_ms; /* when that began */
     struct ron_list conns;
     struct ron_list turns; /* connections that go on after the others */
     struct tls_lane tls;   /* zeros when no listener speaks TLS */

@@ -165,6 +165,7 @@ static bool length_body(struct http_conn *c)
 {
     enum ron_http_reason reason = RON_HTTP_NONE;
     size_t n = waiting(c);
+    bool more = false;
 
     if (!c->spilled) {
         uint64_t whole = c->in->parser.head.content_length;
@@ -182,15 +183,13 @@ static bool length_body(struct http_conn *c)
         c->used += (uint32_t)n;
         c->body_left -= n;
     }
-    while (c->body_left > 0 && reason == RON_HTTP_NONE) {
-        if (!read_spill(c, &reason)) {
-            break;
-        }
+    if (c->body_left > 0 && reason == RON_HTTP_NONE) {
+        more = read_spill(c, &reason);
     }
     if (reason != RON_HTTP_NONE) {
         return give_up(c, reason);
     }
-    return c->body_left == 0 ? dispatch(c) : false;
+    return c->body_left == 0 ? dispatch(c) : more;
 }
 
 static bool chunked_body(struct http_conn *c)

@@ -269,19 +269,29 @@ static void complete(struct http_conn *c)
     }
 }
 
+static uint64_t read_since(const struct http_conn *c, uint64_t start)
+{
+    return ron_stat_get(&c->w->bytes_in) - start;
+}
+
 bool ron__http_upload_run(struct http_conn *c)
 {
     struct http_pipe *p = &c->reply->pipe;
     enum ron_http_reason reason = RON_HTTP_NONE;
     enum step step = STEP_GOT;
-    size_t turn = 0;
+    uint64_t start = ron_stat_get(&c->w->bytes_in);
+    size_t turn = 0; /* what came of what was read: either may be little beside the other */
 
     if (c->stalled) {
+        if (!pass(p, RON_AGAIN)) {
+            return false; /* An event of the socket: the reader has not moved. */
+        }
         c->stalled = false;
         restart_clock(c);
     }
-    while (step == STEP_GOT && turn < HTTP_TURN_BYTES) {
-        while (step == STEP_GOT && ron_buf_len(&p->filling) < RON_HTTP_PIECE_BYTES) {
+    while (step == STEP_GOT && turn < HTTP_TURN_BYTES && read_since(c, start) < HTTP_TURN_BYTES) {
+        while (step == STEP_GOT && ron_buf_len(&p->filling) < RON_HTTP_PIECE_BYTES &&
+               read_since(c, start) < HTTP_TURN_BYTES) {
             step = take_some(c, p, &reason);
         }
         if (step == STEP_BAD) {

@@ -143,6 +143,9 @@ static inline enum ron_rc web_stage(struct ron_task *t, void *arg)
 
 enum { WEB_ROUTES = 10, WEB_ROUTES_MAX = 24 };
 
+/* A network of the test's own for the next web_open; NULL: the system's. */
+static const struct ron_net_ops *web_net;
+
 /* ---- the server ------------------------------------------------------------------------------ */
 
 /* `o` holds the limits that the test cares about, and routes beyond the usual ones: their argument
@@ -181,6 +184,9 @@ static inline struct web *web_open(uint32_t workers, struct ron_http_opts o)
     RON_ASSERT(web->big != NULL);
     memset(web->big, 'z', WEB_BIG);
     web->fx = fx_open(workers);
+    if (web_net != NULL) {
+        web->fx->env.net = web_net;
+    }
     o.name = "http";
     o.env = &web->fx->env;
     o.registry = web->fx->reg;
