@@ -268,6 +268,7 @@ enum ron_rc ron_intake_attach(struct ron_intake *in, struct ron_sup *sup, struct
                                                    .start = ops->start,
                                                    .handle = ops->handle,
                                                    .drain = ops->drain,
+                                                   .may_stop = ops->may_stop,
                                                    .stop = ops->stop,
                                                    .arg = l->worker},
                             &l->task, err));

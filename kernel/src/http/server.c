@@ -52,6 +52,7 @@ static void worker_drain(struct ron_task *t, void *arg)
 
     ron__http_tick(w);
     w->draining = true;
+    w->drain_ms = w->now_ms;
     RON_LIST_FOREACH_SAFE(node, &w->conns)
     {
         struct http_conn *c = RON_LIST_ENTRY(node, struct http_conn, link);
@@ -68,6 +69,28 @@ static void worker_drain(struct ron_task *t, void *arg)
         }
     }
     ron_task_intake_stopped(t);
+}
+
+/* The last answers may still be on their way: they have a moment to be taken, counted from the
+ * beginning of the drain. */
+static bool worker_may_stop(struct ron_task *t, void *arg)
+{
+    struct http_worker *w = arg;
+
+    ron__http_tick(w);
+    ron__http_replies_take(w); /* those that came with the end of the last stage */
+    if (w->now_ms < w->drain_ms + HTTP_LAST_SEND_MS) {
+        RON_LIST_FOREACH(node, &w->conns)
+        {
+            const struct http_conn *c = RON_LIST_ENTRY(node, struct http_conn, link);
+
+            if (ron__http_sending(c) && !c->dead) {
+                ron_task_wake_at(t, w->now_ms + HTTP_LAST_LOOK_MS);
+                return false;
+            }
+        }
+    }
+    return true;
 }
 
 static void worker_stop(struct ron_task *t, void *arg)
@@ -103,6 +126,7 @@ static void worker_accepted(void *arg, size_t at, int take_fd, const struct ron_
 static const struct ron_intake_ops intake_ops = {.start = worker_start,
                                                  .handle = worker_handle,
                                                  .drain = worker_drain,
+                                                 .may_stop = worker_may_stop,
                                                  .stop = worker_stop,
                                                  .tick = worker_tick,
                                                  .accepted = worker_accepted};

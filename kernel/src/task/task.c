@@ -200,6 +200,21 @@ static void call_drain(struct ron_task *t)
     ron__task_leave(t, old, "return of drain");
 }
 
+/* Asked to stop, and nothing of its own speaks against it. */
+static bool call_may_stop(struct ron_task *t)
+{
+    struct ron__caller old;
+    bool may;
+
+    if (ron_au32_load(&t->ask_stop) == 0 || t->def.may_stop == NULL) {
+        return ron_au32_load(&t->ask_stop) != 0;
+    }
+    old = ron__task_enter(t);
+    may = t->def.may_stop(t, t->def.arg);
+    ron__task_leave(t, old, "return of may_stop");
+    return may;
+}
+
 /* ---- loop mode ------------------------------------------------------------------------------- */
 
 static enum ron__step end_loop(struct ron_task *t, enum ron_rc rc, enum ron_rc *ret_rc)
@@ -259,7 +274,7 @@ enum ron__step ron__task_step(struct ron_task *t, enum ron_rc *ret_rc)
         if (!serve_input(t, &more, &rc)) {
             return end_loop(t, rc, ret_rc);
         }
-    } else if (ron_au32_load(&t->ask_stop) != 0) {
+    } else if (call_may_stop(t)) {
         return end_loop(t, RON_OK, ret_rc);
     }
     if (tick) {
@@ -357,7 +372,8 @@ static enum ron_rc check_def(const struct ron_task_def *d, const struct ron_exec
         wrong = "it has neither handler nor run body";
     } else if (d->mode == RON_TASK_BLOCKING && d->run == NULL && d->input == NULL) {
         wrong = "a blocking task needs an input channel or a run body";
-    } else if ((d->role == RON_ROLE_INTAKE) != (d->drain != NULL)) {
+    } else if ((d->role == RON_ROLE_INTAKE) != (d->drain != NULL) ||
+               (d->role != RON_ROLE_INTAKE && d->may_stop != NULL)) {
         wrong = "a drain callback goes with the intake role, and only with it";
     } else if (d->role == RON_ROLE_INTAKE && d->mode != RON_TASK_LOOP) {
         wrong = "an intake task runs on the executor";

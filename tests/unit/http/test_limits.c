@@ -445,6 +445,45 @@ static void test_limits__drain__answers_what_it_took_and_refuses_the_rest(void *
     web_free(web);
 }
 
+/* A drain that has nothing to wait for leaves answers the time to be taken. */
+static void test_limits__drain_under_a_large_answer__arrives_whole_with_fin(void **state)
+{
+    struct web *web = web_open(1, (struct ron_http_opts){0});
+    struct cli c;
+    size_t have = 0;
+
+    (void)state;
+    cli_open(&c, web);
+    cli_say(&c, GET("/big"));
+    assert_true(cli_more(&c)); /* under way: most of it waits in the server */
+    ron_sup_request_stop(web->fx->sup);
+    fx_await(web->fx, RON_SUP_EVENT_ENDED, "stage", 1); /* the server's tasks are the last */
+    have = c.have;
+    for (ssize_t n = 1; n > 0; have += (size_t)n) {
+        n = recv(c.fd, c.in, sizeof c.in, 0);
+        assert_true(n >= 0); /* never a reset */
+    }
+    assert_true(have > WEB_BIG);
+    assert_int_equal(fx_join(web->fx), RON_EXIT_DRAINED);
+    cli_close(&c);
+    web_free(web);
+}
+
+/* One that is not taken does not hold up the end, nor does it make it a bad one. */
+static void test_limits__drain_under_an_answer_nobody_takes__ends_in_time(void **state)
+{
+    struct web *web = web_open(1, (struct ron_http_opts){0});
+    struct cli c;
+
+    (void)state;
+    cli_open(&c, web);
+    cli_say(&c, GET("/big"));
+    assert_true(cli_more(&c));
+    assert_int_equal(fx_stop(web->fx), RON_EXIT_DRAINED);
+    cli_close(&c);
+    web_free(web);
+}
+
 static void test_limits__stop_with_replies_out__freed_when_they_come(void **state)
 {
     struct web *web = web_open(2, (struct ron_http_opts){0});
@@ -520,6 +559,8 @@ int main(void)
         cmocka_unit_test(test_limits__idle__closed_with_fin),
         cmocka_unit_test(test_limits__deadline__503_and_the_late_answer_dropped),
         cmocka_unit_test(test_limits__drain__answers_what_it_took_and_refuses_the_rest),
+        cmocka_unit_test(test_limits__drain_under_a_large_answer__arrives_whole_with_fin),
+        cmocka_unit_test(test_limits__drain_under_an_answer_nobody_takes__ends_in_time),
         cmocka_unit_test(test_limits__stop_with_replies_out__freed_when_they_come),
         cmocka_unit_test(test_limits__bad_options__refused_by_name),
     };

@@ -41,6 +41,7 @@ struct ron_intake_ops {
     enum ron_rc (*start)(struct ron_task *t, void *worker);
     enum ron_rc (*handle)(struct ron_task *t, void *worker, void **items, size_t count);
     void (*drain)(struct ron_task *t, void *worker);
+    bool (*may_stop)(struct ron_task *t, void *worker); /* NULL: always */
     void (*stop)(struct ron_task *t, void *worker);
     /* A turn of accepting begins: reads the front's clock and returns it. */
     uint64_t (*tick)(void *worker);

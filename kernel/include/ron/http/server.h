@@ -26,7 +26,9 @@
  *
  * Drain: the listener task stops taking requests: idle connections are closed, new requests are
  * answered 503 draining, answers under way are finished, and each connection is closed after its
- * answer with FIN, never with reset. Routes marked RON_HTTP_ALWAYS (health, metrics) go on. */
+ * answer with FIN, never with reset. An answer that its client has not taken when everything else
+ * has ended, and 800 ms after the drain began, is broken off. Routes marked RON_HTTP_ALWAYS
+ * (health, metrics) go on. */
 #pragma once
 
 #include "ron/base/env.h"

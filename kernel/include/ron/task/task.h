@@ -17,8 +17,10 @@
  * Messages given to `handle` belong to it, whatever it returns.
  *
  * Roles in a drain: an *intake* task is told first (`drain`), stops taking new work, confirms with
- * ron_task_intake_stopped, goes on answering what is under way, and ends last. A *stage* task has a
- * number; stages are drained in rising order, each only when the ones before it have ended. */
+ * ron_task_intake_stopped, goes on answering what is under way, and ends last: when it is asked to,
+ * or, if it has a `may_stop`, when that says so too (the drain's deadline still holds). A *stage*
+ * task has a number; stages are drained in rising order, each only when the ones before it have
+ * ended. */
 #pragma once
 
 #include "ron/base/env.h"
@@ -75,6 +77,7 @@ struct ron_task_def {
     enum ron_rc (*handle)(struct ron_task *t, void *arg, void **items, size_t count);
     enum ron_rc (*run)(struct ron_task *t, void *arg); /* blocking mode only, instead of handle */
     void (*drain)(struct ron_task *t, void *arg);      /* intake role only */
+    bool (*may_stop)(struct ron_task *t, void *arg);   /* the same; asked at each wake. NULL: yes */
     void (*stop)(struct ron_task *t, void *arg);
     void *arg;
 };
