@@ -81,6 +81,12 @@ void ron__http_envelope(struct ron_buf *out, const struct ron_http_error *e, str
 
 /* ---- heads ----------------------------------------------------------------------------------- */
 
+/* Never a body, whatever the handler says. */
+static bool has_no_content(int status)
+{
+    return status == 204 || status == 304;
+}
+
 static void write_head(struct http_conn *c, const struct http_answer *a)
 {
     struct http_worker *w = c->w;
@@ -107,9 +113,11 @@ static void write_head(struct http_conn *c, const struct http_answer *a)
         p = put(p, a->content_type, type_len);
         p = PUT(p, "\r\n");
     }
-    if (a->chunked) {
+    if (has_no_content(a->status)) {
+        /* RFC 9112 6.1: there it would announce what cannot come. */
+    } else if (a->chunked) {
         p = PUT(p, "Transfer-Encoding: chunked\r\n");
-    } else if (a->status != 204 && a->status != 304 && a->length != UINT64_MAX) {
+    } else if (a->length != UINT64_MAX) {
         p = PUT(p, "Content-Length: ");
         p = put_u64(p, a->length);
         p = PUT(p, "\r\n");
@@ -160,7 +168,7 @@ static void count_answer(struct http_conn *c, const struct http_answer *a)
 
 void ron__http_answer_write(struct http_conn *c, const struct http_answer *a, const void *body)
 {
-    bool no_body = a->head_only || is_head_request(c) || a->status == 204 || a->status == 304;
+    bool no_body = a->head_only || is_head_request(c) || has_no_content(a->status);
     size_t len = a->chunked || a->length == UINT64_MAX || no_body ? 0 : (size_t)a->length;
 
     write_head(c, a);
@@ -178,7 +186,7 @@ void ron__http_answer_write(struct http_conn *c, const struct http_answer *a, co
 void ron__http_answer_blob(struct http_conn *c, const struct http_answer *a,
                            const struct ron_http_blob *take_blob)
 {
-    bool no_body = is_head_request(c) || a->status == 204 || a->status == 304;
+    bool no_body = is_head_request(c) || has_no_content(a->status);
 
     RON_ASSERT(a->length == take_blob->length);
     write_head(c, a);
@@ -339,7 +347,7 @@ void ron_http_begin(struct ron_http_call *call, int status, const char *content_
         return;
     }
     call->answered = true;
-    call->streaming = !is_head_request(call->c);
+    call->streaming = !is_head_request(call->c) && !has_no_content(status);
     call->bare = call->c->in->parser.head.minor == 0;
     call->c->keep = call->c->keep && !call->bare;
     ron__http_answer_write(call->c,

@@ -111,14 +111,15 @@ static enum ron_rc put_piece(struct ron_http_reply *r, const void *bytes, size_t
     size_t head = p->framing == HTTP_FRAME_CHUNKED && ron_buf_len(&p->pending) == 0
                       ? (size_t)HTTP_CHUNK_HEAD
                       : 0;
+    size_t want = head + len + HTTP_CHUNK_TAIL; /* so that closing it never makes it grow */
     uint8_t *room = NULL;
     uint64_t more;
 
-    if (head + len > p->pending.cap - RON_MIN(p->pending.cap, ron_buf_len(&p->pending)) &&
+    if (want > p->pending.cap - RON_MIN(p->pending.cap, ron_buf_len(&p->pending)) &&
         ron_au64_load(&s->answer_memory) >= s->opts.answer_memory_max) {
         return RON_NOMEM;
     }
-    if (ron_buf_reserve(&p->pending, head + len, &room) != RON_OK) {
+    if (ron_buf_reserve(&p->pending, want, &room) != RON_OK) {
         if (ron_buf_len(&p->pending) == 0) {
             ron_buf_clear(&p->pending); /* The failure sticks; else the swap clears it. */
         }
@@ -292,7 +293,8 @@ void ron__http_stream_start(struct http_conn *c, struct ron_http_reply *r)
     }
 }
 
-/* Closes the piece as a chunk; the last one in the same breath. */
+/* Closes the piece as a chunk; the last one in the same breath. The room is there (put_piece): the
+ * memory of `sending` does not change, which the holder reads the size of. */
 static void seal(struct http_pipe *p, bool last)
 {
     static const char hex[] = "0123456789abcdef";

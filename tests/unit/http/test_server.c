@@ -234,6 +234,46 @@ static void test_server__chunked_stream__framed(void **state)
     web_close(web);
 }
 
+static void on_no_content(struct ron_http_call *call, void *arg)
+{
+    (void)arg;
+    ron_http_begin(call, ron_str_eq(ron_http_head(call)->query, "304") ? 304 : 204, NULL);
+    ron_http_chunk(call, "abc", 3);
+    ron_http_end(call);
+}
+
+/* These have no body by definition: a byte behind the head would be taken for the next answer. */
+static void test_server__chunked_stream_without_content__nothing_behind_the_head(void **state)
+{
+    static const struct ron_http_route route[] = {
+        {RON_HTTP_GET, "/none", on_no_content, NULL, RON_HTTP_INLINE, 0}};
+    struct web *web = web_open(1, (struct ron_http_opts){.routes = route, .route_count = 1});
+    struct answer a;
+    struct cli c;
+
+    (void)state;
+    cli_open(&c, web);
+    cli_say(&c, GET("/none") GET("/none?304") GET("/hi"));
+    for (int i = 0; i < 2; i++) {
+        cli_answer(&c, true, &a);
+        assert_int_equal(a.status, i == 0 ? 204 : 304);
+        assert_null(strstr(a.head, "Transfer-Encoding"));
+    }
+    cli_expect(&c, 200, "hi");
+    cli_close(&c);
+    web_close(web);
+}
+
+/* A lane may have given it up in the same round in which its socket becomes ready. */
+static void test_server__given_up_then_ready__stays_given_up(void **state)
+{
+    struct http_conn c = {.dead = true};
+
+    (void)state;
+    ron__http_ready(&c, RON_IO_READ);
+    assert_true(c.dead);
+}
+
 static void test_server__chunked_request__body_whole(void **state)
 {
     struct web *web = web_open(1, plain);
@@ -464,6 +504,8 @@ int main(void)
         cmocka_unit_test(test_server__http10_and_close__connection_closed),
         cmocka_unit_test(test_server__half_closed_client__still_answered),
         cmocka_unit_test(test_server__chunked_stream__framed),
+        cmocka_unit_test(test_server__chunked_stream_without_content__nothing_behind_the_head),
+        cmocka_unit_test(test_server__given_up_then_ready__stays_given_up),
         cmocka_unit_test(test_server__chunked_request__body_whole),
         cmocka_unit_test(test_server__large_body_and_answer__whole),
         cmocka_unit_test(test_server__expect_continue__asked_before_the_body),
