@@ -111,6 +111,16 @@ static void gzip_free(voidpf opaque, voidpf address)
     (void)address;
 }
 
+size_t ron_inflate_memory(enum ron_inflate_coding coding, const struct ron_inflate_opts *opts)
+{
+    uint32_t log = opts != NULL && opts->window_log_max != 0
+                       ? opts->window_log_max
+                       : (uint32_t)RON_INFLATE_WINDOW_LOG_DEFAULT;
+
+    return coding == RON_INFLATE_GZIP ? (size_t)GZIP_MEMORY
+                                      : ZSTD_estimateDStreamSize((size_t)1 << log);
+}
+
 static bool decoder_init(struct ron_inflate *z)
 {
     if (z->coding == RON_INFLATE_GZIP) {
@@ -144,9 +154,7 @@ enum ron_rc ron_inflate_new(enum ron_inflate_coding coding, const struct ron_inf
     }
     z->opts = o;
     z->coding = coding;
-    z->memory_size = coding == RON_INFLATE_GZIP
-                         ? GZIP_MEMORY
-                         : ZSTD_estimateDStreamSize((size_t)1 << o.window_log_max);
+    z->memory_size = ron_inflate_memory(coding, &o);
     z->memory = ron_alloc_aligned(MEMORY_ALIGN, z->memory_size);
     if (z->memory == NULL || !decoder_init(z)) {
         ron_inflate_free(z);

@@ -58,6 +58,7 @@ struct http_pipe {
     struct ron_buf ready;
     /* The worker's. */
     struct ron_buf filling;
+    uint64_t in_charged;   /* of the server's body memory: two pieces, and the decoder */
     struct ron_inflate *z; /* NULL: the body is not coded */
     bool z_full;           /* there may be more output without further input */
     struct ron_str raw;    /* bytes of the connection's buffer that wait to be decoded */

@@ -22,12 +22,16 @@ enum ron_rc ron__http_upload_prepare(struct ron_http_reply *r, struct http_conn 
 {
     struct ron_http_server *s = c->w->server;
     struct http_pipe *p = &r->pipe;
+    uint64_t cost = HTTP_UPLOAD_BYTES;
 
-    if (ron_au64_add(&s->body_memory, HTTP_UPLOAD_BYTES) + HTTP_UPLOAD_BYTES >
-        s->opts.body_memory_max) {
-        (void)ron_au64_add(&s->body_memory, 0 - (uint64_t)HTTP_UPLOAD_BYTES); /* minus */
+    if (c->coded) {
+        cost += ron_inflate_memory(c->coding, &s->inflate_opts); /* for zstd most of it by far */
+    }
+    if (ron_au64_add(&s->body_memory, cost) + cost > s->opts.body_memory_max) {
+        (void)ron_au64_add(&s->body_memory, 0 - cost); /* minus */
         return RON_FULL;
     }
+    p->in_charged = cost;
     p->used = true;
     p->inward = true;
     p->in_state = HTTP_PIECE_EMPTY;
@@ -57,7 +61,7 @@ void ron__http_upload_reset(struct ron_http_reply *r)
     ron_inflate_free(p->z);
     p->z = NULL;
     p->inward = false;
-    (void)ron_au64_add(&r->w->server->body_memory, 0 - (uint64_t)HTTP_UPLOAD_BYTES); /* minus */
+    (void)ron_au64_add(&r->w->server->body_memory, 0 - p->in_charged); /* minus */
 }
 
 /* Gives what is filled to the reader if it has room; then, when `end` is not RON_AGAIN and all was

@@ -430,6 +430,30 @@ static void test_upload__no_memory_set_aside__429(void **state)
     web_close(web);
 }
 
+/* The memory of a decoder is set aside too: heads alone must not fill the machine. */
+static void test_upload__decoders__counted_with_the_bodies(void **state)
+{
+    struct web *web = open_web((struct ron_http_opts){.body_memory_max = 12 << 20});
+    struct cli c[2];
+
+    (void)state;
+    for (size_t i = 0; i < 2; i++) {
+        cli_open(&c[i], web);
+        say_head(&c[i], "/up", 1000, "Content-Encoding: zstd\r\n");
+        if (i == 0) {
+            (void)web_reply(web, 0);
+            assert_true(ron_au64_load(&web->server->body_memory) > 8 << 20);
+        }
+    }
+    cli_expect(&c[1], 429, "busy");
+    web_send_reply(web_reply(web, 0), "x");
+    cli_expect(&c[0], 200, "x");
+    cli_close(&c[0]);
+    cli_close(&c[1]);
+    assert_int_equal(ron_au64_load(&web->server->body_memory), 0);
+    web_close(web);
+}
+
 /* ---- content codings ------------------------------------------------------------------------- */
 
 static size_t gzip(const char *in, size_t len, char *out, size_t size)
@@ -562,6 +586,7 @@ int main(void)
         cmocka_unit_test(test_upload__too_slow_or_left_lying__typed),
         cmocka_unit_test(test_upload__bad_chunks__typed),
         cmocka_unit_test(test_upload__no_memory_set_aside__429),
+        cmocka_unit_test(test_upload__decoders__counted_with_the_bodies),
         cmocka_unit_test(test_upload__coded__decoded_whole_and_in_pieces),
         cmocka_unit_test(test_upload__coding_unknown_damaged_or_a_bomb__typed),
     };

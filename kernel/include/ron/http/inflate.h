@@ -68,6 +68,8 @@ RON_MUST_USE enum ron_rc ron_inflate_new(enum ron_inflate_coding coding,
                                          const struct ron_inflate_opts *opts,
                                          struct ron_inflate **ret_z, struct ron_err *err);
 void ron_inflate_free(struct ron_inflate *z);
+/* The memory that such a decoder holds from its birth on. */
+size_t ron_inflate_memory(enum ron_inflate_coding coding, const struct ron_inflate_opts *opts);
 
 /* Ready for the next body, with the same coding and limits. */
 void ron_inflate_reset(struct ron_inflate *z);

@@ -17,7 +17,8 @@
  * reading and closes the connection behind the answer.
  *
  * Limits: what lies between is counted like other answers (answer_memory_max) and bodies
- * (body_memory_max). A client must take and bring bytes at the rates of server.h; time in which we
+ * (body_memory_max); a body in a content coding counts with its decoder, 64 KiB for gzip and some
+ * 8.5 MiB for zstd. A client must take and bring bytes at the rates of server.h; time in which we
  * do not read does not count against it. A stream that brings nothing for request_timeout_ms is
  * broken off, unless it is marked `quiet` (server-sent events, long polls); so is a body that its
  * reader leaves lying that long. The deadline of a streamed request counts from the end of its
