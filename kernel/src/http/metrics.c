@@ -182,6 +182,24 @@ enum ron_rc ron_collect_retry(struct ron_metrics *m, const struct ron_ops_retry 
     return ron_metrics_collector(m, ron__collect_retry, (void *)(uintptr_t)r, err);
 }
 
+static void collect_gate(struct ron_scrape *sc, void *arg)
+{
+    struct ron_metrics *m = ron_scrape_metrics(sc);
+    const struct ron_ops_gate *g = arg;
+    struct ron_gate_stats stats;
+
+    ron_gate_get_stats(g->gate, &stats);
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_QUEUE_DEPTH), stats.inflight, g->name);
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_QUEUE_DEPTH_MAX), stats.peak, g->name);
+    ron_scrape_add(sc, ron_metrics_name(m, RON_M_BUSY), stats.busy_rejections_total, "", g->name);
+}
+
+enum ron_rc ron_collect_gate(struct ron_metrics *m, const struct ron_ops_gate *g,
+                             struct ron_err *err)
+{
+    return ron_metrics_collector(m, collect_gate, (void *)(uintptr_t)g, err);
+}
+
 static void collect_limiter(struct ron_scrape *sc, void *arg)
 {
     struct ron_metrics *m = ron_scrape_metrics(sc);

@@ -65,6 +65,7 @@ static void keep_rest(struct http_conn *c, const void *bytes, size_t len)
     }
     if (ron_buf_append(&c->out, bytes, len) != RON_OK || !charge_out(c)) {
         ron_stat_bump(&c->w->rejected[RON_HTTP_MEMORY], 1);
+        ron_stat_bump(&c->w->answers_dropped, 1);
         c->dead = true; /* An answer that cannot be kept cannot be finished. */
     }
 }

@@ -82,6 +82,7 @@ static void test_ops__guards__collected_under_the_names_of_the_seeds(void **stat
     struct ron_metrics *m = NULL;
     struct ron_limiter *l = NULL;
     struct ron_breaker breaker;
+    struct ron_gate gate;
     struct ron_retry_stats stats = {0};
     struct ron_breaker_ticket ticket;
     const struct ron_breaker_rules rules = {
@@ -101,6 +102,10 @@ static void test_ops__guards__collected_under_the_names_of_the_seeds(void **stat
                      RON_OK);
     assert_int_equal(
         ron_collect_retry(m, &(struct ron_ops_retry){"ledger", "commit", &stats}, NULL), RON_OK);
+    ron_gate_init(&gate, 1);
+    assert_int_equal(ron_gate_enter(&gate), RON_OK);
+    assert_int_equal(ron_gate_enter(&gate), RON_FULL);
+    assert_int_equal(ron_collect_gate(m, &(struct ron_ops_gate){"jobs", &gate}, NULL), RON_OK);
     assert_int_equal(ron_collect_limiter(m, &(struct ron_ops_limiter){"clients", l}, NULL), RON_OK);
     expect_lines(m, (const char *const[]){
                         "breaker_state{svc=\"ledger\"} 1",
@@ -110,8 +115,13 @@ static void test_ops__guards__collected_under_the_names_of_the_seeds(void **stat
                         "backoff_retries_total{svc=\"ledger\",op=\"commit\",result=\"retry\"} 3",
                         "limiter_clients{limiter=\"clients\"} 1",
                         "limiter_overflow_total{limiter=\"clients\"} 0",
+                        "queue_depth{queue=\"jobs\"} 1",
+                        "queue_depth_max{queue=\"jobs\"} 1",
+                        "busy_rejections_total{endpoint=\"\",queue=\"jobs\"} 1",
                         NULL,
                     });
+    ron_gate_leave(&gate);
+    ron_gate_done(&gate);
     ron_breaker_done(&breaker);
     ron_limiter_free(l);
     ron_metrics_free(m);

@@ -23,6 +23,7 @@
 #include "ron/cap/verifier.h"
 #include "ron/cas/cas.h"
 #include "ron/guard/breaker.h"
+#include "ron/guard/gate.h"
 #include "ron/guard/limiter.h"
 #include "ron/guard/retry.h"
 #include "ron/http/server.h"
@@ -68,6 +69,11 @@ struct ron_ops_retry {
     const char *op;
     const struct ron_retry_stats *stats;
 };
+/* queue_depth, queue_depth_max {queue}; busy_rejections_total {queue}. */
+struct ron_ops_gate {
+    const char *name;
+    const struct ron_gate *gate;
+};
 /* limiter_clients, limiter_overflow_total: {limiter}. */
 struct ron_ops_limiter {
     const char *name;
@@ -88,5 +94,7 @@ RON_MUST_USE enum ron_rc ron_collect_breaker(struct ron_metrics *m, const struct
                                              struct ron_err *err);
 RON_MUST_USE enum ron_rc ron_collect_retry(struct ron_metrics *m, const struct ron_ops_retry *r,
                                            struct ron_err *err);
+RON_MUST_USE enum ron_rc ron_collect_gate(struct ron_metrics *m, const struct ron_ops_gate *g,
+                                          struct ron_err *err);
 RON_MUST_USE enum ron_rc ron_collect_limiter(struct ron_metrics *m, const struct ron_ops_limiter *l,
                                              struct ron_err *err);

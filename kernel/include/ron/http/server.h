@@ -254,7 +254,8 @@ void ron_http_reply_fail_with(struct ron_http_reply *take_r, const struct ron_ht
     X(write_timeouts, "io_timeouts_total", "op", "write", false)                                   \
     X(idle_timeouts, "io_timeouts_total", "op", "idle", false)                                     \
     X(disconnects, "http_disconnects_total", NULL, NULL, false)                                    \
-    X(late_replies, "http_late_replies_total", NULL, NULL, false)
+    X(late_replies, "http_late_replies_total", NULL, NULL, false)                                  \
+    X(answers_dropped, "http_answers_dropped_total", NULL, NULL, false)
 
 struct ron_http_counters {
 #define X(field, metric, label, value, gauge) uint64_t field;

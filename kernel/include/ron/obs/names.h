@@ -65,6 +65,8 @@
       "Clients that left before their answer.")                                                    \
     X(HTTP_LATE_REPLIES, COUNTER, ONE, "http_late_replies_total", "server",                        \
       "Answers that came after the deadline or the client had gone.")                              \
+    X(HTTP_ANSWERS_DROPPED, COUNTER, ONE, "http_answers_dropped_total", "server",                  \
+      "Answers broken off because those that wait to be read hold too much memory.")               \
     X(HTTP_STREAMS, GAUGE, ONE, "http_streams", "server", "Answers under way in pieces.")          \
     X(OAP_CONNECTIONS, GAUGE, ONE, "oap_connections", "server", "Connections open now.")           \
     X(OAP_ACCEPTED, COUNTER, ONE, "oap_connections_total", "server", "Connections accepted.")      \
