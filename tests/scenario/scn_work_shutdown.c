@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scn_work_shutdown.c - the seeds' models: producers, a queue of two, consumers, and a shutdown at
+/* scn_work_shutdown.c - the models of the specification: producers, a queue of two, consumers, and a shutdown at
  * any point.
  *
  * A producer stands for a listener: it never waits, a full queue means Busy and the message stays

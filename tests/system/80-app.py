@@ -140,6 +140,11 @@ def wrong_settings(folder):
     out = run(f"--bind_addr=127.0.0.1:{taken.getsockname()[1]}")
     check("wrong: the address is in use", out.returncode == 1 and "in use" in out.stderr,
           out.stderr)
+    first = Service("--workers=2")
+    out = run(f"--bind_addr={first.addr}", "--workers=2", "--stop_after=1s")
+    check("wrong: another of us has the address", out.returncode == 1 and "in use" in out.stderr,
+          out.stderr)
+    check("wrong: the first one goes on", first.get("/healthz")[0] == 200 and first.stop() == 0)
 
 
 def reload_changes_what_may_change(folder):

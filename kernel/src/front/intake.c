@@ -157,6 +157,19 @@ static enum ron_rc copy_addr(struct ron_intake *in, size_t at, struct ron_err *e
     return RON_OK;
 }
 
+/* Listeners of several workers share their port, and the system would let a second process of the
+ * same user join them unseen and take a part of the clients. A listener that shares nothing tells
+ * whether somebody is there. Two processes that start in the same moment may still both pass. */
+static enum ron_rc probe(const struct ron_intake *in, const char *addr, struct ron_err *err)
+{
+    const struct ron_env *env = in->opts.env;
+    int fd = -1;
+
+    RON_TRY(env->net->listen(env, addr, &(struct ron_listen_opts){.reuse_port = false}, &fd, err));
+    env->net->close(env, fd);
+    return RON_OK;
+}
+
 /* The first worker may ask for any port; the others take the one it got. */
 static enum ron_rc open_addr(struct ron_intake *in, size_t at, struct ron_err *err)
 {
@@ -168,6 +181,9 @@ static enum ron_rc open_addr(struct ron_intake *in, size_t at, struct ron_err *e
     uint32_t end = is_unix ? first + 1 : o->worker_count;
     char *addr = in->addrs[at];
 
+    if (lo.reuse_port) {
+        RON_TRY(probe(in, addr, err));
+    }
     in->turns[at] = one_file && o->share_unix ? 1 : RON_INTAKE_PER_TURN; /* N3 */
     for (uint32_t i = first; i < end; i++) {
         struct watch *w = &in->lanes[i].watches[at];

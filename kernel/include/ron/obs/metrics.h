@@ -35,8 +35,8 @@ enum ron_metric_type { RON_METRIC_COUNTER, RON_METRIC_GAUGE, RON_METRIC_HISTOGRA
 enum ron_metric_unit { RON_METRIC_ONE, RON_METRIC_NS };
 
 enum {
-    RON_METRIC_LABELS_MAX = 4,       /* the most that a name of the seeds has is 3 */
-    RON_METRIC_BOUNDS_MAX = 16,      /* buckets; the seeds ask for 8 to 10 */
+    RON_METRIC_LABELS_MAX = 4,       /* the most that a name of the specification has is 3 */
+    RON_METRIC_BOUNDS_MAX = 16,      /* buckets; the specification asks for 8 to 10 */
     RON_METRIC_VALUE_MAX = 120,      /* bytes of a label value: a route pattern, a task name */
     RON_METRIC_FAMILIES_MAX = 256,   /* about 70 of the kernel and 40 of the largest service */
     RON_METRIC_SERIES_DEFAULT = 64,  /* of one family */

@@ -7,7 +7,7 @@
  * compares them.
  *
  * Rules:
- *   N1. Names are those of the seeds, without a prefix for the service.
+ *   N1. Names are those of the specification, without a prefix for the service.
  *   N2. A name has one set of labels everywhere; a label that a producer has no value for is empty.
  *   N3. Times are in seconds, sizes in bytes; counters end in _total.
  *
