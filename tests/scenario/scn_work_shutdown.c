@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scn_work_shutdown.c - the models of the specification: producers, a queue of two, consumers, and a shutdown at
- * any point.
+/* scn_work_shutdown.c - the models of the specification: producers, a queue of two, consumers, and
+ * a shutdown at any point.
  *
  * A producer stands for a listener: it never waits, a full queue means Busy and the message stays
  * with it. A consumer stands for a worker: it prefers the shutdown over work while running, then

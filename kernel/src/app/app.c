@@ -105,7 +105,6 @@ enum ron_rc ron_app_new(const struct ron_app_opts *opts, struct ron_app **ret_ap
 int ron_app_run(struct ron_app *app)
 {
     struct ron_err err = {0};
-    int code;
 
     RON_CHECK_MAGIC(app, APP_MAGIC);
     if (ron_log_start(app->log, &err) != RON_OK) {
@@ -114,7 +113,12 @@ int ron_app_run(struct ron_app *app)
     } else {
         app->log_started = true;
     }
-    code = ron_sup_run(app->sup);
+    return ron_sup_run(app->sup);
+}
+
+int ron_app_finish(struct ron_app *app, int code)
+{
+    RON_CHECK_MAGIC(app, APP_MAGIC);
     if (app->def->finish != NULL) {
         code = app->def->finish(app, code);
     }

@@ -104,8 +104,8 @@ static int run(struct ron_app *app)
             RON_LOG_STR("metrics_addr", ron__app_metrics_addr(app)),
             RON_LOG_U64("pid", (uint64_t)getpid()));
     code = ron_app_run(app);
-    ron_signals_stop(signals);
-    return code;
+    ron_signals_stop(signals); /* so that no reload runs beside the end */
+    return ron_app_finish(app, code);
 }
 
 static int start(const struct ron_app_opts *opts, enum ron_app_mode mode)

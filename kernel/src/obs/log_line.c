@@ -61,10 +61,51 @@ static bool key_is_secret(const char *key)
     return false;
 }
 
+/* A URL with user information: "://", then '@' before the path. */
+static bool has_userinfo(struct ron_str rest)
+{
+    size_t end = 3;
+
+    if (rest.len < 3 || memcmp(rest.ptr, "://", 3) != 0) {
+        return false;
+    }
+    while (end < rest.len && strchr("/?# ", rest.ptr[end]) == NULL) {
+        if (rest.ptr[end++] == '@') {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Values that hold a secret whatever their key is: headers, query parameters, URLs as they come. */
+static bool value_is_secret(struct ron_str value)
+{
+    static const char *const words[] = {
+        "bearer ", "authorization:", "cookie:", "token=", "secret=", "password=", "api_key="};
+
+    if (value.len >= 6 && strncasecmp(value.ptr, "basic ", 6) == 0) {
+        return true; /* only in front: elsewhere it is a word like any other */
+    }
+    for (size_t at = 0; at < value.len; at++) {
+        struct ron_str rest = {value.ptr + at, value.len - at};
+
+        if (rest.ptr[0] == ':' && has_userinfo(rest)) {
+            return true;
+        }
+        for (size_t i = 0; i < RON_ARRAY_LEN(words); i++) {
+            if ((rest.ptr[0] | 0x20) == words[i][0] && rest.len >= strlen(words[i]) &&
+                strncasecmp(rest.ptr, words[i], strlen(words[i])) == 0) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
 /* The text that may be shown for a text field: redacted (L3) or cut at a character (L4). */
 static struct ron_str shown(const char *key, struct ron_str value)
 {
-    if (key_is_secret(key) || (value.len >= 7 && strncasecmp(value.ptr, "bearer ", 7) == 0)) {
+    if (key_is_secret(key) || value_is_secret(value)) {
         return (struct ron_str){redacted, sizeof redacted - 1};
     }
     if (value.len > RON_LOG_VALUE_MAX) {

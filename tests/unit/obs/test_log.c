@@ -177,20 +177,30 @@ static void test_log__secret_in_a_text_field__redacted_all_the_same(void **state
 {
     static const char *const keys[] = {"password", "Authorization", "cap_token", "set-cookie",
                                        "webhook_secret"};
+    static const char *const values[] = {
+        "Basic hunter2", "Authorization: x hunter2", "https://example.org/?a=1&Token=hunter2",
+        "see https://bob:hunter2@example.org/x", "sent bearer hunter2"};
     struct ron_log *log = open_log(RON_LOG_AS_JSON, 0);
 
     (void)state;
+    for (size_t i = 0; i < RON_ARRAY_LEN(values); i++) {
+        clock_ns += 2 * RON_NS_PER_S;
+        RON_LOG(log, WARN, "text", RON_LOG_STR("value", values[i]));
+    }
     for (size_t i = 0; i < RON_ARRAY_LEN(keys); i++) {
         clock_ns += 2 * RON_NS_PER_S;
         RON_LOG(log, WARN, "text", RON_LOG_STR(keys[i], "hunter2"));
     }
     RON_LOG(log, WARN, "header", RON_LOG_STR("value", "Bearer hunter2"));
     RON_LOG(log, WARN, "header", RON_LOG_SLICE("value", ((struct ron_str){"bEARER hunter2", 14})));
-    assert_int_equal(sink.count, RON_ARRAY_LEN(keys) + 2);
+    assert_int_equal(sink.count, RON_ARRAY_LEN(values) + RON_ARRAY_LEN(keys) + 2);
     for (size_t i = 0; i < sink.count; i++) {
         assert_null(strstr(sink.lines[i], "hunter2"));
         assert_non_null(strstr(sink.lines[i], "[redacted]"));
     }
+    clock_ns += 2 * RON_NS_PER_S;
+    RON_LOG(log, WARN, "text", RON_LOG_STR("value", "the basic rate of https://example.org/a@b"));
+    assert_non_null(strstr(sink.lines[sink.count - 1], "basic rate of https://example.org/a@b"));
     close_log(log);
 }
 

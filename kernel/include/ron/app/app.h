@@ -62,8 +62,11 @@ struct ron_app_opts {
  * the setting. */
 RON_MUST_USE enum ron_rc ron_app_new(const struct ron_app_opts *opts, struct ron_app **ret_app,
                                      struct ron_err *err);
-/* Runs until a stop is requested (ron_sup_request_stop); returns the exit code. */
+/* Runs until a stop is requested (ron_sup_request_stop); returns the exit code so far. */
 int ron_app_run(struct ron_app *app);
+/* Afterwards, when nobody reloads any more: lets the service have its last word on the code, and
+ * writes out the log. */
+int ron_app_finish(struct ron_app *app, int code);
 /* What SIGHUP does. One caller at a time; blocks on files. */
 RON_MUST_USE enum ron_rc ron_app_reload(struct ron_app *app, struct ron_err *err);
 /* False when a task hangs: then its memory is left behind, and the process should end. */
