@@ -214,7 +214,7 @@ static void test_http__calls_fail_while_bodies_pass__all_given_back(void **state
     fx_until(web_counters(web).streams == 0 && web_counters(web).inflight == 0);
     fx_until(web_counters(web).connections == 0);
     assert_int_equal(ron_au64_load(&web->server->body_memory), 0);
-    assert_int_equal(ron_au64_load(&web->server->answer_memory), 0);
+    assert_int_equal(ron_au64_load(&web->server->answer_memory.used), 0);
     ron_chan_close(pipe_queue);
     ron_thread_join(thread);
     ron_chan_free(pipe_queue);

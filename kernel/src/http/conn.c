@@ -45,21 +45,14 @@ void ron__http_tick(struct http_worker *w)
     }
 }
 
-/* Time that the bytes moved so far have bought, beyond the first `grace_ms`. */
-static uint64_t paced(const struct http_conn *c, uint64_t start_ms, uint64_t grace_ms,
-                      uint64_t bytes)
-{
-    return start_ms + grace_ms + bytes * RON_MS_PER_S / c->w->server->opts.rate_min_bytes_per_s;
-}
-
 /* When the peer must have taken more of what waits; never when nothing does. */
 static uint64_t write_due_ms(const struct http_conn *c)
 {
-    uint64_t timeout_ms = c->w->server->opts.write_timeout_ms;
+    const struct ron_http_opts *o = &c->w->server->opts;
 
-    return ron__http_sending(c) ? RON_MIN(c->out_progress_ms + timeout_ms,
-                                          paced(c, c->out_start_ms, timeout_ms, c->out_sent))
-                                : UINT64_MAX;
+    return ron__http_sending(c)
+               ? ron_out_due_ms(&c->out, o->write_timeout_ms, o->rate_min_bytes_per_s)
+               : UINT64_MAX;
 }
 
 /* When something has to happen to this connection if nothing else does. While an answer waits to be
@@ -91,7 +84,8 @@ static uint64_t due_ms(const struct http_conn *c)
         }
         if (at == UINT64_MAX) {
             at = RON_MIN(c->deadline_ms, c->progress_ms + o->read_timeout_ms);
-            at = RON_MIN(at, paced(c, c->body_start_ms, o->read_timeout_ms, c->body_bytes));
+            at = RON_MIN(at, ron_paced_ms(c->body_start_ms, o->read_timeout_ms, c->body_bytes,
+                                          o->rate_min_bytes_per_s));
         }
         return at;
     }
@@ -139,7 +133,7 @@ void ron__http_conn_destroy(struct http_conn *c)
     ron_list_remove(&c->link);
     release_in(c);
     ron__http_spill_release(w, &c->spill, &c->charged);
-    ron__http_out_release(c);
+    ron_out_release(&c->out, &c->w->server->answer_memory);
     ron_limiter_unref(w->server->limiter, c->bucket);
     (void)ron_au32_add(&w->server->connections, UINT32_MAX); /* minus one */
     c->magic = 0;
@@ -478,7 +472,7 @@ void ron__http_conn_open(struct http_worker *w, const struct http_listener *l, i
                             .start_ms = w->now_ms,
                             .progress_ms = w->now_ms};
     ron_timer_init(&c->timer, on_timer);
-    ron_buf_init(&c->out, s->opts.answer_max);
+    ron_out_init(&c->out, s->opts.answer_max);
     ron_list_push_back(&w->conns, &c->link);
     others = ron_au32_add(&s->connections, 1);
     ron_stat_bump(&w->accepted, 1);

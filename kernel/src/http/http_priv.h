@@ -30,6 +30,7 @@
 #include "ron/base/ulid.h"
 #include "ron/front/handback.h"
 #include "ron/front/intake.h"
+#include "ron/front/out.h"
 #include "ron/guard/limiter.h"
 #include "ron/http/server.h"
 #include "ron/io/addr.h"
@@ -170,11 +171,7 @@ struct http_conn {
     struct ron_buf spill;
     uint64_t charged; /* of the server's body memory, for spill */
 
-    struct ron_buf out;
-    uint64_t out_charged; /* of the server's answer memory */
-    uint64_t out_start_ms;
-    uint64_t out_progress_ms;
-    uint64_t out_sent;
+    struct ron_out out;
     struct ron_http_blob tail; /* behind out, while has_tail; offset and length move */
     bool has_tail;
     bool sealed;               /* STREAM: the peer has the whole answer */
@@ -294,7 +291,7 @@ struct ron_http_server {
     struct ron_au32 streams;
     struct ron_inflate_opts inflate_opts;
     struct ron_au64 body_memory;
-    struct ron_au64 answer_memory;
+    struct ron_out_memory answer_memory;
     uint32_t worker_count;
     struct http_worker *workers;
 };
@@ -400,7 +397,7 @@ void ron__http_add_retry_after(struct ron_buf *extra, const struct ron_http_erro
 
 static inline bool ron__http_sending(const struct http_conn *c)
 {
-    return ron_buf_len(&c->out) > 0 || c->has_tail;
+    return ron_out_len(&c->out) > 0 || c->has_tail;
 }
 
 static inline void ron__http_blob_release(const struct ron_http_blob *b)
@@ -418,7 +415,6 @@ void ron__http_tail_set(struct http_conn *c, const struct ron_http_blob *blob);
 void ron__http_tail_drop(struct http_conn *c);
 /* Goes on with what waits. */
 void ron__http_push(struct http_conn *c);
-void ron__http_out_release(struct http_conn *c);
 /* Goes on after the others had their turn. */
 void ron__http_wait_turn(struct http_conn *c);
 /* Connections that gave way to others go on. */

@@ -6,7 +6,8 @@
  *
  * All answers of a turn are gathered in the worker's scratch buffer and leave with one system call;
  * a large body goes out from where it lies, behind the scratch. Only what the socket does not take
- * is copied into the connection's own buffer `out`. A blob (memory or file that somebody lends us)
+ * is copied into the connection's own `out`
+ * (ron/front/out.h). A blob (memory or file that somebody lends us)
  * is never copied: what is not sent stays as `tail`.
  *
  * Invariants (C2 is in http_priv.h):
@@ -22,38 +23,6 @@
 
 /* ---- copied bytes ---------------------------------------------------------------------------- */
 
-/* Counts what c->out has grown to; false when all answers together hold too much. */
-static bool charge_out(struct http_conn *c)
-{
-    struct ron_http_server *s = c->w->server;
-    uint64_t more = c->out.cap - c->out_charged;
-
-    c->out_charged += more;
-    return ron_au64_add(&s->answer_memory, more) + more <= s->opts.answer_memory_max;
-}
-
-void ron__http_out_release(struct http_conn *c)
-{
-    (void)ron_au64_add(&c->w->server->answer_memory, 0 - c->out_charged); /* minus */
-    c->out_charged = 0;
-    ron_buf_done(&c->out);
-    ron_buf_init(&c->out, c->w->server->opts.answer_max);
-}
-
-/* The peer's time to take what waits begins. */
-static void start_clock(struct http_conn *c)
-{
-    c->out_start_ms = c->w->now_ms;
-    c->out_progress_ms = c->w->now_ms;
-    c->out_sent = 0;
-}
-
-static void note_sent(struct http_conn *c, size_t len)
-{
-    c->out_progress_ms = c->w->now_ms;
-    c->out_sent += len;
-}
-
 /* What the socket did not take. */
 static void keep_rest(struct http_conn *c, const void *bytes, size_t len)
 {
@@ -61,9 +30,9 @@ static void keep_rest(struct http_conn *c, const void *bytes, size_t len)
         return;
     }
     if (!ron__http_sending(c)) {
-        start_clock(c);
+        ron_out_start(&c->out, c->w->now_ms);
     }
-    if (ron_buf_append(&c->out, bytes, len) != RON_OK || !charge_out(c)) {
+    if (!ron_out_keep(&c->out, &c->w->server->answer_memory, bytes, len)) {
         ron_stat_bump(&c->w->rejected[RON_HTTP_MEMORY], 1);
         ron_stat_bump(&c->w->answers_dropped, 1);
         c->dead = true; /* An answer that cannot be kept cannot be finished. */
@@ -78,17 +47,9 @@ static size_t write_both(struct http_conn *c, const void *a, size_t a_len, const
 
     while (done < a_len + b_len) {
         struct iovec iov[2];
-        int count = 0;
-        size_t b_done = done > a_len ? done - a_len : 0;
-        size_t n;
+        int count = ron_gather(iov, a, a_len, b, b_len, done);
+        size_t n = ron__http_writev(c, iov, count);
 
-        if (done < a_len) {
-            iov[count++] = (struct iovec){(char *)(uintptr_t)a + done, a_len - done};
-        }
-        if (b_done < b_len) {
-            iov[count++] = (struct iovec){(char *)(uintptr_t)b + b_done, b_len - b_done};
-        }
-        n = ron__http_writev(c, iov, count);
         if (n == 0) {
             break;
         }
@@ -99,19 +60,11 @@ static size_t write_both(struct http_conn *c, const void *a, size_t a_len, const
 
 static void flush_out(struct http_conn *c)
 {
-    size_t len = ron_buf_len(&c->out);
-    size_t done;
+    size_t len = ron_out_len(&c->out);
 
-    if (len == 0 || c->dead) {
-        return;
-    }
-    done = write_both(c, ron_buf_data(&c->out), len, NULL, 0);
-    if (done > 0) {
-        note_sent(c, done);
-        ron_buf_consume(&c->out, done);
-    }
-    if (done == len) {
-        ron__http_out_release(c); /* Idle connections hold no memory. */
+    if (len > 0 && !c->dead) {
+        ron_out_taken(&c->out, &c->w->server->answer_memory,
+                      write_both(c, ron_buf_data(&c->out.kept), len, NULL, 0), c->w->now_ms);
     }
 }
 
@@ -128,7 +81,7 @@ static size_t flush_with(struct http_conn *c, const void *body, size_t len)
     }
     if (!c->dead && head + len > 0) {
         RON_ASSERT(!c->has_tail); /* O1 */
-        if (ron_buf_len(&c->out) == 0) {
+        if (ron_out_len(&c->out) == 0) {
             done = write_both(c, ron_buf_data(out), head, body, len);
         }
         if (!c->dead && done < head) {
@@ -166,7 +119,7 @@ static void tail_sent(struct http_conn *c, size_t len)
     c->tail.offset += len;
     c->tail.length -= len;
     if (len > 0) {
-        note_sent(c, len);
+        ron_out_progress(&c->out, len, c->w->now_ms);
     }
     if (c->tail.length == 0) {
         ron__http_tail_drop(c);
@@ -220,12 +173,12 @@ void ron__http_tail_set(struct http_conn *c, const struct ron_http_blob *blob)
         (void)flush_with(c, NULL, 0);
     }
     if (!ron__http_sending(c)) {
-        start_clock(c);
+        ron_out_start(&c->out, c->w->now_ms);
     }
     c->tail = *blob;
     c->has_tail = true;
     tail_sent(c, done);
-    if (c->has_tail && ron_buf_len(&c->out) == 0 && (done == first || blob->bytes == NULL)) {
+    if (c->has_tail && ron_out_len(&c->out) == 0 && (done == first || blob->bytes == NULL)) {
         push_tail(c);
     }
 }
@@ -233,7 +186,7 @@ void ron__http_tail_set(struct http_conn *c, const struct ron_http_blob *blob)
 void ron__http_push(struct http_conn *c)
 {
     flush_out(c);
-    if (c->has_tail && ron_buf_len(&c->out) == 0) {
+    if (c->has_tail && ron_out_len(&c->out) == 0) {
         push_tail(c);
     }
 }

@@ -323,6 +323,7 @@ static enum ron_rc server_init(struct ron_http_server *s, struct ron_err *err)
     ron__http_listen_init(s);
     s->inflate_opts =
         (struct ron_inflate_opts){.out_max = o->decode_max, .ratio_max = o->decode_ratio_max};
+    s->answer_memory.max = o->answer_memory_max;
     s->limits = (struct ron_http_limits){
         .uri_max = o->uri_max, .head_max = o->head_max, .headers_max = o->headers_max};
     s->routes = ron_alloc_array(o->route_count, sizeof *s->routes);

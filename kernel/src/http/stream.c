@@ -116,7 +116,7 @@ static enum ron_rc put_piece(struct ron_http_reply *r, const void *bytes, size_t
     uint64_t more;
 
     if (want > p->pending.cap - RON_MIN(p->pending.cap, ron_buf_len(&p->pending)) &&
-        ron_au64_load(&s->answer_memory) >= s->opts.answer_memory_max) {
+        ron_au64_load(&s->answer_memory.used) >= s->answer_memory.max) {
         return RON_NOMEM;
     }
     if (ron_buf_reserve(&p->pending, want, &room) != RON_OK) {
@@ -129,7 +129,7 @@ static enum ron_rc put_piece(struct ron_http_reply *r, const void *bytes, size_t
     ron_buf_commit(&p->pending, head + len);
     more = p->pending.cap + p->sending.cap - p->charged;
     p->charged += more;
-    (void)ron_au64_add(&s->answer_memory, more);
+    (void)ron_au64_add(&s->answer_memory.used, more);
     p->length_left -= p->framing == HTTP_FRAME_LENGTH ? len : 0;
     return RON_OK;
 }
@@ -205,7 +205,7 @@ void ron__http_pipe_reset(struct ron_http_reply *r)
     struct http_pipe *p = &r->pipe;
 
     if (p->used) {
-        (void)ron_au64_add(&r->w->server->answer_memory, 0 - p->charged); /* minus */
+        (void)ron_au64_add(&r->w->server->answer_memory.used, 0 - p->charged); /* minus */
         p->charged = 0;
         ron_buf_done(&p->pending);
         ron_buf_done(&p->sending);
@@ -332,7 +332,7 @@ static void shrink(struct ron_http_server *s, struct http_pipe *p)
     ron_buf_done(&p->pending);
     ron_buf_init(&p->pending, HTTP_PIPE_MAX);
     held = p->pending.cap + p->sending.cap;
-    (void)ron_au64_add(&s->answer_memory, held - p->charged); /* minus */
+    (void)ron_au64_add(&s->answer_memory.used, held - p->charged); /* minus */
     p->charged = held;
 }
 

@@ -11,34 +11,15 @@
 #include "ron/base/assert.h"
 #include "wire_priv.h"
 
-static bool charge_out(struct oap_conn *c)
-{
-    struct ron_oap_server *s = c->w->server;
-    uint64_t more = c->out.cap - c->out_charged;
-
-    c->out_charged += more;
-    return ron_au64_add(&s->out_memory, more) + more <= s->opts.out_memory_max;
-}
-
-void ron__oap_out_release(struct oap_conn *c)
-{
-    (void)ron_au64_add(&c->w->server->out_memory, 0 - c->out_charged); /* minus */
-    c->out_charged = 0;
-    ron_buf_done(&c->out);
-    ron_buf_init(&c->out, c->w->server->opts.answer_max + OAP_OUT_BYTES);
-}
-
 static void keep_rest(struct oap_conn *c, const void *bytes, size_t len)
 {
     if (len == 0) {
         return;
     }
-    if (ron_buf_len(&c->out) == 0) {
-        c->out_start_ms = c->w->now_ms;
-        c->out_progress_ms = c->w->now_ms;
-        c->out_sent = 0;
+    if (ron_out_len(&c->out) == 0) {
+        ron_out_start(&c->out, c->w->now_ms);
     }
-    if (ron_buf_append(&c->out, bytes, len) != RON_OK || !charge_out(c)) {
+    if (!ron_out_keep(&c->out, &c->w->server->out_memory, bytes, len)) {
         ron_stat_bump(&c->w->rejected[RON_OAP_MEMORY], 1);
         c->dead = true;
     }
@@ -52,16 +33,9 @@ size_t ron__oap_write_two(const struct ron_env *env, int fd, const void *a, size
 
     while (done < a_len + b_len && rc == RON_OK) {
         struct iovec iov[2];
-        int count = 0;
+        int count = ron_gather(iov, a, a_len, b, b_len, done);
         size_t n = 0;
-        size_t b_done = done > a_len ? done - a_len : 0;
 
-        if (done < a_len) {
-            iov[count++] = (struct iovec){(char *)(uintptr_t)a + done, a_len - done};
-        }
-        if (b_done < b_len) {
-            iov[count++] = (struct iovec){(char *)(uintptr_t)b + b_done, b_len - b_done};
-        }
         rc = count == 1 ? env->net->write(env, fd, iov[0].iov_base, iov[0].iov_len, &n)
                         : env->net->writev(env, fd, iov, count, &n);
         ron_stat_bump(calls, 1);
@@ -84,20 +58,11 @@ static size_t write_both(struct oap_conn *c, const void *a, size_t a_len, const 
 
 void ron__oap_flush_out(struct oap_conn *c)
 {
-    size_t len = ron_buf_len(&c->out);
-    size_t done;
+    size_t len = ron_out_len(&c->out);
 
-    if (len == 0 || c->dead) {
-        return;
-    }
-    done = write_both(c, ron_buf_data(&c->out), len, NULL, 0);
-    if (done > 0) {
-        c->out_progress_ms = c->w->now_ms;
-        c->out_sent += done;
-        ron_buf_consume(&c->out, done);
-    }
-    if (done == len) {
-        ron__oap_out_release(c); /* Idle connections hold no memory. */
+    if (len > 0 && !c->dead) {
+        ron_out_taken(&c->out, &c->w->server->out_memory,
+                      write_both(c, ron_buf_data(&c->out.kept), len, NULL, 0), c->w->now_ms);
     }
 }
 
@@ -111,7 +76,7 @@ void ron__oap_flush(struct oap_conn *c, const void *payload, size_t len)
         c->dead = true; /* A frame is missing from the stream. */
     }
     if (!c->dead && front + len > 0) {
-        if (ron_buf_len(&c->out) == 0) {
+        if (ron_out_len(&c->out) == 0) {
             done = write_both(c, ron_buf_data(out), front, payload, len);
         }
         if (!c->dead && done < front + len) {

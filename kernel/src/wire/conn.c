@@ -24,19 +24,13 @@ void ron__oap_tick(struct oap_worker *w)
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static uint64_t paced(const struct oap_conn *c, uint64_t start_ms, uint64_t grace_ms,
-                      uint64_t bytes)
-{
-    return start_ms + grace_ms + bytes * RON_MS_PER_S / c->w->server->opts.rate_min_bytes_per_s;
-}
-
 static uint64_t write_due_ms(const struct oap_conn *c)
 {
-    uint64_t timeout_ms = c->w->server->opts.write_timeout_ms;
+    const struct ron_oap_opts *o = &c->w->server->opts;
 
-    return ron_buf_len(&c->out) == 0 ? UINT64_MAX
-                                     : RON_MIN(c->out_progress_ms + timeout_ms,
-                                               paced(c, c->out_start_ms, timeout_ms, c->out_sent));
+    return ron_out_len(&c->out) == 0
+               ? UINT64_MAX
+               : ron_out_due_ms(&c->out, o->write_timeout_ms, o->rate_min_bytes_per_s);
 }
 
 /* While what we wrote waits to be taken we do not read, so slow reading is not the peer's fault
@@ -46,12 +40,13 @@ static uint64_t read_due_ms(const struct oap_conn *c)
     const struct ron_oap_opts *o = &c->w->server->opts;
     uint64_t at = UINT64_MAX;
 
-    if (ron_buf_len(&c->out) > 0) {
+    if (ron_out_len(&c->out) > 0) {
         return at;
     }
     if (c->in_len > c->in_at) {
         at = RON_MIN(c->progress_ms + o->read_timeout_ms,
-                     paced(c, c->frame_start_ms, o->read_timeout_ms, c->in_len - c->in_at));
+                     ron_paced_ms(c->frame_start_ms, o->read_timeout_ms, c->in_len - c->in_at,
+                                  o->rate_min_bytes_per_s));
     }
     if (!ron_list_empty(&c->parts)) {
         const struct oap_part *p = RON_LIST_ENTRY(ron_list_front(&c->parts), struct oap_part, link);
@@ -125,7 +120,7 @@ static void destroy(struct oap_conn *c)
         ron_list_remove(&c->again);
     }
     ron__oap_in_release(c);
-    ron__oap_out_release(c);
+    ron_out_release(&c->out, &c->w->server->out_memory);
     (void)ron_au32_add(&w->server->connections, UINT32_MAX); /* minus one */
     w->hello_count -= c->hello ? 1 : 0;
     c->magic = 0;
@@ -247,7 +242,7 @@ static void settle(struct oap_conn *c)
     if (ron_buf_len(&c->w->out) > 0 || ron_buf_error(&c->w->out) != RON_OK) {
         ron__oap_flush(c, NULL, 0);
     }
-    if (!c->dead && ron_buf_len(&c->out) == 0 && c->state == OAP_OPEN) {
+    if (!c->dead && ron_out_len(&c->out) == 0 && c->state == OAP_OPEN) {
         if (c->eof && ron_list_empty(&c->calls)) {
             ron_stat_bump(&c->w->disconnects, !at_rest(c));
             c->closing = true;
@@ -276,11 +271,11 @@ void ron__oap_conn_run(struct oap_conn *c)
 
     if (more) {
         ron__oap_replies_write(c);
-        if (ron_buf_len(&c->out) == 0) {
+        if (ron_out_len(&c->out) == 0) {
             ron__oap_event_lag(c);
         }
     }
-    while (more && !c->dead && !c->closing && ron_buf_len(&c->out) == 0) {
+    while (more && !c->dead && !c->closing && ron_out_len(&c->out) == 0) {
         if (++frames > OAP_FRAMES_PER_TURN) {
             if (!ron_list_linked(&c->again)) {
                 ron_list_push_back(&c->w->again, &c->again);
@@ -307,9 +302,9 @@ static void on_ready(struct ron_io *io, uint32_t events)
     }
     if (c->state == OAP_LINGER) {
         c->dead = c->dead || !discard(c);
-    } else if (ron_buf_len(&c->out) > 0) {
+    } else if (ron_out_len(&c->out) > 0) {
         ron__oap_flush_out(c);
-        if (ron_buf_len(&c->out) == 0) {
+        if (ron_out_len(&c->out) == 0) {
             c->frame_start_ms = c->w->now_ms; /* We read again: the peer's time begins anew. */
             c->progress_ms = c->w->now_ms;
         }
@@ -386,7 +381,7 @@ void ron__oap_conn_open(struct oap_worker *w, int take_fd, const struct ron_peer
     ron_list_init(&c->calls);
     ron_list_init(&c->ready);
     ron_list_init(&c->parts);
-    ron_buf_init(&c->out, s->opts.answer_max + OAP_OUT_BYTES);
+    ron_out_init(&c->out, s->opts.answer_max + OAP_OUT_BYTES);
     ron_list_push_back(&w->conns, &c->link);
     others = ron_au32_add(&s->connections, 1);
     ron_stat_bump(&w->accepted, 1);

@@ -132,9 +132,9 @@ static void deliver(struct oap_conn *c, const struct oap_event *e)
     if (c->dead || c->closing || c->state != OAP_OPEN || !subscribed(c, e->app)) {
         return;
     }
-    if (ron_buf_len(&c->out) + ron_buf_len(&c->w->out) + e->len + RON_OAP_HEADER_BYTES >
+    if (ron_out_len(&c->out) + ron_buf_len(&c->w->out) + e->len + RON_OAP_HEADER_BYTES >
             c->w->server->opts.subscriber_bytes ||
-        (c->missed > 0 && ron_buf_len(&c->out) > 0)) {
+        (c->missed > 0 && ron_out_len(&c->out) > 0)) {
         lose(c, e->app, 1);
         return;
     }

@@ -169,7 +169,7 @@ static void write_reply(struct oap_conn *c, struct ron_oap_reply *r)
 
 void ron__oap_replies_write(struct oap_conn *c)
 {
-    while (!c->dead && ron_buf_len(&c->out) == 0) {
+    while (!c->dead && ron_out_len(&c->out) == 0) {
         struct ron_list_node *node = ron_list_pop_front(&c->ready);
         struct ron_oap_reply *r;
 

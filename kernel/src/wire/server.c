@@ -314,6 +314,7 @@ static enum ron_rc server_init(struct ron_oap_server *s, struct ron_err *err)
         return ron_err_set(err, RON_NOMEM, "oap: no memory");
     }
     s->worker_count = o->workers;
+    s->out_memory.max = o->out_memory_max;
     for (uint32_t i = 0; i < o->workers; i++) {
         if (worker_init(s, i) != RON_OK) {
             return ron_err_set(err, RON_NOMEM, "oap: no memory for worker %u", i);

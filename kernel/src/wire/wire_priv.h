@@ -22,6 +22,7 @@
 #include "ron/chan/bus.h"
 #include "ron/front/handback.h"
 #include "ron/front/intake.h"
+#include "ron/front/out.h"
 #include "ron/wire/server.h"
 
 enum {
@@ -105,11 +106,7 @@ struct oap_conn {
     uint64_t missed; /* events lost since the last LAGGED */
     uint16_t missed_app;
 
-    struct ron_buf out;
-    uint64_t out_charged;
-    uint64_t out_start_ms;
-    uint64_t out_progress_ms;
-    uint64_t out_sent;
+    struct ron_out out;
     uint64_t linger_bytes;
 };
 
@@ -195,7 +192,7 @@ struct ron_oap_server {
     struct ron_au32 connections;
     struct ron_au32 inflight;
     struct ron_au64 in_memory;
-    struct ron_au64 out_memory;
+    struct ron_out_memory out_memory;
     uint32_t worker_count;
     struct oap_worker *workers;
 };
@@ -242,7 +239,6 @@ void ron__oap_refuse(struct oap_conn *c, const struct ron_oap_head *head,
 void ron__oap_flush(struct oap_conn *c, const void *payload, size_t len);
 /* Writes what is left in c->out. */
 void ron__oap_flush_out(struct oap_conn *c);
-void ron__oap_out_release(struct oap_conn *c);
 
 /* Writes a, then b, as far as the socket takes them; returns how many bytes that was and adds the
  * system calls to *calls. *ret_rc: RON_OK, RON_AGAIN, or how the socket failed. Also the client's.

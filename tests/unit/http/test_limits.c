@@ -312,7 +312,7 @@ static void test_limits__answers_nobody_reads__memory_bounded(void **state)
     fx_until(web_counters(web).requests == RON_ARRAY_LEN(c));
     fx_until(web_counters(web).rejected[RON_HTTP_MEMORY] > 0);
     fx_until(web_counters(web).answers_dropped > 0);
-    fx_until(ron_au64_load(&web->server->answer_memory) <= 16 << 20);
+    fx_until(ron_au64_load(&web->server->answer_memory.used) <= 16 << 20);
     cli_open(&other, web);
     cli_say(&other, GET("/hi"));
     cli_expect(&other, 200, "hi");
@@ -320,7 +320,7 @@ static void test_limits__answers_nobody_reads__memory_bounded(void **state)
     for (size_t i = 0; i < RON_ARRAY_LEN(c); i++) {
         cli_close(&c[i]);
     }
-    fx_until(ron_au64_load(&web->server->answer_memory) == 0);
+    fx_until(ron_au64_load(&web->server->answer_memory.used) == 0);
     web_close(web);
 }
 

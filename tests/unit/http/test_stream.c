@@ -315,7 +315,7 @@ static void test_stream__reader_stops__two_pieces_held_and_the_writer_woken(void
             seen = fx_gate_count(&woken);
             rc = ron_http_reply_write(r, big, 65536);
         }
-        assert_true(ron_au64_load(&web->server->answer_memory) <= 4 * RON_HTTP_PIECE_BYTES);
+        assert_true(ron_au64_load(&web->server->answer_memory.used) <= 4 * RON_HTTP_PIECE_BYTES);
         if (rc == RON_AGAIN && !is_writable_soon(web, &seen)) {
             break;
         }
@@ -331,7 +331,7 @@ static void test_stream__reader_stops__two_pieces_held_and_the_writer_woken(void
     ron_http_reply_abort(r);
     expect_cut(&c);
     fx_until(web_counters(web).streams == 0);
-    assert_int_equal(ron_au64_load(&web->server->answer_memory), 0);
+    assert_int_equal(ron_au64_load(&web->server->answer_memory.used), 0);
     cli_close(&c);
     close_web(web);
 }
@@ -628,7 +628,8 @@ static void test_blob__memory_and_file__whole_and_released_once(void **state)
         expect_pattern(&c, from, BIG - from);
         cli_expect(&c, 200, "hi");
         assert_int_equal(fx_gate_count(&released), i + 1);
-        assert_int_equal(ron_au64_load(&web->server->answer_memory), 0); /* nothing was copied */
+        assert_int_equal(ron_au64_load(&web->server->answer_memory.used),
+                         0); /* nothing was copied */
     }
     cli_say(&c, "HEAD /file HTTP/1.1\r\nHost: a\r\n\r\n" GET("/hi"));
     take_head(&c, head, sizeof head);
