@@ -33,28 +33,19 @@
 #include "ron/io/cpu.h"
 #include "ron/io/linux_env.h"
 #include "ron/task/signals.h"
+#include "stand.h"
 
-enum {
-    BYTES_MAX = 8 << 20,
-    PIECES_MAX = 100000,
-    HELD_MAX = 1024,
-    LOOK_MS = 20, /* between two looks at the held replies */
-    WORKERS_MAX = 16,
-};
+enum { PIECES_MAX = 100000 };
 
 struct job {
+    struct stand_job head;
     struct ron_http_reply *reply;
-    struct ron_str body; /* lives until the reply is sent */
-    bool never;
+    struct ron_str body;   /* lives until the reply is sent */
     struct ron_span *span; /* NULL unless traces are kept */
 };
 
 struct http_check {
-    const struct ron_env *env;
-    struct ron_registry *registry;
-    struct ron_exec *exec;
-    struct ron_sup *sup;
-    struct ron_chan *queue;
+    struct stand stand;
     struct ron_http_server *server;
     const struct tls_args *tls_args;
     struct ron_tls_ctx *tls; /* NULL: plain */
@@ -63,10 +54,6 @@ struct http_check {
     struct pipes pipes;
     struct served_file file;
     struct http_obs obs;
-    char *bytes;
-    /* Task `answers` only. */
-    struct job *held[HELD_MAX];
-    size_t held_count;
 };
 
 /* ---- answered at once ------------------------------------------------------------------------ */
@@ -82,11 +69,11 @@ static void on_bytes(struct ron_http_call *call, void *arg)
     struct http_check *k = arg;
     uint64_t n = ron_http_param_u64(call, 0);
 
-    if (n > BYTES_MAX) {
+    if (n > STAND_BYTES) {
         ron_http_fail(call, RON_HTTP_PARAM);
         return;
     }
-    ron_http_answer(call, 200, "application/octet-stream", k->bytes, (size_t)n);
+    ron_http_answer(call, 200, "application/octet-stream", k->stand.bytes, (size_t)n);
 }
 
 static void on_stream(struct ron_http_call *call, void *arg)
@@ -170,11 +157,10 @@ static void free_job(struct job *job)
     ron_free(job);
 }
 
-static void drop_job(void *item, void *arg)
+static void drop_job(struct stand_job *take_job)
 {
-    struct job *job = item;
+    struct job *job = RON_CONTAINER_OF(take_job, struct job, head);
 
-    (void)arg;
     if (job->span != NULL) {
         ron_span_fail(job->span, "dropped");
     }
@@ -192,12 +178,12 @@ static void hand_over(struct ron_http_call *call, struct http_check *k, bool nev
         return;
     }
     job->body = ron_http_body(call);
-    job->never = never;
+    job->head.never = never;
     if (k->obs.trace_fd >= 0 && (job->span = ron_alloc(sizeof *job->span)) != NULL) {
         http_obs_span(&k->obs, call, job->span, never ? "never" : "late");
         ron_span_u64(job->span, "body_bytes", job->body.len);
     }
-    if (ron_chan_try_send(k->queue, job, NULL) != RON_OK) {
+    if (ron_chan_try_send(k->stand.queue, &job->head, NULL) != RON_OK) {
         ron_http_undefer(call, job->reply);
         free_job(job);
         ron_http_fail(call, RON_HTTP_BUSY);
@@ -214,8 +200,10 @@ static void on_never(struct ron_http_call *call, void *arg)
     hand_over(call, arg, true);
 }
 
-static void answer_job(struct job *job)
+static void answer_job(struct stand_job *take_job)
 {
+    struct job *job = RON_CONTAINER_OF(take_job, struct job, head);
+
     if (ron_buf_append(ron_http_reply_body(job->reply), job->body.ptr, job->body.len) != RON_OK) {
         ron_http_reply_fail(job->reply, RON_HTTP_MEMORY);
     } else {
@@ -224,116 +212,49 @@ static void answer_job(struct job *job)
     free_job(job);
 }
 
-/* Gives back the held replies that nobody waits for any more; all of them when `force`. */
-static void look_at_held(struct ron_task *t, struct http_check *k, bool force)
+static bool job_cancelled(struct stand_job *job)
 {
-    size_t kept = 0;
-
-    for (size_t i = 0; i < k->held_count; i++) {
-        if (force || ron_http_reply_cancelled(k->held[i]->reply)) {
-            drop_job(k->held[i], NULL);
-        } else {
-            k->held[kept++] = k->held[i];
-        }
-    }
-    k->held_count = kept;
-    ron_task_wake_at(t, kept > 0 && !force ? ron_task_now_ms(t) + LOOK_MS : UINT64_MAX);
-}
-
-static enum ron_rc answers_handle(struct ron_task *t, void *arg, void **items, size_t count)
-{
-    struct http_check *k = arg;
-
-    for (size_t i = 0; i < count; i++) {
-        struct job *job = items[i];
-
-        if (!job->never) {
-            answer_job(job);
-        } else if (k->held_count < HELD_MAX) {
-            k->held[k->held_count++] = job;
-        } else {
-            drop_job(job, NULL);
-        }
-    }
-    look_at_held(t, k, false);
-    return RON_OK;
-}
-
-static void answers_stop(struct ron_task *t, void *arg)
-{
-    look_at_held(t, arg, true);
+    return ron_http_reply_cancelled(RON_CONTAINER_OF(job, struct job, head)->reply);
 }
 
 /* ---- building -------------------------------------------------------------------------------- */
 
 static enum ron_rc build(struct http_check *k, struct ron_http_opts *o, struct ron_err *err)
 {
-    struct ron_task *task = NULL;
+    struct stand *s = &k->stand;
 
-    k->env = ron_env_linux();
-    k->bytes = ron_alloc(BYTES_MAX);
-    if (k->bytes == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory");
-    }
-    memset(k->bytes, 'x', BYTES_MAX);
-    RON_TRY(ron_registry_new(&k->registry, err));
-    RON_TRY(http_obs_begin(&k->obs, k->env, k->registry, err));
-    RON_TRY(ron_exec_new(
-        &(struct ron_exec_opts){.env = k->env, .registry = k->registry, .workers = o->workers},
-        &k->exec, err));
-    RON_TRY(ron_sup_new(
-        &(struct ron_sup_opts){.env = k->env,
-                               .registry = k->registry,
-                               .exec = k->exec,
-                               .on_event = k->obs.log == NULL ? NULL : ron_log_sup_event,
-                               .on_event_arg = k->obs.log},
-        &k->sup, err));
-    RON_TRY(ron_chan_new(&(struct ron_chan_opts){.registry = k->registry,
-                                                 .env = k->env,
-                                                 .name = "late",
-                                                 .producers = "http",
-                                                 .consumers = "answers",
-                                                 .drop_text = "answered 503 draining",
-                                                 .capacity = 512,
-                                                 .policy = RON_CHAN_REJECT,
-                                                 .drop = drop_job},
-                         &k->queue, err));
-    RON_TRY(ron_sup_add(k->sup,
-                        &(struct ron_task_def){.name = "answers",
-                                               .kind = "worker",
-                                               .worker = RON_WORKER_ANY,
-                                               .input = k->queue,
-                                               .handle = answers_handle,
-                                               .stop = answers_stop,
-                                               .arg = k},
-                        &task, err));
-    RON_TRY(load_build(&k->load, k->env, k->registry, k->sup, err));
-    RON_TRY(pipes_build(&k->pipes, k->env, k->registry, k->sup, err));
+    RON_TRY(stand_begin(s, err));
+    RON_TRY(http_obs_begin(&k->obs, s->env, s->registry, err));
+    RON_TRY(
+        stand_build(s,
+                    &(struct stand_opts){.verb = "http",
+                                         .workers = o->workers,
+                                         .queue_capacity = 512,
+                                         .on_event = k->obs.log == NULL ? NULL : ron_log_sup_event,
+                                         .on_event_arg = k->obs.log,
+                                         .answer = answer_job,
+                                         .drop = drop_job,
+                                         .cancelled = job_cancelled},
+                    err));
+    RON_TRY(load_build(&k->load, s->env, s->registry, s->sup, err));
+    RON_TRY(pipes_build(&k->pipes, s->env, s->registry, s->sup, err));
     o->name = "http";
-    o->env = k->env;
-    o->registry = k->registry;
-    RON_TRY(http_obs_build(&k->obs, k->sup, o, err));
-    RON_TRY(tls_build(k->tls_args, k->env, k->obs.ops.metrics, &k->tls, err));
+    o->env = s->env;
+    o->registry = s->registry;
+    RON_TRY(http_obs_build(&k->obs, s->sup, o, err));
+    RON_TRY(tls_build(k->tls_args, s->env, k->obs.ops.metrics, &k->tls, err));
     k->listener = (struct ron_http_listener){.addr = o->addr, .tls = k->tls};
     o->addr = NULL;
     o->listeners = &k->listener;
     o->listener_count = 1;
     RON_TRY(ron_http_server_new(o, &k->server, err));
     RON_TRY(ron_collect_http(k->obs.ops.metrics, k->server, err));
-    return ron_http_server_attach(k->server, k->sup, err);
+    return ron_http_server_attach(k->server, s->sup, err);
 }
 
 static void take_down(struct http_check *k)
 {
-    if (k->sup != NULL) {
-        ron_sup_free(k->sup);
-    }
-    if (k->exec != NULL) {
-        (void)ron_exec_free(k->exec);
-    }
-    if (k->queue != NULL) {
-        ron_chan_free(k->queue);
-    }
+    stand_end(&k->stand);
     load_done(&k->load);
     pipes_done(&k->pipes);
     file_close(&k->file);
@@ -341,10 +262,7 @@ static void take_down(struct http_check *k)
         ron_tls_ctx_free(k->tls);
     }
     http_obs_done(&k->obs);
-    if (k->registry != NULL) {
-        ron_registry_free(k->registry);
-    }
-    ron_free(k->bytes);
+    stand_done(&k->stand);
 }
 
 static int serve(struct ron_http_opts *o, const struct tls_args *tls, const struct http_obs *obs,
@@ -372,7 +290,6 @@ static int serve(struct ron_http_opts *o, const struct tls_args *tls, const stru
         {RON_HTTP_GET, "/peer", tls_on_peer, &check, RON_HTTP_INLINE, 0},
         {RON_HTTP_GET, "/counters", on_counters, &check, RON_HTTP_ALWAYS, 0},
     };
-    struct ron_signals *signals = NULL;
     struct ron_err err = {0};
     int code = CLI_FAILED;
 
@@ -383,14 +300,11 @@ static int serve(struct ron_http_opts *o, const struct tls_args *tls, const stru
     o->routes = routes;
     o->route_count = RON_ARRAY_LEN(own) + RON_OPS_ROUTES;
     if (file_open(&check.file, ron_env_linux(), file_path, &err) != RON_OK ||
-        build(&check, o, &err) != RON_OK ||
-        ron_signals_start(check.sup, tls_on_hangup, check.tls, &signals, &err) != RON_OK) {
+        build(&check, o, &err) != RON_OK) {
         fprintf(stderr, "ron http: %s\n", err.msg);
     } else {
-        printf("listening on %s\n", ron_http_server_addr(check.server));
-        (void)fflush(stdout);
-        code = ron_sup_run(check.sup);
-        ron_signals_stop(signals);
+        code =
+            stand_run(&check.stand, ron_http_server_addr(check.server), tls_on_hangup, check.tls);
     }
     take_down(&check);
     return code;
@@ -402,7 +316,7 @@ int cli_http(int argc, char **argv)
     const char *file_path = NULL;
     static const char *const formats[] = {"off", "text", "json", NULL};
     struct http_obs obs = {.log_format = "off", .trace_path = "", .trace_fd = -1};
-    uint64_t n[12] = {RON_MIN(ron_cpu_count(), (uint32_t)WORKERS_MAX)};
+    uint64_t n[12] = {RON_MIN(ron_cpu_count(), (uint32_t)STAND_WORKERS_MAX)};
     struct tls_args tls = {0};
     static const char *const client_modes[] = {"required", "optional", NULL};
     bool done = false;
@@ -414,7 +328,7 @@ int cli_http(int argc, char **argv)
                    formats),
         CLI_CHOICE("trace", "FILE", "spans of /late and /never, as OTLP JSON", &obs.trace_path,
                    NULL),
-        CLI_NUMBER("workers", "N", "executor workers", &n[0], 1, WORKERS_MAX),
+        CLI_NUMBER("workers", "N", "executor workers", &n[0], 1, STAND_WORKERS_MAX),
         CLI_NUMBER("connections", "N", "connections at once (2048)", &n[1], 0, 1 << 20),
         CLI_NUMBER("inflight", "N", "deferred requests at once (512)", &n[2], 0, 1 << 20),
         CLI_NUMBER("rate", "N", "requests per second and client, 0 = any", &n[3], 0, 1000000000),

@@ -20,39 +20,24 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/io/cpu.h"
-#include "ron/io/linux_env.h"
 #include "ron/task/signals.h"
 #include "ron/wire/server.h"
+#include "stand.h"
 
-enum {
-    BYTES_MAX = 8 << 20,
-    HELD_MAX = 1024,
-    LOOK_MS = 20, /* between two looks at the held replies */
-    WORKERS_MAX = 16,
-    APP = 100,
-    APP_ALWAYS = 101,
-};
+enum { APP = 100, APP_ALWAYS = 101 };
 
 enum code { ECHO = 1, LATE, NEVER, BYTES, FAIL, PUBLISH, COUNTERS };
 
 struct job {
+    struct stand_job head;
     struct ron_oap_reply *reply;
     const void *payload; /* lives until the reply is sent */
     size_t len;
-    bool never;
 };
 
 struct oap_check {
-    const struct ron_env *env;
-    struct ron_registry *registry;
-    struct ron_exec *exec;
-    struct ron_sup *sup;
-    struct ron_chan *queue;
+    struct stand stand;
     struct ron_oap_server *server;
-    char *bytes;
-    /* Task `answers` only. */
-    struct job *held[HELD_MAX];
-    size_t held_count;
 };
 
 /* ---- answered at once ------------------------------------------------------------------------ */
@@ -65,14 +50,14 @@ static void on_bytes(struct ron_oap_call *call, struct oap_check *k)
 
     memcpy(text, q->payload, RON_MIN(q->payload_len, sizeof text - 1));
     n = strtoull(text, NULL, 10);
-    if (n > BYTES_MAX) {
+    if (n > STAND_BYTES) {
         ron_oap_fail_with(call, &(struct ron_oap_error){.status = 400,
                                                         .code = "MALFORMED",
                                                         .message = "too many bytes",
                                                         .reason = "malformed"});
         return;
     }
-    ron_oap_answer(call, 200, k->bytes, (size_t)n);
+    ron_oap_answer(call, 200, k->stand.bytes, (size_t)n);
 }
 
 static void on_publish(struct ron_oap_call *call, struct oap_check *k)
@@ -111,11 +96,10 @@ static void on_counters(struct ron_oap_call *call, struct oap_check *k)
 
 /* ---- answered by a task ---------------------------------------------------------------------- */
 
-static void drop_job(void *item, void *arg)
+static void drop_job(struct stand_job *take_job)
 {
-    struct job *job = item;
+    struct job *job = RON_CONTAINER_OF(take_job, struct job, head);
 
-    (void)arg;
     ron_oap_reply_refuse(job->reply, RON_OAP_DRAINING);
     ron_free(job);
 }
@@ -132,62 +116,27 @@ static void hand_over(struct ron_oap_call *call, struct oap_check *k, bool never
     }
     job->payload = q->payload;
     job->len = q->payload_len;
-    job->never = never;
-    if (ron_chan_try_send(k->queue, job, NULL) != RON_OK) {
+    job->head.never = never;
+    if (ron_chan_try_send(k->stand.queue, &job->head, NULL) != RON_OK) {
         ron_oap_undefer(call, job->reply);
         ron_free(job);
         ron_oap_refuse(call, RON_OAP_BUSY);
     }
 }
 
-static void answer_job(struct job *job)
+static void answer_job(struct stand_job *take_job)
 {
+    struct job *job = RON_CONTAINER_OF(take_job, struct job, head);
+
     /* A failure sticks in the body and is answered 500. */
     (void)ron_buf_append(ron_oap_reply_body(job->reply), job->payload, job->len);
     ron_oap_reply_send(job->reply, 200);
     ron_free(job);
 }
 
-/* Gives back the held replies that nobody waits for any more; all of them when `force`. */
-static void look_at_held(struct ron_task *t, struct oap_check *k, bool force)
+static bool job_cancelled(struct stand_job *job)
 {
-    size_t kept = 0;
-
-    for (size_t i = 0; i < k->held_count; i++) {
-        if (force || ron_oap_reply_cancelled(k->held[i]->reply)) {
-            drop_job(k->held[i], NULL);
-        } else {
-            k->held[kept++] = k->held[i];
-        }
-    }
-    k->held_count = kept;
-    ron_task_wake_at(t, kept > 0 && !force ? ron_task_now_ms(t) + LOOK_MS : UINT64_MAX);
-}
-
-static enum ron_rc answers_handle(struct ron_task *t, void *arg, void **items, size_t count)
-{
-    struct oap_check *k = arg;
-
-    for (size_t i = 0; i < count; i++) {
-        struct job *job = items[i];
-
-        if (!job->never) {
-            answer_job(job);
-        } else if (k->held_count < HELD_MAX) {
-            k->held[k->held_count++] = job;
-        } else {
-            drop_job(job, NULL);
-        }
-    }
-    if (k->held_count > 0) {
-        look_at_held(t, k, false);
-    }
-    return RON_OK;
-}
-
-static void answers_stop(struct ron_task *t, void *arg)
-{
-    look_at_held(t, arg, true);
+    return ron_oap_reply_cancelled(RON_CONTAINER_OF(job, struct job, head)->reply);
 }
 
 static void on_request(struct ron_oap_call *call, void *arg)
@@ -228,63 +177,29 @@ static void on_request(struct ron_oap_call *call, void *arg)
 
 static enum ron_rc build(struct oap_check *k, struct ron_oap_opts *o, struct ron_err *err)
 {
-    struct ron_task *task = NULL;
+    struct stand *s = &k->stand;
 
-    k->env = ron_env_linux();
-    k->bytes = ron_alloc(BYTES_MAX);
-    if (k->bytes == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory");
-    }
-    memset(k->bytes, 'x', BYTES_MAX);
-    RON_TRY(ron_registry_new(&k->registry, err));
-    RON_TRY(ron_exec_new(
-        &(struct ron_exec_opts){.env = k->env, .registry = k->registry, .workers = o->workers},
-        &k->exec, err));
-    RON_TRY(
-        ron_sup_new(&(struct ron_sup_opts){.env = k->env, .registry = k->registry, .exec = k->exec},
-                    &k->sup, err));
-    RON_TRY(ron_chan_new(&(struct ron_chan_opts){.registry = k->registry,
-                                                 .env = k->env,
-                                                 .name = "late",
-                                                 .producers = "oap",
-                                                 .consumers = "answers",
-                                                 .drop_text = "answered 503 draining",
-                                                 .capacity = 4096,
-                                                 .policy = RON_CHAN_REJECT,
-                                                 .drop = drop_job},
-                         &k->queue, err));
-    RON_TRY(ron_sup_add(k->sup,
-                        &(struct ron_task_def){.name = "answers",
-                                               .kind = "worker",
-                                               .worker = RON_WORKER_ANY,
-                                               .input = k->queue,
-                                               .handle = answers_handle,
-                                               .stop = answers_stop,
-                                               .arg = k},
-                        &task, err));
+    RON_TRY(stand_begin(s, err));
+    RON_TRY(stand_build(s,
+                        &(struct stand_opts){.verb = "oap",
+                                             .workers = o->workers,
+                                             .queue_capacity = 4096,
+                                             .answer = answer_job,
+                                             .drop = drop_job,
+                                             .cancelled = job_cancelled},
+                        err));
     o->name = "oap";
-    o->env = k->env;
-    o->registry = k->registry;
+    o->env = s->env;
+    o->registry = s->registry;
     RON_TRY(ron_oap_server_new(o, &k->server, err));
-    return ron_oap_server_attach(k->server, k->sup, err);
+    return ron_oap_server_attach(k->server, s->sup, err);
 }
 
 static void take_down(struct oap_check *k)
 {
-    if (k->sup != NULL) {
-        ron_sup_free(k->sup);
-    }
-    if (k->exec != NULL) {
-        (void)ron_exec_free(k->exec);
-    }
-    if (k->queue != NULL) {
-        ron_chan_free(k->queue);
-    }
+    stand_end(&k->stand);
     (void)ron_oap_server_free(k->server);
-    if (k->registry != NULL) {
-        ron_registry_free(k->registry);
-    }
-    ron_free(k->bytes);
+    stand_done(&k->stand);
 }
 
 static int serve(struct ron_oap_opts *o)
@@ -297,20 +212,15 @@ static int serve(struct ron_oap_opts *o)
          .arg = &check,
          .flags = RON_OAP_ALWAYS | RON_OAP_INLINE},
     };
-    struct ron_signals *signals = NULL;
     struct ron_err err = {0};
     int code = CLI_FAILED;
 
     o->apps = apps;
     o->app_count = RON_ARRAY_LEN(apps);
-    if (build(&check, o, &err) != RON_OK ||
-        ron_signals_start(check.sup, NULL, NULL, &signals, &err) != RON_OK) {
+    if (build(&check, o, &err) != RON_OK) {
         fprintf(stderr, "ron oap: %s\n", err.msg);
     } else {
-        printf("listening on %s\n", ron_oap_server_addr(check.server));
-        (void)fflush(stdout);
-        code = ron_sup_run(check.sup);
-        ron_signals_stop(signals);
+        code = stand_run(&check.stand, ron_oap_server_addr(check.server), NULL, NULL);
     }
     take_down(&check);
     return code;
@@ -319,13 +229,13 @@ static int serve(struct ron_oap_opts *o)
 int cli_oap(int argc, char **argv)
 {
     const char *addr = "127.0.0.1:7090";
-    uint64_t n[10] = {RON_MIN(ron_cpu_count(), (uint32_t)WORKERS_MAX)};
+    uint64_t n[10] = {RON_MIN(ron_cpu_count(), (uint32_t)STAND_WORKERS_MAX)};
     uint32_t allow_uid;
     bool done = false;
     int code;
     const struct cli_option options[] = {
         CLI_CHOICE("listen", "ADDR", "address and port, or unix:PATH", &addr, NULL),
-        CLI_NUMBER("workers", "N", "executor workers", &n[0], 1, WORKERS_MAX),
+        CLI_NUMBER("workers", "N", "executor workers", &n[0], 1, STAND_WORKERS_MAX),
         CLI_NUMBER("connections", "N", "connections at once (2048)", &n[1], 0, 1 << 20),
         CLI_NUMBER("inflight", "N", "deferred requests at once (4096)", &n[2], 0, 1 << 20),
         CLI_NUMBER("flow", "N", "of them on one connection (64)", &n[3], 0, RON_OAP_FLOW_MAX),
