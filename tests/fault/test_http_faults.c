@@ -40,17 +40,10 @@ static enum ron_rc make_and_free(void *arg)
 
 SUPPORT_FAULT_SWEEP(test_http__each_step_of_making_a_server_fails__nothing_left, make_and_free)
 
-/* Fails one call in eight, on the workers only: their thread is none that may block. Which one is
- * spread by a hash: a fixed step would fall in step with the calls of a request and hit the same
- * one each time. */
-static struct ron_au64 calls;
-
 static bool fail_some(enum ron_fault_kind kind, const char *site)
 {
     (void)kind;
-    return strncmp(ron_thread_name(ron_thread_self()), "loop-", 5) == 0 &&
-           strcmp(site, "epoll_wait") != 0 &&
-           (ron_au64_add(&calls, 1) * UINT64_C(0x9e3779b97f4a7c15)) >> 61 == 0;
+    return fx_fails_here(site, 8);
 }
 
 static bool try_once(const struct web *web, const char *request)

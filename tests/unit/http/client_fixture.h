@@ -5,7 +5,7 @@
  * request is counted. The peer waits for events only; "slow" means one byte a PEER_DRIP_MS. */
 #pragma once
 
-#include "unit/task/fixture.h"
+#include "unit/front/fixture.h"
 
 #include <arpa/inet.h>
 #include <fcntl.h>
@@ -340,18 +340,10 @@ static inline struct cl *cl_run(struct ron_http_target_opts o)
 
 static inline void cl_free(struct cl *cl)
 {
-    struct fx *fx = cl->fx;
-
-    ron_sup_free(fx->sup);
-    assert_true(ron_exec_free(fx->exec));
+    fx_end(cl->fx);
     assert_true(ron_http_client_free(cl->client));
-    assert_int_equal(ron_registry_count(fx->reg), 0);
-    ron_registry_free(fx->reg);
     peer_close(cl->peer);
-    assert_int_equal(ron_threads_live(), fx->threads_before);
-    fx_gate_done(&fx->ended);
-    fx_gate_done(&fx->logged);
-    free(fx);
+    fx_done(cl->fx);
     fx_gate_done(&cl->done);
     free(cl);
 }

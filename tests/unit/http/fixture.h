@@ -6,7 +6,7 @@
  * the worker, as in production. */
 #pragma once
 
-#include "unit/task/fixture.h"
+#include "unit/front/fixture.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -27,9 +27,7 @@ struct web {
     size_t held_count;
     struct fx_gate refused;  /* defers that found the gate closed */
     struct fx_gate answered; /* calls of on_done */
-    /* A stage that a drain waits for until the test lets it go. */
-    struct ron_au32 hold;
-    struct fx_gate release;
+    struct fx_stage stage;
     char *big;
 };
 
@@ -125,22 +123,6 @@ static inline void web_on_done(void *arg, const struct ron_http_done *done)
     fx_gate_add(&web->answered, 1);
 }
 
-static inline enum ron_rc web_stage(struct ron_task *t, void *arg)
-{
-    struct web *web = arg;
-    struct ron_watch *stop = ron_task_stop_watch(t);
-    uint64_t seen = 0;
-    uint64_t value = ron_watch_get(stop, &seen);
-
-    while (value != RON_TASK_STOP) {
-        RON_TRY(ron_watch_wait(stop, seen, ron_deadline_never(), &value, &seen));
-    }
-    if (ron_au32_load(&web->hold) != 0) {
-        (void)fx_gate_reached(&web->release, 1);
-    }
-    return RON_OK;
-}
-
 enum { WEB_ROUTES = 10, WEB_ROUTES_MAX = 24 };
 
 /* A network of the test's own for the next web_open; NULL: the system's. */
@@ -179,7 +161,6 @@ static inline struct web *web_open(uint32_t workers, struct ron_http_opts o)
     fx_gate_init(&web->deferred);
     fx_gate_init(&web->refused);
     fx_gate_init(&web->answered);
-    fx_gate_init(&web->release);
     web->big = malloc(WEB_BIG);
     RON_ASSERT(web->big != NULL);
     memset(web->big, 'z', WEB_BIG);
@@ -205,11 +186,7 @@ static inline struct web *web_open(uint32_t workers, struct ron_http_opts o)
     web->addr = (struct sockaddr_in){.sin_family = AF_INET,
                                      .sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10)),
                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    (void)fx_add(web->fx, &(struct ron_task_def){.name = "stage",
-                                                 .kind = "worker",
-                                                 .mode = RON_TASK_BLOCKING,
-                                                 .run = web_stage,
-                                                 .arg = web});
+    fx_stage_add(web->fx, &web->stage);
     fx_start(web->fx);
     return web;
 }
@@ -225,21 +202,13 @@ static inline struct ron_http_counters web_counters(const struct web *web)
 /* Frees everything; the supervisor has stopped. */
 static inline void web_free(struct web *web)
 {
-    struct fx *fx = web->fx;
-
-    ron_sup_free(fx->sup);
-    assert_true(ron_exec_free(fx->exec));
+    fx_end(web->fx);
     assert_true(ron_http_server_free(web->server));
-    assert_int_equal(ron_registry_count(fx->reg), 0);
-    assert_int_equal(ron_threads_live(), fx->threads_before);
-    ron_registry_free(fx->reg);
-    fx_gate_done(&fx->ended);
-    fx_gate_done(&fx->logged);
-    free(fx);
+    fx_done(web->fx);
     fx_gate_done(&web->deferred);
     fx_gate_done(&web->refused);
     fx_gate_done(&web->answered);
-    fx_gate_done(&web->release);
+    fx_gate_done(&web->stage.release);
     free(web->big);
     free(web);
 }

@@ -419,7 +419,7 @@ static void test_limits__drain__answers_what_it_took_and_refuses_the_rest(void *
     cli_open(&waits, web);
     cli_say(&waits, POST("/defer", "1", "x"));
     struct ron_http_reply *r = web_reply(web, 0);
-    ron_au32_store(&web->hold, 1);
+    ron_au32_store(&web->stage.hold, 1);
     ron_sup_request_stop(web->fx->sup);
     cli_expect_end(&idle);
     cli_say(&half, "\r\n");
@@ -437,7 +437,7 @@ static void test_limits__drain__answers_what_it_took_and_refuses_the_rest(void *
     web_send_reply(r, "taken before");
     cli_expect(&waits, 200, "taken before");
     cli_expect_end(&waits);
-    fx_gate_add(&web->release, 1);
+    fx_gate_add(&web->stage.release, 1);
     assert_int_equal(fx_join(web->fx), RON_EXIT_DRAINED);
     assert_int_equal(web_counters(web).connections, 0);
     cli_close(&idle);

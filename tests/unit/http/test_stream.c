@@ -478,7 +478,7 @@ static void test_stream__drain__quiet_ones_are_asked_to_end(void **state)
 
     (void)state;
     o.quiet = true;
-    ron_au32_store(&web->hold, 1);
+    ron_au32_store(&web->stage.hold, 1);
     cli_open(&c, web);
     cli_say(&c, GET("/get"));
     r = web_reply(web, 0);
@@ -490,7 +490,7 @@ static void test_stream__drain__quiet_ones_are_asked_to_end(void **state)
     assert_int_equal(ron_http_reply_write(r, big, 3), RON_OK); /* a last word is still possible */
     ron_http_reply_end(r);
     expect_chunked(&c, 3);
-    fx_gate_add(&web->release, 1);
+    fx_gate_add(&web->stage.release, 1);
     cli_close(&c);
     close_web(web);
 }

@@ -6,7 +6,7 @@
  * the worker, as in production. */
 #pragma once
 
-#include "unit/task/fixture.h"
+#include "unit/front/fixture.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -44,9 +44,7 @@ struct wire {
     size_t held_count;
     struct fx_gate echoed;
     struct ron_au32 caps_seen;
-    /* A stage that a drain waits for until the test lets it go. */
-    struct ron_au32 hold;
-    struct fx_gate release;
+    struct fx_stage stage;
     uint8_t *big;
     struct ron_oap_client *client; /* of wire_client */
 };
@@ -129,22 +127,6 @@ static inline void wire_handle(struct ron_oap_call *call, void *arg)
     }
 }
 
-static inline enum ron_rc wire_stage(struct ron_task *t, void *arg)
-{
-    struct wire *wire = arg;
-    struct ron_watch *stop = ron_task_stop_watch(t);
-    uint64_t seen = 0;
-    uint64_t value = ron_watch_get(stop, &seen);
-
-    while (value != RON_TASK_STOP) {
-        RON_TRY(ron_watch_wait(stop, seen, ron_deadline_never(), &value, &seen));
-    }
-    if (ron_au32_load(&wire->hold) != 0) {
-        (void)fx_gate_reached(&wire->release, 1);
-    }
-    return RON_OK;
-}
-
 /* ---- the server ------------------------------------------------------------------------------ */
 
 /* Everything but the threads; `o` holds what the test cares about. addr NULL: TCP, "unix": a Unix
@@ -164,7 +146,6 @@ static inline struct wire *wire_build(uint32_t workers, struct ron_oap_opts o)
                                    .flags = RON_OAP_ALWAYS | RON_OAP_INLINE};
     fx_gate_init(&wire->deferred);
     fx_gate_init(&wire->echoed);
-    fx_gate_init(&wire->release);
     wire->big = malloc(WIRE_BIG_MAX);
     RON_ASSERT(wire->big != NULL);
     for (size_t i = 0; i < WIRE_BIG_MAX; i++) {
@@ -190,11 +171,7 @@ static inline struct wire *wire_build(uint32_t workers, struct ron_oap_opts o)
         (void)fprintf(stderr, "fixture: %s\n", err.msg);
         abort();
     }
-    (void)fx_add(wire->fx, &(struct ron_task_def){.name = "stage",
-                                                  .kind = "worker",
-                                                  .mode = RON_TASK_BLOCKING,
-                                                  .run = wire_stage,
-                                                  .arg = wire});
+    fx_stage_add(wire->fx, &wire->stage);
     return wire;
 }
 
@@ -245,21 +222,13 @@ static inline struct ron_oap_client_counters wire_client_counters(const struct r
 /* Frees everything; the supervisor has stopped. */
 static inline void wire_free(struct wire *wire)
 {
-    struct fx *fx = wire->fx;
-
-    ron_sup_free(fx->sup);
-    assert_true(ron_exec_free(fx->exec));
+    fx_end(wire->fx);
     ron_oap_client_free(wire->client);
     assert_true(ron_oap_server_free(wire->server));
-    assert_int_equal(ron_registry_count(fx->reg), 0);
-    assert_int_equal(ron_threads_live(), fx->threads_before);
-    ron_registry_free(fx->reg);
-    fx_gate_done(&fx->ended);
-    fx_gate_done(&fx->logged);
-    free(fx);
+    fx_done(wire->fx);
     fx_gate_done(&wire->deferred);
     fx_gate_done(&wire->echoed);
-    fx_gate_done(&wire->release);
+    fx_gate_done(&wire->stage.release);
     if (wire->dir[0] != '\0') {
         char path[80];
 

@@ -179,7 +179,7 @@ static void test_server__drain__told_finished_refused_and_closed(void **state)
     peer_expect(&idle, 1, 200, WIRE_APP, "no hello");
     peer_ask(&busy, WIRE_APP, WIRE_DEFER, 2, "under way");
     (void)wire_reply(wire, 0);
-    ron_au32_store(&wire->hold, 1);
+    ron_au32_store(&wire->stage.hold, 1);
     ron_sup_request_stop(wire->fx->sup);
     peer_expect_end(&idle);
     assert_true(peer_next(&busy, &f));
@@ -191,7 +191,7 @@ static void test_server__drain__told_finished_refused_and_closed(void **state)
     peer_expect(&busy, 4, 200, WIRE_ALWAYS, "health");
     wire_send_reply(wire, 0);
     peer_expect(&busy, 2, 200, WIRE_APP, "under way");
-    fx_gate_add(&wire->release, 1);
+    fx_gate_add(&wire->stage.release, 1);
     peer_expect_end(&busy);
     peer_close(&busy);
     peer_close(&idle);
