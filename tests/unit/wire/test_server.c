@@ -4,6 +4,8 @@
  * Method: raw sockets against a running server; replies are sent by the test thread. */
 #include "unit/wire/fixture.h"
 
+#include "ron/obs/metrics.h"
+
 static void test_server__hello__tells_the_limits(void **state)
 {
     struct wire *wire = wire_open(1, (struct ron_oap_opts){.flow_max = 7, .frame_max = 65536});
@@ -241,6 +243,37 @@ static void test_server__wrong_requests__typed_answers(void **state)
     wire_close(wire);
 }
 
+static void test_server__refusals__counted_by_reason(void **state)
+{
+    struct wire *wire = wire_open(1, (struct ron_oap_opts){0});
+    struct ron_metrics *m = NULL;
+    struct ron_buf out;
+    struct peer p;
+
+    (void)state;
+    peer_open(&p, wire);
+    for (uint64_t i = 1; i <= 2; i++) {
+        peer_frame(&p, (struct ron_oap_head){.flags = RON_OAP_REQ, .app = 7, .corr_id = i}, "", "x",
+                   1);
+        peer_expect(&p, i, 404, 0, "not_found");
+    }
+    assert_int_equal(ron_metrics_new(NULL, &m, NULL), RON_OK);
+    assert_int_equal(ron_collect_oap(m, wire->server, NULL), RON_OK);
+    ron_buf_init(&out, RON_METRIC_TEXT_MAX);
+    assert_int_equal(ron_metrics_write(m, &out), RON_OK);
+    assert_non_null(
+        strstr(ron_buf_text(&out),
+               "\noap_rejects_total{server=\"oap.inflight\",reason=\"not_found\"} 2\n"));
+    assert_non_null(
+        strstr(ron_buf_text(&out),
+               "\noap_rejects_total{server=\"oap.inflight\",reason=\"bad_version\"} 0\n"));
+    assert_null(strstr(ron_buf_text(&out), "reason=\"none\""));
+    ron_buf_done(&out);
+    ron_metrics_free(m);
+    peer_close(&p);
+    wire_close(wire);
+}
+
 static void test_server__app_error__envelope_with_its_own_app(void **state)
 {
     struct wire *wire = wire_open(1, (struct ron_oap_opts){0});
@@ -386,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_server__too_many_connections__told_and_closed),
         cmocka_unit_test(test_server__peer_not_on_the_list__denied),
         cmocka_unit_test(test_server__wrong_requests__typed_answers),
+        cmocka_unit_test(test_server__refusals__counted_by_reason),
         cmocka_unit_test(test_server__app_error__envelope_with_its_own_app),
         cmocka_unit_test(test_server__messages_in_pieces_interleaved__whole_when_they_end),
         cmocka_unit_test(test_server__message_longer_than_the_limit__413_and_its_pieces_forgotten),

@@ -76,6 +76,7 @@
     X(OAP_BYTES_OUT, COUNTER, ONE, "oap_bytes_out_total", "server", "Bytes written.")              \
     X(OAP_DISCONNECTS, COUNTER, ONE, "oap_disconnects_total", "server",                            \
       "Peers that left before their answer.")                                                      \
+    X(OAP_REJECTS, COUNTER, ONE, "oap_rejects_total", "server,reason", "Frames refused.")          \
     X(OAP_LATE_REPLIES, COUNTER, ONE, "oap_late_replies_total", "server",                          \
       "Answers that came after the deadline or the peer had gone.")                                \
     X(OAP_CLIENT_CONNECTED, GAUGE, ONE, "oap_client_connected", "client", "1 while connected.")    \

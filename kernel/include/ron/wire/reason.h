@@ -3,7 +3,8 @@
  *
  * A refusal of the wire travels as a RESP frame of app 0 whose payload is the error envelope
  * {"code","message","retryable","corr_id","reason"}; the label is `reason` there and in the metric
- * oap_rejects_total{reason}. A handler's own errors carry its own app id and are none of these.
+ * oap_rejects_total{server,reason}. A handler's own errors carry its own app id and are none of
+ * these.
  *
  * `done` is what a caller with money needs to know:
  *   NO      the handler never saw the request, and will not: it may be sent again;

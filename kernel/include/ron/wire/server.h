@@ -191,6 +191,12 @@ struct ron_oap_counters {
     uint64_t subscribers;
     uint64_t idle_timeouts;
     uint64_t writes;                         /* system calls that wrote */
-    uint64_t rejected[RON_OAP_REASON_COUNT]; /* oap_rejects_total{reason} */
+    uint64_t rejected[RON_OAP_REASON_COUNT]; /* oap_rejects_total{server,reason} */
 };
 void ron_oap_server_counters(const struct ron_oap_server *s, struct ron_oap_counters *ret);
+
+struct ron_metrics;
+/* oap_rejects_total of this server, which outlives the metrics' last scrape; the other counters are
+ * in its row of the registry. RON_LIMIT. */
+RON_MUST_USE enum ron_rc ron_collect_oap(struct ron_metrics *m, const struct ron_oap_server *s,
+                                         struct ron_err *err);
