@@ -242,6 +242,11 @@ enum ron_cap_why ron_cap_token_read(const char *text, size_t len, struct ron_cap
     if (text[0] == '{' || text[0] == '[') {
         return RON_CAP_VERSION;
     }
+    for (size_t i = 0; i < len; i++) {
+        if ((unsigned char)text[i] > 0x7f) {
+            return RON_CAP_MALFORMED; /* libsodium 1.0.18 takes such bytes for digits */
+        }
+    }
     reset(t);
     variant = text[len - 1] == '=' ? sodium_base64_VARIANT_URLSAFE
                                    : sodium_base64_VARIANT_URLSAFE_NO_PADDING;

@@ -141,6 +141,29 @@ static void test_token__any_bit_changed__is_refused_or_has_a_bad_signature(void 
     assert_int_equal(location_only, 2 * 8 * strlen("http://mybank/"));
 }
 
+/* Given bytes have one spelling: no character may be put in the place of another. */
+static void test_token__any_character_replaced__is_no_second_spelling(void **state)
+{
+    uint8_t root[RON_CAP_SIG_BYTES];
+    char text[sizeof text_v2];
+    struct ron_cap_token t;
+
+    (void)state;
+    ron_cap_root(KEY, strlen(KEY), root);
+    memcpy(text, text_v2, sizeof text);
+    /* Behind the location, which is not signed. */
+    for (size_t at = 24; at < strlen(text_v2); at++) {
+        for (int c = 1; c < 256; c++) {
+            text[at] = (char)c;
+            if (text[at] != text_v2[at]) {
+                assert_false(ron_cap_token_read(text, strlen(text), &t) == RON_CAP_OK &&
+                             ron_cap_token_signed_by(&t, root));
+            }
+        }
+        text[at] = text_v2[at];
+    }
+}
+
 static enum ron_cap_why read_raw(const void *raw, size_t len)
 {
     char text[2 * RON_CAP_TEXT_MAX];
@@ -296,6 +319,7 @@ int main(void)
         cmocka_unit_test(test_token__published_example__gives_its_signatures_and_texts),
         cmocka_unit_test(test_token__texts_of_other_libraries__are_read_with_and_without_padding),
         cmocka_unit_test(test_token__any_bit_changed__is_refused_or_has_a_bad_signature),
+        cmocka_unit_test(test_token__any_character_replaced__is_no_second_spelling),
         cmocka_unit_test(test_token__shapes_beside_the_format__are_refused_by_kind),
         cmocka_unit_test(test_token__every_prefix_of_a_token__is_malformed),
         cmocka_unit_test(test_token__texts_that_are_not_base64url__are_malformed),

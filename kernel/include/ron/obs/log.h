@@ -17,8 +17,8 @@
  *       told by "repeated" in the next line of that message, at the latest a second or so later.
  *   L3. A secret cannot be printed: struct ron_secret shows as "[redacted]", or where allowed by
  *       the first 8 hex digits of its BLAKE3 hash. A text field whose key names a secret
- *       (password, token, authorization, ...) or whose value looks like one (a bearer token, ?token=,
- *       user:password@ in a URL) is redacted too.
+ *       (password, token, authorization, ...) or whose value looks like one (a bearer token,
+ *       ?token=, user:password@ in a URL) is redacted too.
  *   L4. A line is one line: control characters and bytes that are not UTF-8 are escaped. It is at
  *       most RON_LOG_LINE_MAX bytes; long values are cut, fields beyond are left out, and the line
  *       says "cut".
