@@ -6,9 +6,8 @@
  *
  * All answers of a turn are gathered in the worker's scratch buffer and leave with one system call;
  * a large body goes out from where it lies, behind the scratch. Only what the socket does not take
- * is copied into the connection's own `out`
- * (ron/front/out.h). A blob (memory or file that somebody lends us)
- * is never copied: what is not sent stays as `tail`.
+ * is copied into the connection's own `out` (ron/front/out.h). A blob (memory or file that somebody
+ * lends us) is never copied: what is not sent stays as `tail`.
  *
  * Invariants (C2 is in http_priv.h):
  *   O1 the order on the wire is out, tail; nothing is put behind a tail before it is sent.

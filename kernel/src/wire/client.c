@@ -493,7 +493,7 @@ enum ron_rc ron_oap_client_new(const struct ron_oap_client_opts *opts,
     (void)snprintf(c->addr, sizeof c->addr, "%s", o.addr);
     ron_list_init(&c->queue);
     ron_timer_init(&c->timer, ron__oap_client_on_timer);
-    ron_buf_init(&c->out, o.message_max + 4 * OAP_CLIENT_OUT_BYTES);
+    ron_buf_init(&c->out, o.message_max + (size_t)4 * OAP_CLIENT_OUT_BYTES);
     ron_rand_seed(&c->rand, o.env->rand_u64(o.env));
     c->next_corr = ron_env_wall_ms(o.env) << 20; /* monotone, and another one after a restart */
     rc = client_init(c, err);

@@ -225,7 +225,7 @@ void ron__oap_client_close(struct ron_oap_client *c, enum ron_rc rc, bool requeu
         }
     }
     ron_buf_done(&c->out);
-    ron_buf_init(&c->out, c->opts.message_max + 4 * OAP_CLIENT_OUT_BYTES);
+    ron_buf_init(&c->out, c->opts.message_max + (size_t)4 * OAP_CLIENT_OUT_BYTES);
     c->in_at = 0;
     c->in_len = 0;
     c->appended = 0;

@@ -51,6 +51,7 @@ static void let_go(struct ron_oap_reply *r)
 {
     struct oap_conn *c = r->conn;
 
+    RON_ASSERT(c != NULL);
     ron_list_remove(&r->link);
     c->in_flight--;
     r->conn = NULL;
