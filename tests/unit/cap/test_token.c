@@ -141,27 +141,43 @@ static void test_token__any_bit_changed__is_refused_or_has_a_bad_signature(void 
     assert_int_equal(location_only, 2 * 8 * strlen("http://mybank/"));
 }
 
-/* Given bytes have one spelling: no character may be put in the place of another. */
+/* Given bytes have one spelling: no character may be put in the place of another. libsodium 1.0.18
+ * reads bytes above 0x7f like '_', so the token must have one. */
 static void test_token__any_character_replaced__is_no_second_spelling(void **state)
 {
     uint8_t root[RON_CAP_SIG_BYTES];
-    char text[sizeof text_v2];
-    struct ron_cap_token t;
+    struct ron_cap_token t = example(RON_CAP_V2);
+    const char *signature;
+    struct ron_buf out;
+    char text[1024];
+    size_t len;
 
     (void)state;
     ron_cap_root(KEY, strlen(KEY), root);
-    memcpy(text, text_v2, sizeof text);
-    /* Behind the location, which is not signed. */
-    for (size_t at = 24; at < strlen(text_v2); at++) {
+    ron_buf_init(&out, RON_CAP_TEXT_MAX + 1);
+    do {
+        assert_int_equal(ron_cap_token_add(&t, STR("tenant = x")), RON_CAP_OK);
+        ron_buf_clear(&out);
+        assert_int_equal(ron_cap_token_write(&t, &out), RON_OK);
+        len = ron_buf_len(&out);
+        signature = ron_buf_text(&out) + len - 40;
+    } while (strchr(signature, '_') == NULL);
+    memcpy(text, ron_buf_text(&out), len + 1);
+    for (size_t at = len - 40; at < len; at++) {
+        char was = text[at];
+
         for (int c = 1; c < 256; c++) {
             text[at] = (char)c;
-            if (text[at] != text_v2[at]) {
-                assert_false(ron_cap_token_read(text, strlen(text), &t) == RON_CAP_OK &&
+            if (text[at] != was) {
+                assert_false(ron_cap_token_read(text, len, &t) == RON_CAP_OK &&
                              ron_cap_token_signed_by(&t, root));
             }
         }
-        text[at] = text_v2[at];
+        text[at] = was;
     }
+    assert_int_equal(ron_cap_token_read(text, len, &t), RON_CAP_OK);
+    assert_true(ron_cap_token_signed_by(&t, root));
+    ron_buf_done(&out);
 }
 
 static enum ron_cap_why read_raw(const void *raw, size_t len)
