@@ -162,7 +162,10 @@ static void take_one(struct ron_oap_client *c, struct ron_oap_ask *ask)
     } else {
         at_ms = RON_MIN(limit_ms, c->now_ms + ron_deadline_left_ms(ask->deadline, now_ns));
     }
-    if (at_ms <= c->now_ms) {
+    if (ron_au32_load(&ask->_cancel) != 0) {
+        /* Perhaps after the last look for cancels, which did not find it in the queue. */
+        ron__oap_ask_finish(c, ask, RON_OAP_NOT_SENT, RON_CANCELLED);
+    } else if (at_ms <= c->now_ms) {
         ron_stat_bump(&c->n_call_timeouts, 1);
         ron__oap_ask_finish(c, ask, RON_OAP_NOT_SENT, RON_TIMEOUT);
     } else if (c->opts.fail_fast && c->state != OAP_C_READY && c->failures > 0) {
@@ -205,7 +208,8 @@ void ron__oap_asks_take(struct ron_oap_client *c)
         take_one(c, ask);
     }
     /* Cleared before the look, so a flag set meanwhile is looked at the next time: its setter wakes
-     * us after setting it. */
+     * us after setting it. An ask that came since the exchange above is in neither place that is
+     * looked at; take_one sees its flag, because this exchange has read what followed it. */
     if (ron_au32_load(&c->cancels) != 0 && ron_au32_xchg(&c->cancels, 0) != 0) {
         look_for_cancels(c);
     }
@@ -471,6 +475,13 @@ static enum ron_rc client_init(struct ron_oap_client *c, struct ron_err *err)
     return RON_OK;
 }
 
+/* A piece but the first has at least RON_OAP_FRAME_MIN less its header of payload, so headers are
+ * below a 64th. */
+void ron__oap_client_out_init(struct ron_oap_client *c)
+{
+    ron_buf_init(&c->out, c->opts.message_max + c->opts.message_max / 64 + OAP_CLIENT_OUT_SPARE);
+}
+
 enum ron_rc ron_oap_client_new(const struct ron_oap_client_opts *opts,
                                struct ron_oap_client **ret_client, struct ron_err *err)
 {
@@ -493,7 +504,7 @@ enum ron_rc ron_oap_client_new(const struct ron_oap_client_opts *opts,
     (void)snprintf(c->addr, sizeof c->addr, "%s", o.addr);
     ron_list_init(&c->queue);
     ron_timer_init(&c->timer, ron__oap_client_on_timer);
-    ron_buf_init(&c->out, o.message_max + (size_t)4 * OAP_CLIENT_OUT_BYTES);
+    ron__oap_client_out_init(c);
     ron_rand_seed(&c->rand, o.env->rand_u64(o.env));
     c->next_corr = ron_env_wall_ms(o.env) << 20; /* monotone, and another one after a restart */
     rc = client_init(c, err);

@@ -51,6 +51,7 @@ static struct oap_slot *slot_take(struct ron_oap_client *c, struct ron_oap_ask *
     s->failed = false;
     s->corr_id = c->next_corr;
     s->ask = ask;
+    s->app = ask == NULL ? 0 : ask->app;
     s->tenant = ask == NULL ? 0 : ask->tenant;
     if (c->slots_used++ == 0) {
         c->heard_ms = c->now_ms;
@@ -225,7 +226,7 @@ void ron__oap_client_close(struct ron_oap_client *c, enum ron_rc rc, bool requeu
         }
     }
     ron_buf_done(&c->out);
-    ron_buf_init(&c->out, c->opts.message_max + (size_t)4 * OAP_CLIENT_OUT_BYTES);
+    ron__oap_client_out_init(c);
     c->in_at = 0;
     c->in_len = 0;
     c->appended = 0;
@@ -339,7 +340,8 @@ static uint64_t due_ms(const struct ron_oap_client *c)
     if (c->slots_used > 0 || c->in_len > c->in_at) {
         return RON_MIN(at, c->heard_ms + c->opts.stall_ms);
     }
-    return RON_MIN(at, c->heard_ms + c->opts.keepalive_ms);
+    /* The server ends who says nothing, also while it tells us events. */
+    return RON_MIN(at, RON_MIN(c->heard_ms, c->out_progress_ms) + c->opts.keepalive_ms);
 }
 
 static void look_at_clock(struct ron_oap_client *c)

@@ -103,7 +103,11 @@ static bool gather(struct oap_slot *s, const struct ron_oap_frame *f, const uint
         *ret_len = f->payload_len;
         return true;
     }
-    s->open = true;
+    if (!s->open) {
+        s->open = true;
+        s->of_app = f->head.app;
+        s->of_code = f->head.code;
+    }
     if (s->ask != NULL) {
         s->failed = ron_buf_append(&s->part, f->payload, f->payload_len) != RON_OK || s->failed;
     }
@@ -126,8 +130,10 @@ static void on_answer(struct ron_oap_client *c, const struct ron_oap_frame *f)
         ron_stat_bump(&c->n_strays, 1); /* A refusal of the connection as a whole is one too. */
         return;
     }
-    if (s->open ? first : last && !first) {
-        /* START within, or END of nothing: the server is out of step. */
+    if ((s->open ? first || s->of_app != f->head.app || s->of_code != f->head.code
+                 : last && !first) ||
+        (f->head.app != 0 && f->head.app != s->app)) {
+        /* START within, END of nothing, pieces of two messages, the word of another app. */
         ron__oap_client_lose(c, RON_CORRUPT);
         return;
     }
@@ -182,6 +188,10 @@ static void on_event(struct ron_oap_client *c, const struct ron_oap_frame *f)
 
 static void on_frame(struct ron_oap_client *c, const struct ron_oap_frame *f)
 {
+    if ((f->head.flags & ~(unsigned)RON_OAP_FLAGS_OFFERED) != 0) {
+        ron__oap_client_lose(c, RON_CORRUPT); /* The bytes are not what they seem. */
+        return;
+    }
     switch (f->head.flags & RON_OAP_KIND_MASK) {
     case RON_OAP_RESP:
         on_answer(c, f);

@@ -29,6 +29,9 @@ enum {
     OAP_CLIENT_OUT_BYTES = 65536, /* begin no further request while so much waits for the socket */
     OAP_CLIENT_IN_BYTES = 65536,
     OAP_CLIENT_COPY_MAX = 4096, /* larger payloads are gathered, not copied */
+    /* Beside one request and the headers of its pieces: what waited before it, its capability, and
+     * a CANCEL for each slot. */
+    OAP_CLIENT_OUT_SPARE = 8 * OAP_CLIENT_OUT_BYTES,
     OAP_CLIENT_SUBS_MAX = 8,
     OAP_CLIENT_NAME_MAX = 24,
 };
@@ -45,8 +48,11 @@ enum oap_cstate {
 
 struct oap_slot {
     bool used;
-    bool open;   /* its answer comes in pieces */
-    bool failed; /* of which some could not be kept */
+    bool open;       /* its answer comes in pieces */
+    bool failed;     /* of which some could not be kept */
+    uint16_t app;    /* that may answer, besides 0 */
+    uint16_t of_app; /* while open: what the first piece said */
+    uint16_t of_code;
     uint64_t corr_id;
     uint64_t end; /* K3 */
     ron_u128 tenant;
@@ -115,6 +121,8 @@ struct ron_oap_client {
 
 /* ---- client.c -------------------------------------------------------------------------------- */
 
+/* An empty buffer for what leaves, with room for any request. */
+void ron__oap_client_out_init(struct ron_oap_client *c);
 /* Ends an ask that is in no place any more. It may be gone when this returns. */
 void ron__oap_ask_finish(struct ron_oap_client *c, struct ron_oap_ask *ask,
                          enum ron_oap_outcome outcome, enum ron_rc rc);

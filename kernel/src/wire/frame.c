@@ -180,17 +180,19 @@ void ron_oap_cut_init(struct ron_oap_cut *cut, size_t payload_len, size_t cap_le
     size_t front = RON_OAP_HEADER_BYTES + cap_len;
 
     RON_ASSERT(frame_max > front);
-    *cut =
-        (struct ron_oap_cut){.total = payload_len,
-                             .cap = cap_len > 0,
-                             .whole = payload_len <= frame_max - front,
-                             .piece_max = RON_MIN(frame_max - front, (size_t)RON_OAP_CHUNK_BYTES)};
+    *cut = (struct ron_oap_cut){
+        .total = payload_len,
+        .cap = cap_len > 0,
+        .whole = payload_len <= frame_max - front,
+        .first_max = RON_MIN(frame_max - front, (size_t)RON_OAP_CHUNK_BYTES),
+        .piece_max = RON_MIN(frame_max - RON_OAP_HEADER_BYTES, (size_t)RON_OAP_CHUNK_BYTES)};
 }
 
 bool ron_oap_cut_next(struct ron_oap_cut *cut, uint16_t *ret_piece_flags, size_t *ret_at,
                       size_t *ret_len)
 {
-    size_t len = cut->whole ? cut->total : RON_MIN(cut->total - cut->at, cut->piece_max);
+    size_t most = cut->begun ? cut->piece_max : cut->first_max;
+    size_t len = cut->whole ? cut->total : RON_MIN(cut->total - cut->at, most);
     unsigned flags = 0;
 
     if (cut->begun && cut->at == cut->total) {

@@ -254,6 +254,119 @@ static void test_client__server_drains__left_when_the_answers_are_there(void **s
     stage_close(&stage);
 }
 
+/* A server ends who says nothing, however much it has to say itself: so a subscriber that hears
+ * events all the time must speak up too. */
+static void test_client__events_all_the_time__kept_alive_with_ping(void **state)
+{
+    static const uint16_t apps[] = {WIRE_APP};
+    struct stage stage;
+    struct wire *wire = open_against(
+        &stage,
+        (struct ron_oap_client_opts){.keepalive_ms = 300, .subscribe = apps, .subscribe_count = 1});
+    struct timeval shortly = {.tv_usec = 4000};
+    struct ron_oap_frame f;
+    struct peer peer;
+    bool pinged = false;
+
+    (void)state;
+    stage_accept(&stage, &peer);
+    stage_hello(&peer, 64);
+    assert_true(peer_next(&peer, &f));
+    assert_int_equal(f.head.code, RON_OAP_CTL_SUBSCRIBE);
+    stage_answer(&peer, &f.head, 0, 200, "{}");
+    assert_int_equal(setsockopt(peer.fd, SOL_SOCKET, SO_RCVTIMEO, &shortly, sizeof shortly), 0);
+    for (int i = 0; i < 500 && !pinged; i++) {
+        struct ron_oap_head event = {.flags = RON_OAP_EVENT, .app = WIRE_APP, .code = 1};
+
+        peer_frame(&peer, event, "", "news", 4);
+        pinged = recv(peer.fd, peer.in, PEER_IN_BYTES, 0) > 0;
+    }
+    assert_true(pinged);
+    peer_close(&peer);
+    wire_close(wire);
+    stage_close(&stage);
+}
+
+/* ---- what the client itself must not do ------------------------------------------------------ */
+
+/* Small frames and a long capability: cut so that the whole stays near its own size. */
+static void test_client__long_capability_and_small_frames__sent_all_the_same(void **state)
+{
+    struct stage stage;
+    struct wire *wire = open_against(&stage, (struct ron_oap_client_opts){.message_max = 1 << 20});
+    size_t len = 1 << 20;
+    uint8_t *bytes = calloc(1, len);
+    char cap[4000];
+    struct ron_oap_frame f;
+    struct peer peer;
+    struct probe p;
+    size_t got = 0;
+
+    (void)state;
+    assert_non_null(bytes);
+    memset(cap, 'c', sizeof cap);
+    probe_init(&p, WIRE_ECHO, bytes, len);
+    p.ask.cap = cap;
+    p.ask.cap_len = sizeof cap;
+    assert_int_equal(ron_oap_ask_send(wire->client, &p.ask), RON_OK);
+    stage_accept(&stage, &peer);
+    assert_true(peer_next(&peer, &f));
+    stage_answer(&peer, &f.head, 0, 200, "{\"max_frame\":4096,\"max_inflight\":64}");
+    do {
+        assert_true(peer_next(&peer, &f));
+        assert_true(f.frame_len <= 4096);
+        got += f.payload_len;
+    } while ((f.head.flags & RON_OAP_END) == 0);
+    assert_int_equal(got, len);
+    stage_answer(&peer, &f.head, WIRE_APP, 200, "got it");
+    probe_answered(&p, "got it");
+    assert_int_equal(wire_client_counters(wire->client).connects, 1);
+    peer_close(&peer);
+    probe_free(&p);
+    wire_close(wire);
+    stage_close(&stage);
+    free(bytes);
+}
+
+struct spark {
+    struct probe late; /* ends when it is taken up, because its time is over */
+    struct probe next; /* sent and cancelled there and then */
+    struct ron_oap_client *client;
+    enum ron_rc rc;
+};
+
+static void send_and_cancel(struct ron_oap_ask *ask)
+{
+    struct spark *s = RON_CONTAINER_OF(ask, struct spark, late.ask);
+
+    s->rc = ron_oap_ask_send(s->client, &s->next.ask);
+    ron_oap_ask_cancel(&s->next.ask);
+    probe_done(ask);
+}
+
+/* The moment between taking what was submitted and looking for cancels: an ask that is sent and
+ * cancelled just then is in neither place. */
+static void test_client__cancelled_before_it_was_taken_up__ends_at_once(void **state)
+{
+    struct stage stage;
+    struct wire *wire = open_against(&stage, (struct ron_oap_client_opts){0});
+    struct spark s = {.client = wire->client};
+
+    (void)state;
+    probe_text(&s.late, WIRE_ECHO, "late");
+    probe_text(&s.next, WIRE_ECHO, "next");
+    s.late.ask.done = send_and_cancel;
+    s.late.ask.deadline.at_ns = 1;
+    assert_int_equal(ron_oap_ask_send(wire->client, &s.late.ask), RON_OK);
+    probe_expect(&s.late, RON_OAP_NOT_SENT, RON_TIMEOUT);
+    assert_int_equal(s.rc, RON_OK);
+    probe_expect(&s.next, RON_OAP_NOT_SENT, RON_CANCELLED);
+    probe_free(&s.late);
+    probe_free(&s.next);
+    wire_close(wire);
+    stage_close(&stage);
+}
+
 /* ---- a server out of its mind ---------------------------------------------------------------- */
 
 static void insane(const char *bytes, size_t len, unsigned flags, enum ron_rc rc)
@@ -289,6 +402,64 @@ static void test_client__server_breaks_the_protocol__unknown(void **state)
     insane("\0\0\0\x05", 4, 0, RON_CORRUPT);
     insane("", 0, RON_OAP_RESP | RON_OAP_END, RON_CORRUPT);
     insane("", 0, RON_OAP_REQ, RON_CORRUPT);
+    insane("", 0, RON_OAP_RESP | RON_OAP_COMP, RON_CORRUPT); /* which nobody offered */
+}
+
+static void test_client__answer_changes_its_mind__unknown(void **state)
+{
+    static const struct {
+        uint16_t app;
+        uint16_t code;
+    } second[] = {{WIRE_APP, 409}, {WIRE_ALWAYS, 200}, {0, 200}};
+
+    (void)state;
+    for (size_t i = 0; i < RON_ARRAY_LEN(second); i++) {
+        struct stage stage;
+        struct wire *wire = open_against(&stage, (struct ron_oap_client_opts){0});
+        struct ron_oap_head head;
+        struct peer peer;
+        struct probe p;
+
+        probe_text(&p, WIRE_ECHO, "x");
+        assert_int_equal(ron_oap_ask_send(wire->client, &p.ask), RON_OK);
+        stage_accept(&stage, &peer);
+        stage_hello(&peer, 64);
+        head = stage_request(&peer);
+        head.code = 200;
+        head.flags = RON_OAP_RESP | RON_OAP_START;
+        peer_frame(&peer, head, "", "x", 1);
+        head.app = second[i].app;
+        head.code = second[i].code;
+        head.flags = RON_OAP_RESP | RON_OAP_END;
+        peer_frame(&peer, head, "", "y", 1);
+        probe_expect(&p, RON_OAP_UNKNOWN, RON_CORRUPT);
+        peer_close(&peer);
+        probe_free(&p);
+        wire_close(wire);
+        stage_close(&stage);
+    }
+}
+
+static void test_client__answer_of_another_app__unknown(void **state)
+{
+    struct stage stage;
+    struct wire *wire = open_against(&stage, (struct ron_oap_client_opts){0});
+    struct ron_oap_head head;
+    struct peer peer;
+    struct probe p;
+
+    (void)state;
+    probe_text(&p, WIRE_ECHO, "x");
+    assert_int_equal(ron_oap_ask_send(wire->client, &p.ask), RON_OK);
+    stage_accept(&stage, &peer);
+    stage_hello(&peer, 64);
+    head = stage_request(&peer);
+    stage_answer(&peer, &head, WIRE_ALWAYS, 200, "not mine");
+    probe_expect(&p, RON_OAP_UNKNOWN, RON_CORRUPT);
+    peer_close(&peer);
+    probe_free(&p);
+    wire_close(wire);
+    stage_close(&stage);
 }
 
 static void test_client__answers_to_nothing__ignored(void **state)
@@ -367,7 +538,12 @@ int main(void)
         cmocka_unit_test(test_client__idle__kept_alive_with_ping),
         cmocka_unit_test(test_client__server_drains__left_when_the_answers_are_there),
         cmocka_unit_test(test_client__server_breaks_the_protocol__unknown),
+        cmocka_unit_test(test_client__answer_changes_its_mind__unknown),
+        cmocka_unit_test(test_client__answer_of_another_app__unknown),
         cmocka_unit_test(test_client__answers_to_nothing__ignored),
+        cmocka_unit_test(test_client__events_all_the_time__kept_alive_with_ping),
+        cmocka_unit_test(test_client__long_capability_and_small_frames__sent_all_the_same),
+        cmocka_unit_test(test_client__cancelled_before_it_was_taken_up__ends_at_once),
         cmocka_unit_test(test_client__stopped__everything_ends_and_nothing_more_is_taken),
     };
     return cmocka_run_group_tests_name("unit.wire.client_break", tests, NULL, NULL);

@@ -253,7 +253,7 @@ static void test_frame__messages_cut__one_frame_or_pieces_with_start_and_end(voi
     expect_cut((1 << 20) - 38, 0, 1 << 20, "1048538 ");
     expect_cut(100000, 0, 70000, "S65536 34464E ");
     expect_cut(65536 * 2, 0, 70000, "S65536 65536E ");
-    expect_cut(9000, 100, 4096, "S3958 3958 1084E ");
+    expect_cut(9000, 100, 4096, "S3958 4058 984E ");
 }
 
 /* ---- reasons --------------------------------------------------------------------------------- */

@@ -128,6 +128,7 @@ RON_MUST_USE enum ron_rc ron_oap_encode(struct ron_buf *out, const struct ron_oa
 struct ron_oap_cut {
     size_t at;
     size_t total;
+    size_t first_max; /* beside the capability, which may leave it little */
     size_t piece_max;
     bool whole;
     bool cap;
