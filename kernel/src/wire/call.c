@@ -251,6 +251,9 @@ static void part_piece(struct oap_conn *c, struct oap_part *p, const struct ron_
         ron__oap_refuse(c, &f->head, RON_OAP_ORDER);
         return;
     }
+    if (!p->discard && (f->head.flags & ~(unsigned)RON_OAP_FLAGS_OFFERED) != 0) {
+        part_refuse(c, p, &f->head, RON_OAP_UNSUPPORTED);
+    }
     if (!p->discard && have + f->payload_len > c->w->server->opts.message_max) {
         part_refuse(c, p, &f->head, RON_OAP_MESSAGE);
     }

@@ -34,13 +34,13 @@ static uint64_t write_due_ms(const struct oap_conn *c)
 }
 
 /* While what we wrote waits to be taken we do not read, so slow reading is not the peer's fault
- * then. */
+ * then. Nor do we when the connection closes and only waits for answers that it owes. */
 static uint64_t read_due_ms(const struct oap_conn *c)
 {
     const struct ron_oap_opts *o = &c->w->server->opts;
     uint64_t at = UINT64_MAX;
 
-    if (ron_out_len(&c->out) > 0) {
+    if (ron_out_len(&c->out) > 0 || c->closing || c->eof) {
         return at;
     }
     if (c->in_len > c->in_at) {
@@ -259,7 +259,7 @@ static void settle(struct oap_conn *c)
         return;
     }
     if (c->in != NULL && c->in_len == c->in_at) {
-        ron__oap_in_release(c); /* C3 */
+        ron__oap_in_rest(c); /* C3 */
     }
     arm(c);
 }
@@ -333,7 +333,7 @@ static void too_late(struct oap_conn *c)
         ron_stat_bump(&w->idle_timeouts, 1);
         c->closing = true;
     } else {
-        ron__oap_replies_expire(c);
+        ron__oap_replies_expire(c, w->now_ms);
     }
 }
 
@@ -381,7 +381,9 @@ void ron__oap_conn_open(struct oap_worker *w, int take_fd, const struct ron_peer
     ron_list_init(&c->calls);
     ron_list_init(&c->ready);
     ron_list_init(&c->parts);
-    ron_out_init(&c->out, s->opts.answer_max + OAP_OUT_BYTES);
+    /* An answer, the echo of a PING, events, and refusals beside them. */
+    ron_out_init(&c->out,
+                 s->opts.answer_max + s->opts.frame_max + s->opts.subscriber_bytes + OAP_OUT_BYTES);
     ron_list_push_back(&w->conns, &c->link);
     others = ron_au32_add(&s->connections, 1);
     ron_stat_bump(&w->accepted, 1);
@@ -419,11 +421,7 @@ void ron__oap_conn_finish(struct oap_conn *c)
         }
         ron__oap_replies_write(c);
         /* Calls that somebody still holds: nobody knows how they end. */
-        RON_LIST_FOREACH(node, &c->calls)
-        {
-            RON_LIST_ENTRY(node, struct ron_oap_reply, link)->deadline_ms = 0;
-        }
-        ron__oap_replies_expire(c);
+        ron__oap_replies_expire(c, UINT64_MAX);
     }
     ron__oap_flush(c, NULL, 0);
     ron__oap_flush_out(c);

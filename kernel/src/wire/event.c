@@ -38,14 +38,15 @@ enum ron_rc ron_oap_publish(struct ron_oap_server *s, uint16_t app, uint16_t cod
 
 /* ---- who gets what --------------------------------------------------------------------------- */
 
-static bool subscribed(const struct oap_conn *c, uint16_t app)
+/* Its place in c->subs, or -1. */
+static int place_of(const struct oap_conn *c, uint16_t app)
 {
     for (uint32_t i = 0; i < c->sub_count; i++) {
         if (c->subs[i] == app) {
-            return true;
+            return (int)i;
         }
     }
-    return false;
+    return -1;
 }
 
 void ron__oap_unsubscribe_all(struct oap_conn *c)
@@ -54,22 +55,26 @@ void ron__oap_unsubscribe_all(struct oap_conn *c)
         ron_list_remove(&c->sub_link);
         ron_stat_set(&c->w->subscriber_count, ron_stat_get(&c->w->subscriber_count) - 1);
         c->sub_count = 0;
+        c->missed = 0;
     }
 }
 
 static enum ron_oap_reason unsubscribe(struct oap_conn *c, uint16_t app)
 {
-    for (uint32_t i = 0; i < c->sub_count; i++) {
-        if (c->subs[i] == app) {
-            if (c->sub_count == 1) {
-                ron__oap_unsubscribe_all(c);
-                return RON_OAP_NONE;
-            }
-            c->subs[i] = c->subs[--c->sub_count];
-            return RON_OAP_NONE;
-        }
+    int i = place_of(c, app);
+
+    if (i < 0) {
+        return RON_OAP_NOT_FOUND;
     }
-    return RON_OAP_NOT_FOUND;
+    if (c->sub_count == 1) {
+        ron__oap_unsubscribe_all(c);
+        return RON_OAP_NONE;
+    }
+    c->missed -= c->missed_of[i];
+    c->sub_count--;
+    c->subs[i] = c->subs[c->sub_count];
+    c->missed_of[i] = c->missed_of[c->sub_count];
+    return RON_OAP_NONE;
 }
 
 enum ron_oap_reason ron__oap_subscribe(struct oap_conn *c, uint64_t app, bool on)
@@ -86,7 +91,7 @@ enum ron_oap_reason ron__oap_subscribe(struct oap_conn *c, uint64_t app, bool on
     if (!on) {
         return unsubscribe(c, (uint16_t)app);
     }
-    if (subscribed(c, (uint16_t)app)) {
+    if (place_of(c, (uint16_t)app) >= 0) {
         return RON_OAP_NONE;
     }
     if (c->sub_count == OAP_SUBS_MAX) {
@@ -96,17 +101,17 @@ enum ron_oap_reason ron__oap_subscribe(struct oap_conn *c, uint64_t app, bool on
         ron_list_push_back(&c->w->subscribers, &c->sub_link);
         ron_stat_bump(&c->w->subscriber_count, 1);
     }
+    c->missed_of[c->sub_count] = 0;
     c->subs[c->sub_count++] = (uint16_t)app;
     return RON_OAP_NONE;
 }
 
 /* ---- delivery -------------------------------------------------------------------------------- */
 
-static void lose(struct oap_conn *c, uint16_t app, uint64_t count)
+static void lose(struct oap_conn *c, uint32_t place, uint64_t count)
 {
     c->missed += count;
-    c->missed_app = app;
-    ron_stat_bump(&c->w->lagged, count);
+    c->missed_of[place] += count;
     if (c->w->server->opts.lag_policy == RON_OAP_LAG_DISCONNECT) {
         c->dead = true;
     }
@@ -114,28 +119,38 @@ static void lose(struct oap_conn *c, uint16_t app, uint64_t count)
 
 void ron__oap_event_lag(struct oap_conn *c)
 {
-    char text[64];
-    int len;
-
     if (c->missed == 0 || c->dead || c->state != OAP_OPEN) {
         return;
     }
-    len = snprintf(text, sizeof text, "{\"app\":%u,\"missed\":%" PRIu64 "}", c->missed_app,
-                   c->missed);
+    for (uint32_t i = 0; i < c->sub_count; i++) {
+        char text[64];
+        int len;
+
+        if (c->missed_of[i] == 0) {
+            continue;
+        }
+        len = snprintf(text, sizeof text, "{\"app\":%u,\"missed\":%" PRIu64 "}", c->subs[i],
+                       c->missed_of[i]);
+        c->missed_of[i] = 0;
+        ron__oap_write(c,
+                       &(struct ron_oap_head){.flags = RON_OAP_EVENT, .code = RON_OAP_CTL_LAGGED},
+                       text, (size_t)len);
+    }
     c->missed = 0;
-    ron__oap_write(c, &(struct ron_oap_head){.flags = RON_OAP_EVENT, .code = RON_OAP_CTL_LAGGED},
-                   text, (size_t)len);
 }
 
 static void deliver(struct oap_conn *c, const struct oap_event *e)
 {
-    if (c->dead || c->closing || c->state != OAP_OPEN || !subscribed(c, e->app)) {
+    int place = place_of(c, e->app);
+
+    if (c->dead || c->closing || c->state != OAP_OPEN || place < 0) {
         return;
     }
     if (ron_out_len(&c->out) + ron_buf_len(&c->w->out) + e->len + RON_OAP_HEADER_BYTES >
             c->w->server->opts.subscriber_bytes ||
         (c->missed > 0 && ron_out_len(&c->out) > 0)) {
-        lose(c, e->app, 1);
+        lose(c, (uint32_t)place, 1);
+        ron_stat_bump(&c->w->lagged, 1);
         return;
     }
     ron__oap_event_lag(c);
@@ -153,7 +168,11 @@ static void deliver_all(struct oap_worker *w, size_t count, uint64_t missed)
         struct oap_conn *c = RON_LIST_ENTRY(node, struct oap_conn, sub_link);
 
         if (missed > 0) {
-            lose(c, c->subs[0], missed);
+            /* Nobody knows of which app they were: each is told that it may have been its own. */
+            for (uint32_t i = 0; i < c->sub_count; i++) {
+                lose(c, i, missed);
+            }
+            ron_stat_bump(&w->lagged, missed);
         }
         for (size_t i = 0; i < count; i++) {
             deliver(c, (const struct oap_event *)(const void *)(w->event_room +
@@ -170,9 +189,14 @@ void ron__oap_events_take(struct oap_worker *w)
     if (!w->reading_events) {
         return;
     }
-    while (rc == RON_OK || rc == RON_LAGGED) {
+    for (int i = 0; rc == RON_OK || rc == RON_LAGGED; i++) {
         size_t count = 0;
         uint64_t missed = 0;
+
+        if (i == OAP_EVENT_TURNS) {
+            ron_task_wake(w->task); /* That does nothing when this is its last turn. */
+            return;
+        }
 
         rc = ron_bus_poll(&w->events_in, w->event_room, OAP_EVENTS_PER_TURN, &count, &missed);
         if (rc == RON_OK || rc == RON_LAGGED) {

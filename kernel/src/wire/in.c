@@ -85,12 +85,24 @@ void ron__oap_in_done(struct oap_worker *w)
 void ron__oap_in_release(struct oap_conn *c)
 {
     if (c->in != NULL) {
+        /* The next buffer goes by what this one was used for: a large request must not make each
+         * small one after it hold as much. */
+        while (c->in_class > 0 && c->in_len <= class_bytes[c->in_class - 1]) {
+            c->in_class--;
+        }
         ron__oap_in_unref(c->w, c->in);
         c->in = NULL;
     }
     c->in_at = 0;
     c->in_len = 0;
     c->in_need = 0;
+}
+
+void ron__oap_in_rest(struct oap_conn *c)
+{
+    if (c->in->refs == 1 || c->in->cap - c->in_len < OAP_IN_ROOM_MIN) {
+        ron__oap_in_release(c);
+    }
 }
 
 bool ron__oap_in_room(struct oap_conn *c)

@@ -120,14 +120,14 @@ void ron__oap_replies_detach(struct oap_conn *c)
     }
 }
 
-void ron__oap_replies_expire(struct oap_conn *c)
+void ron__oap_replies_expire(struct oap_conn *c, uint64_t now_ms)
 {
     struct ron_list_node *node;
 
     while ((node = ron_list_front(&c->calls)) != NULL) {
         struct ron_oap_reply *r = RON_LIST_ENTRY(node, struct ron_oap_reply, link);
 
-        if (r->deadline_ms > c->w->now_ms || ron_list_linked(&r->ready)) {
+        if (r->deadline_ms > now_ms || ron_list_linked(&r->ready)) {
             return; /* One that is answered waits for the socket: that has its own time. */
         }
         let_go(r);

@@ -32,6 +32,9 @@ static enum ron_rc worker_start(struct ron_task *t, void *arg)
     RON_TRY(ron_bus_subscribe(w->server->bus, &w->events_in, ron_task_waker(t), NULL));
     w->reading_events = true;
     ron__oap_events_take(w); /* From here on the bus wakes us. */
+    /* Replies of an earlier life, which nobody was woken for: as long as one lies there, nobody
+     * would be for those behind it either. */
+    ron__oap_replies_take(w);
     ron_intake_begin(w->server->intake, w->index, t);
     return RON_OK;
 }

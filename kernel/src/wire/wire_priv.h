@@ -8,7 +8,8 @@
  *   C2 at the end of each turn the worker's scratch `out` is empty: what the socket did not take is
  *      in the connection's own `out`, and while that is not empty no further request is begun and
  *      no reply is taken up: they wait where they are.
- *   C3 a connection without bytes to look at holds no buffer.
+ *   C3 a connection without bytes to look at holds no buffer, but one that deferred requests keep
+ *      alive: it goes on in that, so held requests occupy their own size and not a buffer each.
  *   C4 a buffer lives while somebody refers to it: the connection that reads into it, and each
  *      deferred request whose slices lie in it. Bytes that are referred to never move.
  *   C5 a reply is in exactly one place: free list, holder, on its way back, or the ready list of
@@ -38,8 +39,10 @@ enum {
     OAP_PARTS_MAX = 4,          /* messages in pieces at once on a connection */
     OAP_SUBS_MAX = 8,           /* apps that one connection may subscribe to */
     OAP_EVENTS_PER_TURN = 16,
+    OAP_EVENT_TURNS = 64, /* then the others have their turn, however fast events are published */
     OAP_IN_CLASSES = 3,
-    OAP_IN_KEPT = 256, /* unused small buffers that a worker keeps: one per busy connection */
+    OAP_IN_ROOM_MIN = 4096, /* a used buffer with less room is not worth another read */
+    OAP_IN_KEPT = 256,      /* unused small buffers that a worker keeps: one per busy connection */
 };
 
 struct oap_worker;
@@ -103,8 +106,8 @@ struct oap_conn {
     struct ron_list_node sub_link; /* in w->subscribers while sub_count > 0 */
     uint16_t subs[OAP_SUBS_MAX];
     uint32_t sub_count;
-    uint64_t missed; /* events lost since the last LAGGED */
-    uint16_t missed_app;
+    uint64_t missed; /* events lost since the last LAGGED, and of which subscription */
+    uint64_t missed_of[OAP_SUBS_MAX];
 
     struct ron_out out;
     uint64_t linger_bytes;
@@ -121,7 +124,7 @@ struct ron_oap_reply {
     struct ron_list_node link;
     struct ron_list_node ready;
     struct ron_oap_head head;
-    uint64_t deadline_ms;
+    uint64_t deadline_ms;  /* set before the holder has it, who reads it too */
     struct oap_in *in;     /* C4 */
     struct oap_part *part; /* or this, for a message that came in pieces */
     /* Written by the holder, read by the worker after the hand-over. */
@@ -216,6 +219,8 @@ void ron__oap_conn_finish(struct oap_conn *c);
 /* Makes room behind the bytes for more of the present frame. False when there is no memory. */
 bool ron__oap_in_room(struct oap_conn *c);
 void ron__oap_in_release(struct oap_conn *c);
+/* All bytes have been looked at: C3. */
+void ron__oap_in_rest(struct oap_conn *c);
 void ron__oap_in_unref(struct oap_worker *w, struct oap_in *in);
 void ron__oap_in_done(struct oap_worker *w);
 struct oap_part *ron__oap_part_new(struct oap_conn *c, const struct ron_oap_frame *f);
@@ -254,8 +259,8 @@ void ron__oap_replies_take(struct oap_worker *w);
 void ron__oap_replies_write(struct oap_conn *c);
 /* The connection goes: nobody waits for its calls any more. */
 void ron__oap_replies_detach(struct oap_conn *c);
-/* Answers the calls whose deadline has passed. */
-void ron__oap_replies_expire(struct oap_conn *c);
+/* Answers the calls whose deadline has passed at now_ms. */
+void ron__oap_replies_expire(struct oap_conn *c, uint64_t now_ms);
 /* Tells the holders that the peer has left, or the one holder that it does not want it any more. */
 void ron__oap_replies_cancel(struct oap_conn *c);
 void ron__oap_reply_cancel(struct oap_conn *c, uint64_t corr_id, ron_u128 tenant);

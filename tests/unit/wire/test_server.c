@@ -353,6 +353,101 @@ static void test_server__message_longer_than_the_limit__413_and_its_pieces_forgo
     wire_close(wire);
 }
 
+static void test_server__later_piece_with_a_flag_not_offered__refused_and_forgotten(void **state)
+{
+    struct wire *wire = wire_open(1, (struct ron_oap_opts){0});
+    struct ron_oap_head h = {
+        .flags = RON_OAP_REQ | RON_OAP_START, .app = WIRE_APP, .code = WIRE_ECHO, .corr_id = 1};
+    struct peer p;
+
+    (void)state;
+    peer_open(&p, wire);
+    peer_frame(&p, h, "", "plain", 5);
+    h.flags = RON_OAP_REQ | RON_OAP_COMP;
+    peer_frame(&p, h, "", "packed", 6);
+    h.flags = RON_OAP_REQ | RON_OAP_END;
+    peer_frame(&p, h, "", "plain", 5);
+    peer_expect(&p, 1, 400, 0, "unsupported");
+    peer_ask(&p, WIRE_APP, WIRE_ECHO, 2, "alive");
+    peer_expect(&p, 2, 200, WIRE_APP, "alive");
+    assert_int_equal(fx_gate_count(&wire->echoed), 1);
+    peer_close(&p);
+    wire_close(wire);
+}
+
+/* Each request comes alone and is held: what they occupy must go by their own size, or the flow
+ * limit could never be reached within the memory that the server may use. */
+static void test_server__small_requests_held__occupy_little(void **state)
+{
+    struct wire *wire =
+        wire_open(1, (struct ron_oap_opts){.addr = "unix", .in_memory_max = 256 << 10});
+    struct peer p;
+
+    (void)state;
+    peer_open(&p, wire);
+    for (uint64_t i = 0; i < 32; i++) {
+        peer_ask(&p, WIRE_APP, WIRE_DEFER, i + 1, "small");
+        (void)wire_reply(wire, i);
+    }
+    for (uint64_t i = 0; i < 32; i++) {
+        wire_send_reply(wire, i);
+        peer_expect(&p, i + 1, 200, WIRE_APP, "small");
+    }
+    assert_true(ron_au64_load(&wire->server->in_memory) <= 4 * 33000);
+    peer_close(&p);
+    wire_close(wire);
+}
+
+/* A large request leaves no mark on the small ones that follow it. */
+static void test_server__small_requests_after_a_large_one__occupy_little(void **state)
+{
+    struct wire *wire = wire_open(1, (struct ron_oap_opts){.addr = "unix"});
+    size_t len = 600000;
+    uint8_t *large = calloc(1, len);
+    struct ron_oap_frame f;
+    struct peer p;
+
+    (void)state;
+    assert_non_null(large);
+    peer_open(&p, wire);
+    peer_frame(&p, (struct ron_oap_head){.flags = RON_OAP_REQ, .app = WIRE_APP, .code = WIRE_ECHO},
+               "", large, len);
+    assert_true(peer_next(&p, &f));
+    for (uint64_t i = 0; i < 8; i++) {
+        peer_ask(&p, WIRE_APP, WIRE_ECHO, 100, "between");
+        peer_expect(&p, 100, 200, WIRE_APP, "between");
+        peer_ask(&p, WIRE_APP, WIRE_DEFER, i + 1, "small");
+        (void)wire_reply(wire, i);
+    }
+    assert_true(ron_au64_load(&wire->server->in_memory) < 2 << 20);
+    for (uint64_t i = 0; i < 8; i++) {
+        wire_send_reply(wire, i);
+        peer_expect(&p, i + 1, 200, WIRE_APP, "small");
+    }
+    peer_close(&p);
+    wire_close(wire);
+    free(large);
+}
+
+/* The limit of answers is for what the app says; the connection's own words have room beside. */
+static void test_server__small_answer_limit__a_large_ping_still_comes_back(void **state)
+{
+    struct wire *wire = wire_open(1, (struct ron_oap_opts){.addr = "unix", .answer_max = 4096});
+    struct ron_oap_frame f;
+    struct peer p;
+
+    (void)state;
+    peer_open(&p, wire);
+    peer_frame(&p, (struct ron_oap_head){.flags = RON_OAP_REQ, .code = RON_OAP_CTL_PING}, "",
+               wire->big, 1000000);
+    fx_until(wire_counters(wire).requests == 1);
+    assert_true(peer_next(&p, &f));
+    assert_int_equal(f.payload_len, 1000000);
+    assert_memory_equal(f.payload, wire->big, 1000000);
+    peer_close(&p);
+    wire_close(wire);
+}
+
 static void test_server__answer_larger_than_a_frame__comes_in_pieces(void **state)
 {
     struct wire *wire = wire_open(1, (struct ron_oap_opts){0});
@@ -423,6 +518,10 @@ int main(void)
         cmocka_unit_test(test_server__app_error__envelope_with_its_own_app),
         cmocka_unit_test(test_server__messages_in_pieces_interleaved__whole_when_they_end),
         cmocka_unit_test(test_server__message_longer_than_the_limit__413_and_its_pieces_forgotten),
+        cmocka_unit_test(test_server__later_piece_with_a_flag_not_offered__refused_and_forgotten),
+        cmocka_unit_test(test_server__small_requests_held__occupy_little),
+        cmocka_unit_test(test_server__small_requests_after_a_large_one__occupy_little),
+        cmocka_unit_test(test_server__small_answer_limit__a_large_ping_still_comes_back),
         cmocka_unit_test(test_server__answer_larger_than_a_frame__comes_in_pieces),
         cmocka_unit_test(test_server__frames_up_to_the_limit__echoed_whole),
     };

@@ -36,6 +36,46 @@ static void test_server__half_a_message__read_timeout(void **state)
     wire_close(wire);
 }
 
+/* The answer that is still owed keeps the connection, and nothing is said twice meanwhile. */
+static void test_server__half_a_frame_behind_a_held_request__told_once(void **state)
+{
+    struct wire *wire =
+        wire_open(1, (struct ron_oap_opts){.read_timeout_ms = 20, .request_timeout_ms = 200});
+    struct peer p;
+
+    (void)state;
+    peer_open(&p, wire);
+    peer_ask(&p, WIRE_APP, WIRE_DEFER, 7, "held");
+    peer_send(&p, "\0\0\0\x36\0\1", 6);
+    peer_expect(&p, 0, 408, 0, "read_timeout");
+    peer_expect(&p, 7, 503, 0, "\"timeout\"");
+    peer_expect_end(&p);
+    assert_int_equal(wire_counters(wire).read_timeouts, 1);
+    wire_send_reply(wire, 0);
+    peer_close(&p);
+    wire_close(wire);
+}
+
+/* As above for a connection that is closing for another reason. */
+static void test_server__refused_for_good_with_a_held_request__no_read_timeout(void **state)
+{
+    struct wire *wire =
+        wire_open(1, (struct ron_oap_opts){.read_timeout_ms = 20, .request_timeout_ms = 200});
+    struct peer p;
+
+    (void)state;
+    peer_open(&p, wire);
+    peer_ask(&p, WIRE_APP, WIRE_DEFER, 7, "held");
+    peer_send(&p, "\0\0\0\x01rest", 8);
+    peer_expect(&p, 0, 400, 0, "bad_length");
+    peer_expect(&p, 7, 503, 0, "\"timeout\"");
+    peer_expect_end(&p);
+    assert_int_equal(wire_counters(wire).read_timeouts, 0);
+    wire_send_reply(wire, 0);
+    peer_close(&p);
+    wire_close(wire);
+}
+
 static void test_server__bytes_too_slow_on_average__cut_although_they_come(void **state)
 {
     struct wire *wire =
@@ -312,6 +352,47 @@ static void test_server__subscriber_does_not_read__loses_some_and_is_told_how_ma
     wire_close(wire);
 }
 
+/* Publishes events of an app until the subscriber has lost one of them. */
+static void publish_until_lost_of(struct wire *wire, uint16_t app)
+{
+    uint64_t lost = wire_counters(wire).lagged;
+    uint64_t base = wire_counters(wire).events + lost;
+
+    for (uint64_t sent = 1; wire_counters(wire).lagged == lost; sent++) {
+        assert_int_equal(ron_oap_publish(wire->server, app, 1, wire->big, 1000), RON_OK);
+        fx_until(wire_counters(wire).events + wire_counters(wire).lagged >= base + sent);
+    }
+}
+
+static void test_server__lost_events_of_two_apps__told_of_each(void **state)
+{
+    struct wire *wire =
+        wire_open(1, (struct ron_oap_opts){.addr = "unix", .subscriber_bytes = 8192});
+    struct peer p;
+    struct ron_oap_frame f;
+
+    (void)state;
+    peer_open(&p, wire);
+    peer_hello(&p);
+    subscribe(&p, "{\"app\":100}");
+    subscribe(&p, "{\"app\":101}");
+    publish_until_lost_of(wire, WIRE_APP);
+    publish_until_lost_of(wire, WIRE_ALWAYS);
+    publish_until_lost_of(wire, WIRE_ALWAYS);
+    do {
+        assert_true(peer_next(&p, &f));
+    } while (f.head.app != 0);
+    assert_int_equal(f.head.code, RON_OAP_CTL_LAGGED);
+    assert_int_equal(f.payload_len, strlen("{\"app\":100,\"missed\":1}"));
+    assert_memory_equal(f.payload, "{\"app\":100,\"missed\":1}", f.payload_len);
+    assert_true(peer_next(&p, &f));
+    assert_int_equal(f.head.app, 0);
+    assert_int_equal(f.head.code, RON_OAP_CTL_LAGGED);
+    assert_memory_equal(f.payload, "{\"app\":101,\"missed\":2}", f.payload_len);
+    peer_close(&p);
+    wire_close(wire);
+}
+
 static void test_server__subscriber_does_not_read__dropped_if_so_decided(void **state)
 {
     struct wire *wire = wire_open(1, (struct ron_oap_opts){.addr = "unix",
@@ -334,6 +415,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_server__half_a_frame__read_timeout),
         cmocka_unit_test(test_server__half_a_message__read_timeout),
+        cmocka_unit_test(test_server__half_a_frame_behind_a_held_request__told_once),
+        cmocka_unit_test(test_server__refused_for_good_with_a_held_request__no_read_timeout),
         cmocka_unit_test(test_server__bytes_too_slow_on_average__cut_although_they_come),
         cmocka_unit_test(test_server__nothing_said__idle_timeout_ends_with_fin),
         cmocka_unit_test(test_server__peer_does_not_read__write_timeout),
@@ -344,6 +427,7 @@ int main(void)
         cmocka_unit_test(test_server__stopped_while_a_reply_is_held__unknown_is_told),
         cmocka_unit_test(test_server__published__subscribers_of_that_app_get_it),
         cmocka_unit_test(test_server__subscriber_does_not_read__loses_some_and_is_told_how_many),
+        cmocka_unit_test(test_server__lost_events_of_two_apps__told_of_each),
         cmocka_unit_test(test_server__subscriber_does_not_read__dropped_if_so_decided),
     };
     return cmocka_run_group_tests_name("unit.wire.server_time", tests, NULL, NULL);
