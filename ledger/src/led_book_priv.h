@@ -1,0 +1,206 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* led_book_priv.h - records of the book, shared by led_book*.c and nobody else.
+ *
+ * Records lie in stores and are named by index; hash tables lead from names to indexes. What apply
+ * overwrites goes to the ring of changes first:
+ *
+ *     ring:   | batch 7: change change END | batch 8: change END |  free ...
+ *               ^ undo_tail: oldest uncommitted                     ^ undo_head
+ *
+ * A record's `pend` names its first and last change in the ring (position + 1, 0 = none), and the
+ * changes of one record are linked both ways. At most one change per record and batch is kept: the
+ * first, which holds the value from before the batch. */
+#pragma once
+
+#include "led_book.h"
+#include "led_table.h"
+#include "ron/base/wide.h"
+
+struct led_pend {
+    uint32_t first;
+    uint32_t last;
+};
+
+enum {
+    LED_ACCOUNT_FROZEN = 1,
+    LED_BUCKETS = 8, /* of fingerprints: 4 cover the horizon, 2 are cut, 1 for skew, 1 spare */
+    LED_NAME_CHUNK = 65536,
+    LED_FREE_STEP = 64,        /* pages of a dropped bucket that one batch releases */
+    LED_CHANGES_PER_ENTRY = 7, /* two accounts, two lines, asset, hold, reversal */
+};
+
+struct led_line {
+    ron_u128 available;
+    ron_u128 held;
+    struct led_pend pend;
+    uint32_t next;  /* index + 1 of the next line of the account */
+    uint16_t asset; /* index + 1 */
+    uint16_t flags; /* of the account, in its first line */
+};
+
+/* 96 bytes. Most accounts hold one asset, so the first line lies inside. */
+struct led_acct {
+    struct led_key key;
+    struct led_line line; /* its pend covers nonce and last_seq too */
+    uint64_t nonce;
+    uint64_t last_seq;
+    uint64_t name; /* chunk << 32 | offset << 16 | length */
+};
+
+struct led_asset {
+    ron_u128 supply;
+    ron_u128 credits; /* of the batch `stamp` */
+    ron_u128 debits;
+    uint64_t stamp;
+    struct led_pend pend;
+    uint32_t sum_next;  /* index + 1: next asset with sums in this batch */
+    uint32_t sum_first; /* entry that touched the sums first */
+    uint8_t len;
+    char name[LED_ASSET_MAX];
+};
+
+struct led_hold {
+    struct led_key key;
+    ron_u128 remaining; /* 0: over, kept until its batch is committed */
+    uint64_t expires_ms;
+    uint64_t seq; /* of the Hold; settles which of two expires first */
+    struct led_pend pend;
+    uint32_t account;
+    uint32_t heap_at; /* position + 1 in the heap, 0 = not there */
+    uint32_t next_free;
+    uint16_t asset;
+    uint8_t id_len;
+    char id[LED_ID_MAX];
+};
+
+struct led_reversal {
+    struct led_key key;
+    ron_u128 reversed;
+    uint8_t name[16]; /* BLAKE3 of the id: the same in every process */
+    struct led_pend pend;
+};
+
+enum led_change_kind {
+    LED_CHANGE_ACCOUNT,
+    LED_CHANGE_LINE,
+    LED_CHANGE_ASSET,
+    LED_CHANGE_HOLD,
+    LED_CHANGE_REVERSAL,
+    LED_CHANGE_END,
+};
+
+struct led_change {
+    ron_u128 a; /* available, supply, remaining, reversed */
+    ron_u128 b; /* held */
+    uint64_t c; /* nonce; LINE: account; END: seq of the last entry */
+    uint64_t d; /* last_seq; END: fingerprints */
+    uint32_t index;
+    uint32_t next; /* of the same record; position + 1 */
+    uint32_t prev;
+    uint32_t batch;
+    uint16_t asset; /* ACCOUNT: of its first line */
+    uint8_t kind;
+    bool created;
+};
+
+struct led_bucket {
+    struct led_table set; /* pages NULL = empty */
+    uint64_t number;      /* ts / width */
+};
+
+struct led_book {
+    struct led_book_opts opts;
+    struct led_table accounts_by_key;
+    struct led_table holds_by_key;
+    struct led_table reversals_by_key;
+    struct led_store accounts;
+    struct led_store lines;
+    struct led_store assets;
+    struct led_store holds;
+    struct led_store reversals;
+    struct led_store heap; /* of uint32_t: holds that expire, the soonest first */
+    struct led_store names;
+    uint32_t name_chunk; /* where the next name goes */
+    uint32_t name_at;
+    uint32_t holds_free; /* index + 1 */
+    uint32_t asset_last; /* index: most batches have one asset */
+
+    struct led_bucket buckets[LED_BUCKETS];
+    uint64_t bucket_ms;
+    struct led_table dying; /* a dropped bucket on its way out */
+    size_t dying_cursor;
+    uint64_t now_ms; /* the latest time seen */
+
+    struct led_change *undo;
+    uint64_t undo_head;
+    uint64_t undo_tail;
+    uint64_t *prints; /* fingerprints of uncommitted batches, a ring beside `undo` */
+    uint64_t prints_head;
+    uint64_t prints_tail;
+    size_t pending;
+
+    uint64_t batch;      /* number of the batch being applied */
+    uint32_t sum_assets; /* index + 1: chain of assets with sums */
+    uint64_t *ids;       /* batch << 32 | entry, by id hash: ids of this batch */
+    struct led_prep *preps;
+};
+
+static inline struct led_acct *led__acct(const struct led_book *b, uint32_t i)
+{
+    return led_store_at(&b->accounts, i);
+}
+
+static inline struct led_line *led__line(const struct led_book *b, uint32_t i)
+{
+    return led_store_at(&b->lines, i);
+}
+
+static inline struct led_asset *led__asset(const struct led_book *b, uint32_t i)
+{
+    return led_store_at(&b->assets, i);
+}
+
+static inline struct led_hold *led__hold(const struct led_book *b, uint32_t i)
+{
+    return led_store_at(&b->holds, i);
+}
+
+static inline struct led_reversal *led__reversal(const struct led_book *b, uint32_t i)
+{
+    return led_store_at(&b->reversals, i);
+}
+
+static inline uint32_t led__hash(struct led_key key)
+{
+    return (uint32_t)(key.a >> 32);
+}
+
+/* led_book.c */
+struct led_key led__key(const uint8_t hash_key[16], struct ron_str text);
+uint32_t led__find_account(const struct led_book *b, struct led_key key);
+uint32_t led__find_hold(const struct led_book *b, struct led_key key);
+uint32_t led__find_reversal(const struct led_book *b, struct led_key key);
+uint32_t led__find_asset(const struct led_book *b, struct ron_str name);
+struct ron_str led__name(const struct led_book *b, const struct led_acct *acct);
+RON_MUST_USE enum ron_rc led__new_account(struct led_book *b, struct led_key key,
+                                          struct ron_str name, uint32_t *ret_index);
+
+/* led_book_undo.c */
+struct led_change *led__save(struct led_book *b, struct led_pend *pend, enum led_change_kind kind,
+                             uint32_t index);
+void led__created(struct led_book *b, struct led_pend *pend, enum led_change_kind kind,
+                  uint32_t index);
+void led__end_batch(struct led_book *b, uint64_t seq_last, uint64_t prints);
+void led__roll_back(struct led_book *b, uint64_t undo_mark, uint64_t prints_mark);
+
+/* led_book_holds.c */
+RON_MUST_USE enum ron_rc led__heap_add(struct led_book *b, uint32_t hold);
+void led__heap_remove(struct led_book *b, uint32_t hold);
+RON_MUST_USE enum ron_rc led__new_hold(struct led_book *b, struct led_key key, uint32_t *ret_index);
+void led__free_hold(struct led_book *b, uint32_t index);
+
+/* led_book_prints.c */
+void led__advance(struct led_book *b, uint64_t now_ms);
+bool led__print_seen(const struct led_book *b, uint64_t print);
+RON_MUST_USE enum ron_rc led__print_add(struct led_book *b, uint64_t ts_ms, uint64_t print);
+void led__print_forget(struct led_book *b, uint64_t print);
