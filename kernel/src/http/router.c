@@ -246,9 +246,12 @@ void ron__http_route_find(const struct http_route *routes, size_t count, uint32_
                           const struct ron_http_head *head, char *room, struct http_match *ret)
 {
     enum ron_http_method method = head->method == RON_HTTP_HEAD ? RON_HTTP_GET : head->method;
-    char first = head->path.len > 1 ? head->path.ptr[1] : '\0';
+    char first = '\0';
     bool bad_param = false;
 
+    if (head->path.len > 1) {
+        first = head->path.ptr[1];
+    }
     ret->route = NULL;
     ret->allow = 0;
     ret->count = 0;
