@@ -18,7 +18,7 @@ enum {
     BATCH = 12,
     PENDING = 6,
     SEEDS = 4,
-    OPS = 100000,
+    OPS = 20000, /* times four seeds; under ThreadSanitizer that is 10 s */
     HOLDS = 512,
 };
 
@@ -634,7 +634,7 @@ static void test_led_book__random_operations__agree_with_a_plain_model(void **st
     for (int i = 0; i < SEEDS; i++) {
         uint64_t accepted = run_seed(ron_rand_u64(&rand));
 
-        assert_true(accepted > OPS / 200);
+        assert_true(accepted > OPS / 200); /* the world must not stand still */
     }
 }
 
