@@ -336,7 +336,7 @@ static enum ron_rc client_start(struct ron_task *t, void *arg)
     struct ron_oap_client *c = arg;
     void *seen = OAP_CLOSED;
 
-    RON_ASSERT(c->task == t); /* set by attach, and read by whoever sends */
+    RON_ASSERT(c->task == t);                       /* set by attach, and read by whoever sends */
     (void)ron_aptr_cas(&c->submitted, &seen, NULL); /* of an earlier life */
     ron__oap_client_run(c);
     return RON_OK;
