@@ -19,7 +19,11 @@ pkg_check_modules(ron_ssl REQUIRED IMPORTED_TARGET openssl)
 pkg_check_modules(ron_curl REQUIRED IMPORTED_TARGET libcurl)
 pkg_check_modules(ron_zlib REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(ron_zstd REQUIRED IMPORTED_TARGET libzstd)
+pkg_check_modules(ron_brotli REQUIRED IMPORTED_TARGET libbrotlidec)
 pkg_check_modules(ron_sodium REQUIRED IMPORTED_TARGET libsodium)
+pkg_check_modules(ron_lmdb REQUIRED IMPORTED_TARGET lmdb)
+pkg_check_modules(ron_sqlite REQUIRED IMPORTED_TARGET sqlite3)
+pkg_check_modules(ron_pq REQUIRED IMPORTED_TARGET libpq)
 
 # BLAKE3 comes as source: Debian packs the official C and assembly inside the Rust package.
 file(GLOB ron_blake3_dirs "/usr/share/cargo/registry/blake3-*/c")
@@ -48,7 +52,8 @@ target_include_directories(ron_blake3 SYSTEM INTERFACE "${ron_blake3_dir}")
 add_library(ron_libraries INTERFACE)
 target_link_libraries(ron_libraries INTERFACE ron_blake3
   PkgConfig::ron_ssl PkgConfig::ron_curl PkgConfig::ron_zlib PkgConfig::ron_zstd
-  PkgConfig::ron_sodium)
+  PkgConfig::ron_brotli
+  PkgConfig::ron_sodium PkgConfig::ron_lmdb PkgConfig::ron_sqlite PkgConfig::ron_pq)
 
 add_library(ron_kernel STATIC ${ron_kernel_sources})
 target_link_libraries(ron_kernel PRIVATE ron_product ron_libraries PUBLIC ron_flags)

@@ -4,9 +4,15 @@
 # tests link all of them through ron_services.
 include_guard(GLOBAL)
 
+# How services speak with the ledger; above the kernel, below all of them but the ledger itself.
+ron_glob(ron_client_sources "client/src/*.c")
+add_library(ron_client STATIC ${ron_client_sources})
+target_link_libraries(ron_client PRIVATE ron_product ron_libraries PUBLIC ron_kernel)
+target_include_directories(ron_client PUBLIC "${PROJECT_SOURCE_DIR}/client/include")
+
 add_library(ron_services INTERFACE)
 target_link_libraries(ron_services INTERFACE ron_kernel)
-foreach(service IN ITEMS ledger wallet rewarder edge interop)
+foreach(service IN ITEMS ledger wallet rewarder edge interop console)
   ron_glob(ron_service_sources "${service}/src/*.c")
   if(RON_MODEL)
     list(FILTER ron_service_sources EXCLUDE REGEX "_(posix|linux)\\.c$")
@@ -14,8 +20,29 @@ foreach(service IN ITEMS ledger wallet rewarder edge interop)
   if(ron_service_sources)
     add_library(ron_${service} STATIC ${ron_service_sources})
     target_link_libraries(ron_${service} PRIVATE ron_product ron_libraries PUBLIC ron_kernel)
-    # Their names begin with the prefix of the service (led_tree.h), so all may stand side by side.
+    if(NOT service STREQUAL "ledger")
+      target_link_libraries(ron_${service} PUBLIC ron_client)
+    endif()
+    # Their names begin with the prefix of the service (led_book.h), so all may stand side by side.
     target_include_directories(ron_${service} PUBLIC "${PROJECT_SOURCE_DIR}/${service}/src")
+    # What the program may use of the service.
+    target_include_directories(ron_${service} PUBLIC "${PROJECT_SOURCE_DIR}/${service}/include")
     target_link_libraries(ron_services INTERFACE ron_${service})
   endif()
 endforeach()
+
+# The files of the edge's demo page lie inside the program (edge/src/edg_demo.c takes them in).
+if(TARGET ron_edge)
+  file(GLOB ron_edge_demo CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/edge/demo/*")
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/edge/src/edg_demo.c" PROPERTIES
+    COMPILE_DEFINITIONS "EDG_DEMO_DIR=\"${PROJECT_SOURCE_DIR}/edge/demo\""
+    OBJECT_DEPENDS "${ron_edge_demo}")
+endif()
+
+# So do those of the console (console/src/con_assets.c).
+if(TARGET ron_console)
+  file(GLOB ron_console_static CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/console/static/*")
+  set_source_files_properties("${PROJECT_SOURCE_DIR}/console/src/con_assets.c" PROPERTIES
+    COMPILE_DEFINITIONS "CON_STATIC_DIR=\"${PROJECT_SOURCE_DIR}/console/static\""
+    OBJECT_DEPENDS "${ron_console_static}")
+endif()

@@ -56,7 +56,7 @@ endfunction()
 
 # Helpers shared by tests (death tests, seeds, the fault sweep), with what every test program needs.
 add_library(ron_test_base INTERFACE)
-target_link_libraries(ron_test_base INTERFACE ron_services PkgConfig::CMOCKA)
+target_link_libraries(ron_test_base INTERFACE ron_services ron_audit PkgConfig::CMOCKA)
 target_include_directories(ron_test_base INTERFACE
   "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/kernel/src")
 ron_glob(ron_support_sources "tests/support/*.c")
@@ -168,7 +168,9 @@ if("fuzz-smoke" IN_LIST RON_TESTS)
 endif()
 
 if("system" IN_LIST RON_TESTS)
-  ron_glob(files "tests/system/[0-9][0-9]-*.sh" "tests/system/[0-9][0-9]-*.py")
+  ron_test_program(ron_faulty "tests/system/ron_faulty.c")
+  ron_test_program(ron_hook "tests/system/ron_hook.c")
+  ron_glob(files "tests/system/[0-9]*-*.sh" "tests/system/[0-9]*-*.py")
   foreach(file IN LISTS files)
     ron_name(name "${file}" "")
     set(interpreter "${RON_SH}")
@@ -180,6 +182,20 @@ if("system" IN_LIST RON_TESTS)
   endforeach()
   # A million requests: 20 s on an idle machine, several times that on a busy one.
   set_tests_properties(system.44-http-load PROPERTIES TIMEOUT 400)
+  # Two hundred kills with a start each: a minute or two.
+  set_tests_properties(system.91-ledger-kill PROPERTIES TIMEOUT 600)
+  # Some eighty kills, half of them under strace.
+  set_tests_properties(system.107-rewarder-kill PROPERTIES TIMEOUT 600)
+endif()
+
+# A real browser in front of the program.
+if("browser" IN_LIST RON_TESTS)
+  ron_glob(files "tests/browser/[0-9]*-*.py")
+  foreach(file IN LISTS files)
+    ron_name(name "${file}" "")
+    ron_add_test(browser "${name}" COMMAND "${RON_PYTHON}" "${file}" SERIAL
+      ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron")
+  endforeach()
 endif()
 
 # The system tests that drive the whole program hard, in the builds that watch it from inside.
@@ -188,6 +204,12 @@ if("load" IN_LIST RON_TESTS)
     COMMAND "${RON_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/system/44-http-load.py"
     ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron" "RON_LOAD_SANITIZED=1"
                 "RON_LOAD_REQUESTS=100000")
+  foreach(name IN ITEMS 90-ledger 94-ledger-isolation 95-ledger-oap 95-ledger-pressure
+          98-ledger-operator 100-wallet 101-wallet-chaos 102-wallet-recovery)
+    ron_add_test(system "${name}" SERIAL
+      COMMAND "${RON_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/system/${name}.py"
+      ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron")
+  endforeach()
 endif()
 
 if("lint" IN_LIST RON_TESTS)
@@ -211,7 +233,7 @@ if("bench" IN_LIST RON_TESTS)
   foreach(file IN LISTS files)
     ron_name(name "${file}" "")
     add_executable(${name} EXCLUDE_FROM_ALL "${file}")
-    target_link_libraries(${name} PRIVATE ron_services PkgConfig::JANSSON)
+    target_link_libraries(${name} PRIVATE ron_services ron_audit PkgConfig::JANSSON)
     target_include_directories(${name} PRIVATE "${PROJECT_SOURCE_DIR}/tests")
     set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/bench")
     add_dependencies(ron_bench ${name})

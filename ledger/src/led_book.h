@@ -47,6 +47,7 @@ struct led_book_opts {
     uint32_t batch_max;    /* entries; 0: LED_BATCH_BIN_MAX */
     uint32_t undo_max;     /* changes of uncommitted batches, a power of two; 0: 2^17. A transfer
                             * makes up to 2, a batch one more; at least 8 * batch_max. */
+    uint32_t image_walk;   /* records looked at in one step of an image; 0: 1024, some 100 us */
 };
 
 enum {
@@ -56,6 +57,20 @@ enum {
 
 RON_MUST_USE enum ron_rc led_book_new(const struct led_book_opts *opts, struct led_book **ret_book);
 void led_book_free(struct led_book *book); /* NULL is fine */
+
+/* ---- growth ---------------------------------------------------------------------------------- */
+
+/* The book grows by blocks of 2 MiB. In huge pages they make applying about a third cheaper, but
+ * the system may take milliseconds to find one. So another thread makes blocks ahead, while the
+ * book wants some, and the owner of the book gives them to it. A book that gets none grows in
+ * small pages, which stalls nobody. */
+size_t led_book_blocks_wanted(const struct led_book *book);
+void *led_book_make_block(
+    void); /* any thread; slow; NULL: no memory; else for the next or ron_free */
+void led_book_give_block(struct led_book *book, void *take_block);
+/* Where stalls of some milliseconds do not matter (recovery, import): the book makes its blocks
+ * itself. */
+void led_book_may_stall(struct led_book *book, bool may_stall);
 
 /* ---- applying -------------------------------------------------------------------------------- */
 
@@ -84,10 +99,18 @@ enum led_apply_flag {
     LED_APPLY_REVERSIBLE = 8, /* governance allows reversals */
 };
 
-/* Seqs of the entries that touched the same accounts before: the links of a stored entry. */
+/* What a stored entry says of an account that it touched. */
+struct led_side {
+    uint64_t prev_seq;          /* of the entry that touched it before, 0 = none */
+    struct ron_money available; /* in the asset of the entry, after it */
+    struct ron_money held;
+};
+
+/* The links of a stored entry: history and past balances are read from them, without an index. */
 struct led_links {
-    uint64_t prev_account; /* 0 = none */
-    uint64_t prev_to;
+    struct led_side account;
+    struct led_side to; /* of a Reverse: the `to` of the entry that it undoes */
+    bool has_to;
 };
 
 struct led_apply {
@@ -118,6 +141,8 @@ uint64_t led_book_commit(struct led_book *book);
 /* Takes all uncommitted batches back, the newest first. */
 void led_book_abort(struct led_book *book);
 size_t led_book_pending(const struct led_book *book); /* uncommitted batches */
+/* Of the last entry that is committed or loaded; 0: none. */
+uint64_t led_book_committed_seq(const struct led_book *book);
 
 /* Freezing is policy, not part of the journal: it is no part of the digest and not undone. Entries
  * of a frozen account and those that would pay it are refused, but for Reverse and Expire.
@@ -134,6 +159,55 @@ struct led_expiry {
     char ref[LED_ID_MAX];
 };
 bool led_book_next_expiry(const struct led_book *book, uint64_t now_ms, struct led_expiry *ret);
+/* When the next hold expires; UINT64_MAX: none does. */
+uint64_t led_book_next_expiry_ms(const struct led_book *book);
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+enum { LED_IMAGE_CHUNK_MAX = 65536 }; /* bytes */
+
+struct led_image_chunk {
+    uint64_t seq;        /* of the image */
+    uint32_t number;     /* from 0 on */
+    uint8_t *take_bytes; /* the caller's, for ron_free; NULL: this step made no chunk */
+    size_t len;
+    bool last;
+};
+
+/* Begins an image of the committed state of now, in bounded steps of well under 200 us each, while
+ * batches are applied, committed and aborted as ever. A commit copies what it is about to change,
+ * so memory grows unless steps follow: after each commit step at least once, and on while chunks
+ * are waiting. Layout: docs/formats/ledger-image.md. RON_AGAIN: one is being made; RON_NOMEM. */
+RON_MUST_USE enum ron_rc led_book_image_begin(struct led_book *book, uint64_t *ret_seq);
+/* Not after the last chunk. RON_NOMEM, RON_FULL (too few steps for the load): the image is lost,
+ * the book is as it was; end it and begin another. */
+RON_MUST_USE enum ron_rc led_book_image_step(struct led_book *book,
+                                             struct led_image_chunk *ret_chunk);
+size_t led_book_image_waiting(const struct led_book *book); /* chunks */
+/* After the last chunk, or to give up; also fine when there is none. */
+void led_book_image_end(struct led_book *book);
+
+/* Images hold no used nonces: the log has them. Between loading and the first batch the book learns
+ * the pairs of entries up to led_book_committed_seq that were applied with a now_ms of
+ * led_book_recall_from_ms or later (led_recall.h does it). RON_CONFLICT: a pair was used twice, log
+ * and image do not belong together; RON_NOMEM. Then the book is good for led_book_free alone. */
+struct led_used {
+    uint64_t ts_ms; /* of the entry */
+    uint64_t fingerprint;
+};
+uint64_t led_book_fingerprint(const uint8_t hash_key[16], const struct led_entry *entry);
+uint64_t led_book_recall_from_ms(const struct led_book *book);
+RON_MUST_USE enum ron_rc led_book_recall(struct led_book *book, const struct led_used *used,
+                                         size_t count);
+
+/* Loads the next chunk of an image, in order, into a book that was empty before the first; the book
+ * must have the hash key of the one that the image was made of. *ret_done: that was the last, and
+ * the book is audited and ready for the batch after led_book_committed_seq. After a failure the
+ * book is good for led_book_free alone: RON_CORRUPT (not the next chunk, damaged, or not a state
+ * that a book can have), RON_UNSUPPORTED (another version), RON_INVALID (the book is not empty, or
+ * of another key), RON_LIMIT (more than opts allow), RON_NOMEM. */
+RON_MUST_USE enum ron_rc led_book_load(struct led_book *book, const void *bytes, size_t len,
+                                       bool *ret_done, struct ron_err *err);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
@@ -167,6 +241,24 @@ struct ron_money led_book_hold(const struct led_book *book, struct ron_str id);
 typedef void led_book_see(void *arg, struct ron_str asset, const struct led_balance *balance);
 void led_book_each(const struct led_book *book, struct ron_str account, enum led_view view,
                    led_book_see *see, void *arg);
+
+/* Each asset whose supply is not zero. */
+typedef void led_book_see_supply(void *arg, struct ron_str asset, struct ron_money supply);
+void led_book_supplies(const struct led_book *book, enum led_view view, led_book_see_supply *see,
+                       void *arg);
+
+struct led_open_hold {
+    struct ron_str id;
+    struct ron_str asset;
+    struct ron_money remaining;
+    uint64_t expires_ms; /* 0: never */
+    uint64_t seq;        /* of the Hold */
+};
+
+/* Each open hold of the account, in no order, until `see` returns false. */
+typedef bool led_book_see_hold(void *arg, const struct led_open_hold *hold);
+void led_book_holds_of(const struct led_book *book, struct ron_str account, enum led_view view,
+                       led_book_see_hold *see, void *arg);
 
 struct led_book_stats {
     uint64_t accounts;

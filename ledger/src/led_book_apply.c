@@ -11,6 +11,27 @@
 #include "led_book_priv.h"
 #include "ron/base/assert.h"
 
+enum {
+    /* How many entries ahead memory is asked for: slots of tables first, then the records that the
+     * slots name. A miss costs about as much as the work on four entries; more would push out of
+     * the cache what was fetched. */
+    AHEAD_RECORDS = 8,
+    AHEAD_SLOTS = 16,
+};
+
+/* An account that the entry touches. */
+struct party {
+    struct led_acct *acct;
+    struct led_line *line; /* in the asset of the entry, saved; NULL: not yet opened */
+    uint32_t index;
+};
+
+/* Where the accounts of an entry probably are. */
+struct hint {
+    uint32_t account;
+    uint32_t to;
+};
+
 struct ctx {
     struct led_book *b;
     const struct led_apply *in;
@@ -18,11 +39,13 @@ struct ctx {
     const struct led_entry *e; /* the entry at idx */
     const struct led_prep *p;
     size_t idx;
-    uint32_t account; /* index of e->account */
-    uint32_t to;      /* index of the other account, when there is one */
-    uint32_t asset;   /* index */
-    struct led_links links;
+    struct party account;
+    struct party to; /* when there is one */
+    uint32_t asset;  /* index */
+    struct led_links *links;
     struct led_refusal *refusal;
+    struct led_links unasked; /* when the caller wants no links */
+    struct hint hints[AHEAD_SLOTS];
 };
 
 __attribute__((cold)) static enum ron_rc refuse(struct ctx *c, enum led_reason reason,
@@ -46,37 +69,53 @@ static enum ron_rc full(struct ctx *c, enum ron_rc rc, const char *member, const
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-/* Finds or makes the account, saves it, and notes that this entry touched it. */
-static enum ron_rc open_account(struct ctx *c, struct led_key key, struct ron_str name,
-                                uint32_t *ret_index, uint64_t *ret_prev)
+static enum ron_rc make_account(struct ctx *c, struct led_key key, struct ron_str name,
+                                struct party *party)
 {
     struct led_book *b = c->b;
-    uint32_t index = led__find_account(b, key);
-    struct led_acct *acct;
+    enum ron_rc rc = led__new_account(b, key, name, &party->index);
+
+    if (rc != RON_OK) {
+        return full(c, rc, "account", "no more accounts fit");
+    }
+    party->acct = led__acct(b, party->index);
+    led__created(b, &party->acct->line.pend, LED_CHANGE_ACCOUNT, party->index);
+    return RON_OK;
+}
+
+/* `index` was found under the hash of the key. */
+static bool is_account(const struct led_book *b, uint32_t index, struct led_key key)
+{
+    return index != LED_TABLE_NONE && led__acct(b, index)->key_b == key.b;
+}
+
+/* Finds or makes the account, saves it, and notes that this entry touched it. */
+static enum ron_rc open_account(struct ctx *c, struct led_key key, struct ron_str name,
+                                uint32_t hint, struct party *party, uint64_t *ret_prev)
+{
+    struct led_book *b = c->b;
+    uint32_t index = RON_LIKELY(is_account(b, hint, key)) ? hint : led__find_account(b, key);
     struct led_change *change;
+    struct led_acct *acct;
 
+    party->line = NULL;
     if (index == LED_TABLE_NONE) {
-        enum ron_rc rc = led__new_account(b, key, name, &index);
-
-        if (rc != RON_OK) {
-            return full(c, rc, "account", "no more accounts fit");
-        }
-        acct = led__acct(b, index);
-        led__created(b, &acct->line.pend, LED_CHANGE_ACCOUNT, index);
+        RON_TRY(make_account(c, key, name, party));
+        acct = party->acct;
     } else {
         acct = led__acct(b, index);
+        party->acct = acct;
+        party->index = index;
         change = led__save(b, &acct->line.pend, LED_CHANGE_ACCOUNT, index);
         if (change != NULL) {
             change->a = acct->line.available;
             change->b = acct->line.held;
-            change->c = acct->nonce;
             change->d = acct->last_seq;
             change->asset = acct->line.asset;
         }
     }
     *ret_prev = acct->last_seq;
     acct->last_seq = c->in->seq_first + c->idx;
-    *ret_index = index;
     return RON_OK;
 }
 
@@ -103,10 +142,9 @@ static enum ron_rc open_asset(struct ctx *c)
 }
 
 /* A further line of the account, which is saved like the account itself. */
-static enum ron_rc new_line(struct ctx *c, uint32_t account, struct led_line **ret_line)
+static enum ron_rc new_line(struct ctx *c, struct party *party)
 {
     struct led_book *b = c->b;
-    struct led_acct *acct = led__acct(b, account);
     struct led_line *line;
     uint32_t index;
     enum ron_rc rc = led_store_push(&b->lines, &index);
@@ -116,32 +154,24 @@ static enum ron_rc new_line(struct ctx *c, uint32_t account, struct led_line **r
     }
     line = led__line(b, index);
     line->asset = (uint16_t)(c->asset + 1);
-    line->next = acct->line.next;
-    acct->line.next = index + 1;
+    line->next = party->acct->line.next;
+    party->acct->line.next = index + 1;
     led__created(b, &line->pend, LED_CHANGE_LINE, index);
-    b->undo[line->pend.last - 1].c = account;
-    *ret_line = line;
+    b->undo[line->pend.last - 1].c = party->index;
+    party->line = line;
     return RON_OK;
 }
 
-/* The balance of an open account in the asset of the entry, saved. */
-static enum ron_rc open_line(struct ctx *c, uint32_t account, struct led_line **ret_line)
+__attribute__((noinline)) static enum ron_rc open_further_line(struct ctx *c, struct party *party)
 {
     struct led_book *b = c->b;
-    struct led_line *line = &led__acct(b, account)->line;
+    struct led_line *line = &party->acct->line;
     struct led_change *change;
     uint32_t index;
 
-    if (line->asset == 0) {
-        line->asset = (uint16_t)(c->asset + 1);
-    }
-    if (RON_LIKELY(line->asset == c->asset + 1)) {
-        *ret_line = line;
-        return RON_OK;
-    }
     do {
         if (line->next == 0) {
-            return new_line(c, account, ret_line);
+            return new_line(c, party);
         }
         index = line->next - 1;
         line = led__line(b, index);
@@ -150,31 +180,48 @@ static enum ron_rc open_line(struct ctx *c, uint32_t account, struct led_line **
     if (change != NULL) {
         change->a = line->available;
         change->b = line->held;
-        change->c = account;
+        change->c = party->index;
     }
-    *ret_line = line;
+    party->line = line;
+    return RON_OK;
+}
+
+/* The balance of an open account in the asset of the entry, saved. */
+static inline enum ron_rc open_line(struct ctx *c, struct party *party)
+{
+    struct led_line *line = &party->acct->line;
+
+    if (party->line != NULL) {
+        return RON_OK;
+    }
+    if (line->asset == 0) {
+        line->asset = (uint16_t)(c->asset + 1);
+    }
+    if (RON_UNLIKELY(line->asset != c->asset + 1)) {
+        return open_further_line(c, party);
+    }
+    party->line = line;
     return RON_OK;
 }
 
 /* ---- movements ------------------------------------------------------------------------------- */
 
-static enum ron_rc take(struct ctx *c, uint32_t account)
+static enum ron_rc take(struct ctx *c, struct party *party)
 {
-    struct led_line *line;
-
-    RON_TRY(open_line(c, account, &line));
-    if (line->available < c->e->amount.v) {
+    RON_TRY(open_line(c, party));
+    if (party->line->available < c->e->amount.v) {
         return refuse(c, LED_REASON_INSUFFICIENT_FUNDS, "amount", "more than is available");
     }
-    line->available -= c->e->amount.v;
+    party->line->available -= c->e->amount.v;
     return RON_OK;
 }
 
-static enum ron_rc give(struct ctx *c, uint32_t account)
+static enum ron_rc give(struct ctx *c, struct party *party)
 {
     struct led_line *line;
 
-    RON_TRY(open_line(c, account, &line));
+    RON_TRY(open_line(c, party));
+    line = party->line;
     if (__builtin_add_overflow(line->available, c->e->amount.v, &line->available)) {
         line->available -= c->e->amount.v;
         return refuse(c, LED_REASON_CONFLICT, "amount", "the balance would pass 2^128 - 1");
@@ -236,13 +283,13 @@ static enum ron_rc apply_hold(struct ctx *c)
     if (led__find_hold(b, c->p->id) != LED_TABLE_NONE) {
         return refuse(c, LED_REASON_CONFLICT, "id", "a hold of that id is open");
     }
-    RON_TRY(take(c, c->account));
-    RON_TRY(open_line(c, c->account, &line));
+    RON_TRY(take(c, &c->account));
+    line = c->account.line;
     if (__builtin_add_overflow(line->held, c->e->amount.v, &line->held)) {
         line->held -= c->e->amount.v;
         return refuse(c, LED_REASON_CONFLICT, "amount", "the balance would pass 2^128 - 1");
     }
-    rc = led__new_hold(b, c->p->id, &index);
+    rc = led__new_hold(b, c->p->id, c->account.index, &index);
     if (rc != RON_OK) {
         return full(c, rc, "id", "too many open holds");
     }
@@ -250,7 +297,6 @@ static enum ron_rc apply_hold(struct ctx *c)
     hold->remaining = c->e->amount.v;
     hold->expires_ms = c->e->expires_ms;
     hold->seq = c->in->seq_first + c->idx;
-    hold->account = c->account;
     hold->asset = (uint16_t)c->asset;
     hold->id_len = (uint8_t)c->e->id.len;
     memcpy(hold->id, c->e->id.ptr, c->e->id.len);
@@ -272,7 +318,7 @@ static enum ron_rc check_hold(struct ctx *c, uint32_t index)
         return refuse(c, LED_REASON_NOT_FOUND, "ref", "no such hold is open");
     }
     hold = led__hold(c->b, index);
-    if (hold->account != c->account) {
+    if (hold->account != c->account.index) {
         return refuse(c, LED_REASON_CONFLICT, "account", "the hold is on another account");
     }
     if (hold->asset != c->asset) {
@@ -295,7 +341,7 @@ static enum ron_rc check_hold(struct ctx *c, uint32_t index)
 }
 
 /* Takes the amount out of the hold `ref` and gives it to `target`. */
-static enum ron_rc apply_end_of_hold(struct ctx *c, uint32_t target)
+static enum ron_rc apply_end_of_hold(struct ctx *c, struct party *target)
 {
     struct led_book *b = c->b;
     uint32_t index = led__find_hold(b, c->p->ref);
@@ -313,7 +359,8 @@ static enum ron_rc apply_end_of_hold(struct ctx *c, uint32_t target)
     if (hold->remaining == 0) {
         led__heap_remove(b, index);
     }
-    RON_TRY(open_line(c, c->account, &line));
+    RON_TRY(open_line(c, &c->account));
+    line = c->account.line;
     RON_ASSERT_MSG(line->held >= c->e->amount.v, "B4: a hold is more than what is held");
     line->held -= c->e->amount.v;
     return give(c, target);
@@ -413,24 +460,25 @@ static enum ron_rc apply_reverse(struct ctx *c)
     RON_TRY(check_original(c, original));
     switch (original->kind) {
     case LED_KIND_MINT:
-        RON_TRY(take(c, c->account));
+        RON_TRY(take(c, &c->account));
         return change_supply(c, false);
     case LED_KIND_BURN:
         RON_TRY(change_supply(c, true));
-        return give(c, c->account);
+        return give(c, &c->account);
     case LED_KIND_CREDIT:
-        RON_TRY(take(c, c->account));
+        RON_TRY(take(c, &c->account));
         return add_to_sum(c, false);
     case LED_KIND_DEBIT:
-        RON_TRY(give(c, c->account));
+        RON_TRY(give(c, &c->account));
         return add_to_sum(c, true);
     default:
         break;
     }
-    RON_TRY(open_account(c, led__key(c->b->opts.hash_key, original->to), original->to, &c->to,
-                         &c->links.prev_to));
-    RON_TRY(take(c, c->to));
-    return give(c, c->account);
+    RON_TRY(open_account(c, led__key(c->b->opts.hash_key, original->to), original->to,
+                         LED_TABLE_NONE, &c->to, &c->links->to.prev_seq));
+    c->links->has_to = true;
+    RON_TRY(take(c, &c->to));
+    return give(c, &c->account);
 }
 
 /* ---- one entry ------------------------------------------------------------------------------- */
@@ -440,26 +488,26 @@ static enum ron_rc apply_kind(struct ctx *c)
     switch ((enum led_kind)c->e->kind) {
     case LED_KIND_MINT:
         RON_TRY(change_supply(c, true));
-        return give(c, c->account);
+        return give(c, &c->account);
     case LED_KIND_BURN:
-        RON_TRY(take(c, c->account));
+        RON_TRY(take(c, &c->account));
         return change_supply(c, false);
     case LED_KIND_CREDIT:
-        RON_TRY(give(c, c->account));
+        RON_TRY(give(c, &c->account));
         return add_to_sum(c, true);
     case LED_KIND_DEBIT:
-        RON_TRY(take(c, c->account));
+        RON_TRY(take(c, &c->account));
         return add_to_sum(c, false);
     case LED_KIND_TRANSFER:
-        RON_TRY(take(c, c->account));
-        return give(c, c->to);
+        RON_TRY(take(c, &c->account));
+        return give(c, &c->to);
     case LED_KIND_HOLD:
         return apply_hold(c);
     case LED_KIND_CAPTURE:
-        return apply_end_of_hold(c, c->to);
+        return apply_end_of_hold(c, &c->to);
     case LED_KIND_RELEASE:
     case LED_KIND_EXPIRE:
-        return apply_end_of_hold(c, c->account);
+        return apply_end_of_hold(c, &c->account);
     case LED_KIND_REVERSE:
         return apply_reverse(c);
     }
@@ -504,33 +552,37 @@ static enum ron_rc check_id(struct ctx *c, uint32_t mask)
 static enum ron_rc remember_nonce(struct ctx *c)
 {
     struct led_book *b = c->b;
+    bool is_new = false;
 
-    if (led__print_seen(b, c->p->fingerprint)) {
+    RON_TRY(led__print_add(b, c->e->ts_ms, c->p->fingerprint, &is_new));
+    if (!is_new) {
         return refuse(c, LED_REASON_IDEM_MISMATCH, "nonce", "the account has used it already");
     }
-    RON_TRY(led__print_add(b, c->e->ts_ms, c->p->fingerprint));
     b->prints[b->prints_head++ & (b->opts.undo_max - 1)] = c->p->fingerprint;
     return RON_OK;
 }
 
-static bool is_frozen(const struct ctx *c, uint32_t account)
+static bool is_frozen(const struct party *party)
 {
-    return (led__acct(c->b, account)->line.flags & LED_ACCOUNT_FROZEN) != 0;
+    return (party->acct->line.flags & LED_ACCOUNT_FROZEN) != 0;
 }
 
 static enum ron_rc open_parties(struct ctx *c)
 {
+    const struct hint *hint = &c->hints[c->idx % AHEAD_SLOTS];
     bool free_to_move = has_flag(c, LED_APPLY_REPLAY) || c->e->kind == LED_KIND_REVERSE ||
                         c->e->kind == LED_KIND_EXPIRE;
 
-    RON_TRY(open_account(c, c->p->account, c->e->account, &c->account, &c->links.prev_account));
+    RON_TRY(open_account(c, c->p->account, c->e->account, hint->account, &c->account,
+                         &c->links->account.prev_seq));
     if (c->e->to.len != 0) {
-        RON_TRY(open_account(c, c->p->to, c->e->to, &c->to, &c->links.prev_to));
-        if (!free_to_move && is_frozen(c, c->to)) {
+        RON_TRY(open_account(c, c->p->to, c->e->to, hint->to, &c->to, &c->links->to.prev_seq));
+        c->links->has_to = true;
+        if (!free_to_move && is_frozen(&c->to)) {
             return refuse(c, LED_REASON_POLICY_DENIED, "to", "the account is frozen");
         }
     }
-    if (!free_to_move && is_frozen(c, c->account)) {
+    if (!free_to_move && is_frozen(&c->account)) {
         return refuse(c, LED_REASON_POLICY_DENIED, "account", "the account is frozen");
     }
     return RON_OK;
@@ -538,7 +590,7 @@ static enum ron_rc open_parties(struct ctx *c)
 
 static enum ron_rc advance_account_nonce(struct ctx *c)
 {
-    struct led_acct *acct = led__acct(c->b, c->account);
+    struct led_acct *acct = c->account.acct;
 
     if (c->e->account_nonce == 0) {
         return RON_OK;
@@ -546,13 +598,13 @@ static enum ron_rc advance_account_nonce(struct ctx *c)
     if (c->e->account_nonce - 1 != acct->nonce) {
         return refuse(c, LED_REASON_NONCE_CONFLICT, "account_nonce", "not the next one");
     }
+    led__save_nonce(c->b, acct);
     acct->nonce = c->e->account_nonce;
     return RON_OK;
 }
 
 static enum ron_rc apply_entry(struct ctx *c, uint32_t id_mask)
 {
-    c->links = (struct led_links){0};
     RON_TRY(check_time(c));
     RON_TRY(check_id(c, id_mask));
     RON_TRY(remember_nonce(c));
@@ -560,6 +612,73 @@ static enum ron_rc apply_entry(struct ctx *c, uint32_t id_mask)
     RON_TRY(advance_account_nonce(c));
     RON_TRY(open_asset(c));
     return apply_kind(c);
+}
+
+/* The balance after the entry. Every kind opens the line of each side. */
+static void note_after(const struct party *party, struct led_side *side)
+{
+    side->available.v = party->line->available;
+    side->held.v = party->line->held;
+}
+
+/* ---- looking ahead --------------------------------------------------------------------------- */
+
+static void ask_for_slots(const struct ctx *c, size_t i)
+{
+    const struct led_book *b = c->b;
+
+    led_table_prefetch(&b->accounts_by_key, led__hash(c->preps[i].account));
+    if (c->in->entries[i].to.len != 0) {
+        led_table_prefetch(&b->accounts_by_key, led__hash(c->preps[i].to));
+    }
+    led__print_prefetch(b, c->preps[i].fingerprint);
+}
+
+static uint32_t ask_for_account(const struct led_book *b, struct led_key key, bool with_nonce)
+{
+    uint32_t index = led_table_peek(&b->accounts_by_key, led__hash(key));
+
+    if (index != LED_TABLE_NONE) {
+        const struct led_acct *acct = led__acct(b, index);
+
+        __builtin_prefetch(&acct->line, 1);
+        if (with_nonce) {
+            __builtin_prefetch(&acct->nonce, 1);
+        }
+    }
+    return index;
+}
+
+static void ask_for_records(struct ctx *c, size_t i)
+{
+    struct hint *hint = &c->hints[i % AHEAD_SLOTS];
+
+    hint->account =
+        ask_for_account(c->b, c->preps[i].account, c->in->entries[i].account_nonce != 0);
+    if (c->in->entries[i].to.len != 0) {
+        hint->to = ask_for_account(c->b, c->preps[i].to, false);
+    }
+    __builtin_prefetch(c->in->entries[i].asset.ptr);
+}
+
+static void look_ahead_from_start(struct ctx *c)
+{
+    for (size_t i = 0; i < RON_MIN(c->in->count, (size_t)AHEAD_SLOTS); i++) {
+        ask_for_slots(c, i);
+    }
+    for (size_t i = 0; i < RON_MIN(c->in->count, (size_t)AHEAD_RECORDS); i++) {
+        ask_for_records(c, i);
+    }
+}
+
+static inline void look_ahead(struct ctx *c)
+{
+    if (c->idx + AHEAD_SLOTS < c->in->count) {
+        ask_for_slots(c, c->idx + AHEAD_SLOTS);
+    }
+    if (c->idx + AHEAD_RECORDS < c->in->count) {
+        ask_for_records(c, c->idx + AHEAD_RECORDS);
+    }
 }
 
 /* ---- the batch ------------------------------------------------------------------------------- */
@@ -587,13 +706,18 @@ static enum ron_rc apply_all(struct ctx *c)
     while (slots < 2 * c->in->count) {
         slots *= 2;
     }
+    look_ahead_from_start(c);
     for (size_t i = 0; i < c->in->count; i++) {
         c->idx = i;
         c->e = &c->in->entries[i];
         c->p = &c->preps[i];
+        c->links = c->in->ret_links != NULL ? &c->in->ret_links[i] : &c->unasked;
+        *c->links = (struct led_links){0};
+        look_ahead(c);
         RON_TRY(apply_entry(c, slots - 1));
-        if (c->in->ret_links != NULL) {
-            c->in->ret_links[i] = c->links;
+        note_after(&c->account, &c->links->account);
+        if (c->links->has_to) {
+            note_after(&c->to, &c->links->to);
         }
     }
     return check_sums(c);
@@ -629,6 +753,7 @@ enum ron_rc led_book_apply(struct led_book *b, const struct led_apply *in,
         c.preps = b->preps;
     }
     led__advance(b, in->now_ms);
+    b->undo_mark = b->undo_head;
     b->batch++;
     b->batch += (uint32_t)b->batch == 0; /* 0 would match changes and slots that were never used. */
     b->sum_assets = 0;

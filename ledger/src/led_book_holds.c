@@ -4,7 +4,7 @@
  * The heap is binary, ordered by (expires, seq of the Hold), and lies in a store, so that it grows
  * by chunks. A hold knows its place in it. Holds that never expire and holds that are over are not
  * in it. */
-#include <blake3.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "led_book_priv.h"
@@ -98,7 +98,33 @@ void led__heap_remove(struct led_book *b, uint32_t hold)
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-enum ron_rc led__new_hold(struct led_book *b, struct led_key key, uint32_t *ret_index)
+static void link_to_account(struct led_book *b, uint32_t index)
+{
+    struct led_hold *h = led__hold(b, index);
+    uint32_t *first = &led__acct(b, h->account)->hold_first;
+
+    h->next = *first;
+    h->prev = 0;
+    if (*first != 0) {
+        led__hold(b, *first - 1)->prev = index + 1;
+    }
+    *first = index + 1;
+}
+
+static void unlink_from_account(struct led_book *b, const struct led_hold *h)
+{
+    if (h->prev != 0) {
+        led__hold(b, h->prev - 1)->next = h->next;
+    } else {
+        led__acct(b, h->account)->hold_first = h->next;
+    }
+    if (h->next != 0) {
+        led__hold(b, h->next - 1)->prev = h->prev;
+    }
+}
+
+enum ron_rc led__new_hold(struct led_book *b, struct led_key key, uint32_t account,
+                          uint32_t *ret_index)
 {
     uint32_t index;
     enum ron_rc rc;
@@ -117,6 +143,8 @@ enum ron_rc led__new_hold(struct led_book *b, struct led_key key, uint32_t *ret_
         b->holds_free = index + 1;
         return rc;
     }
+    led__hold(b, index)->account = account;
+    link_to_account(b, index);
     *ret_index = index;
     return RON_OK;
 }
@@ -127,30 +155,26 @@ void led__free_hold(struct led_book *b, uint32_t index)
 
     led__heap_remove(b, index);
     led_table_remove(&b->holds_by_key, led__hash(h->key), index);
+    unlink_from_account(b, h);
     h->remaining = 0;
+    h->pend = (struct led_pend){0};
     h->next_free = b->holds_free;
     b->holds_free = index + 1;
 }
 
-/* The id and nonce follow from the hold's id, so that a second try makes the same entry. */
+/* Id and nonce follow from the seq of the Hold: a second try makes the same entry, and no two holds
+ * nor a caller (LED_OWN_ID) make the same. */
 static void name_expiry(const struct led_hold *h, struct led_expiry *ret)
 {
-    static const char digits[] = "0123456789abcdef";
-    static const char prefix[] = "expire:";
-    uint8_t hash[BLAKE3_OUT_LEN];
-    blake3_hasher hasher;
-    size_t at = sizeof prefix - 1;
+    uint8_t *nonce = ret->entry.nonce;
+    int len = snprintf(ret->id, sizeof ret->id, LED_OWN_ID "%llu", (unsigned long long)h->seq);
 
-    blake3_hasher_init_derive_key(&hasher, "ron-ledger 2026 expiry of a hold");
-    blake3_hasher_update(&hasher, h->id, h->id_len);
-    blake3_hasher_finalize(&hasher, hash, sizeof hash);
-    memcpy(ret->id, prefix, at);
-    for (size_t i = 0; i < 16; i++) {
-        ret->id[at++] = digits[hash[i] >> 4];
-        ret->id[at++] = digits[hash[i] & 15];
+    RON_ASSERT(len > 0 && (size_t)len < sizeof ret->id);
+    ret->entry.id = (struct ron_str){ret->id, (size_t)len};
+    memcpy(nonce, LED_OWN_NONCE, sizeof LED_OWN_NONCE);
+    for (size_t i = 0; i < 8; i++) {
+        nonce[sizeof LED_OWN_NONCE + i] = (uint8_t)(h->seq >> (56 - 8 * i));
     }
-    memcpy(ret->entry.nonce, hash + 16, LED_NONCE_SIZE);
-    ret->entry.id = (struct ron_str){ret->id, at};
 }
 
 bool led_book_next_expiry(const struct led_book *b, uint64_t now_ms, struct led_expiry *ret)
@@ -178,4 +202,9 @@ bool led_book_next_expiry(const struct led_book *b, uint64_t now_ms, struct led_
     ret->entry.ref = (struct ron_str){ret->ref, h->id_len};
     name_expiry(h, ret);
     return true;
+}
+
+uint64_t led_book_next_expiry_ms(const struct led_book *b)
+{
+    return b->heap.count == 0 ? UINT64_MAX : led__hold(b, heap_get(b, 0))->expires_ms;
 }

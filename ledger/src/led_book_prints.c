@@ -9,17 +9,33 @@
 #include "led_book_priv.h"
 #include "ron/base/assert.h"
 
+enum { AHEAD = 16 }; /* pairs for which memory is asked before they are added */
+
 static uint64_t oldest_ms(const struct led_book *b)
 {
     return b->now_ms > b->opts.horizon_ms ? b->now_ms - b->opts.horizon_ms : 0;
 }
 
-static void drop(struct led_book *b, struct led_bucket *bucket)
+/* `living` names the slices that have a table, so that nobody looks at the others. */
+static void count_living(struct led_book *b)
 {
-    led_table_done(&b->dying); /* Long gone unless time has made a leap. */
-    b->dying = bucket->set;
+    b->living_count = 0;
+    for (size_t i = 0; i < LED_BUCKETS; i++) {
+        if (b->buckets[i].set.pages != NULL) {
+            b->living[b->living_count++] = (uint8_t)i;
+        }
+    }
+}
+
+/* Its pages are released some at a time, from now on. */
+static void let_die(struct led_book *b, struct led_table *take_table)
+{
+    /* Long gone unless time has made a leap. */
+    while (!led_table_done_some(&b->dying, &b->dying_cursor, SIZE_MAX)) {
+    }
+    b->dying = *take_table;
     b->dying_cursor = 0;
-    bucket->set = (struct led_table){0};
+    *take_table = (struct led_table){0};
 }
 
 void led__advance(struct led_book *b, uint64_t now_ms)
@@ -31,36 +47,68 @@ void led__advance(struct led_book *b, uint64_t now_ms)
         struct led_bucket *bucket = &b->buckets[i];
 
         if (bucket->set.pages != NULL && (bucket->number + 1) * b->bucket_ms <= oldest_ms(b)) {
-            drop(b, bucket);
+            let_die(b, &bucket->set);
+            count_living(b);
         }
     }
     (void)led_table_done_some(&b->dying, &b->dying_cursor, LED_FREE_STEP);
 }
 
-bool led__print_seen(const struct led_book *b, uint64_t print)
+/* Whether any slice but this one has it. */
+static bool seen_beside(const struct led_book *b, const struct led_bucket *own, uint64_t print)
 {
-    for (size_t i = 0; i < LED_BUCKETS; i++) {
-        if (b->buckets[i].set.pages != NULL && led_set_has(&b->buckets[i].set, print)) {
+    for (uint32_t i = 0; i < b->living_count; i++) {
+        const struct led_bucket *bucket = &b->buckets[b->living[i]];
+
+        if (bucket != own && led_set_has(&bucket->set, print)) {
             return true;
         }
     }
     return false;
 }
 
-enum ron_rc led__print_add(struct led_book *b, uint64_t ts_ms, uint64_t print)
+void led__print_prefetch(const struct led_book *b, uint64_t print)
+{
+    for (uint32_t i = 0; i < b->living_count; i++) {
+        led_set_prefetch(&b->buckets[b->living[i]].set, print);
+    }
+}
+
+/* Finds or makes the slice of that time. */
+__attribute__((noinline)) static enum ron_rc open_bucket(struct led_book *b, uint64_t ts_ms)
 {
     uint64_t number = ts_ms / b->bucket_ms;
     struct led_bucket *bucket = &b->buckets[number % LED_BUCKETS];
 
-    if (ts_ms < oldest_ms(b) || ts_ms > b->now_ms + LED_FUTURE_MS) {
-        return RON_OK; /* An import: older than anything that a duplicate could still carry. */
-    }
     if (bucket->set.pages == NULL) {
-        RON_TRY(led_table_init(&bucket->set));
+        RON_TRY(led_table_init(&bucket->set, &b->pool));
         bucket->number = number;
+        count_living(b);
     }
     RON_ASSERT(bucket->number == number);
-    return led_set_add(&bucket->set, print);
+    b->bucket_last = (uint32_t)(number % LED_BUCKETS);
+    return RON_OK;
+}
+
+enum ron_rc led__print_add(struct led_book *b, uint64_t ts_ms, uint64_t print, bool *ret_new)
+{
+    struct led_bucket *bucket = &b->buckets[b->bucket_last];
+
+    if (RON_UNLIKELY(ts_ms < oldest_ms(b) || ts_ms > b->now_ms + LED_FUTURE_MS)) {
+        /* An import: older than anything that a duplicate could still carry. */
+        *ret_new = !seen_beside(b, NULL, print);
+        return RON_OK;
+    }
+    if (RON_UNLIKELY(bucket->set.pages == NULL ||
+                     ts_ms - bucket->number * b->bucket_ms >= b->bucket_ms)) {
+        RON_TRY(open_bucket(b, ts_ms));
+        bucket = &b->buckets[b->bucket_last];
+    }
+    if (seen_beside(b, bucket, print)) {
+        *ret_new = false;
+        return RON_OK;
+    }
+    return led_set_add(&bucket->set, print, ret_new);
 }
 
 void led__print_forget(struct led_book *b, uint64_t print)
@@ -70,4 +118,29 @@ void led__print_forget(struct led_book *b, uint64_t print)
             return;
         }
     }
+}
+
+/* ---- from the log ---------------------------------------------------------------------------- */
+
+uint64_t led_book_recall_from_ms(const struct led_book *b)
+{
+    uint64_t oldest = oldest_ms(b);
+
+    return oldest > LED_FUTURE_MS ? oldest - LED_FUTURE_MS : 0;
+}
+
+enum ron_rc led_book_recall(struct led_book *b, const struct led_used *used, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        bool is_new = false;
+
+        if (i + AHEAD < count) {
+            led__print_prefetch(b, used[i + AHEAD].fingerprint);
+        }
+        RON_TRY(led__print_add(b, used[i].ts_ms, used[i].fingerprint, &is_new));
+        if (!is_new) {
+            return RON_CONFLICT;
+        }
+    }
+    return RON_OK;
 }

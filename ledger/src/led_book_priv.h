@@ -38,14 +38,30 @@ struct led_line {
     uint16_t flags; /* of the account, in its first line */
 };
 
-/* 96 bytes. Most accounts hold one asset, so the first line lies inside. */
+enum { LED_NAME_NEAR = 40 }; /* bytes of a name that fit into the record; most do */
+
+/* Two lines of the cache, of which a transfer touches the first alone. Most accounts hold one
+ * asset, so the first balance lies inside. An account is known by 96 bits of its key: `b`, and the
+ * upper half of `a` in the slot that led here. That any two of 2^31 accounts are alike in them has
+ * a probability of 2^-35. */
 struct led_acct {
-    struct led_key key;
     struct led_line line; /* its pend covers nonce and last_seq too */
-    uint64_t nonce;
     uint64_t last_seq;
-    uint64_t name; /* chunk << 32 | offset << 16 | length */
+    uint64_t key_b;
+    uint64_t key_a;
+    uint64_t nonce;
+    uint32_t hold_first; /* index + 1: chain of its holds */
+    uint16_t name_len;
+    union {
+        char near[LED_NAME_NEAR];
+        struct {
+            uint32_t chunk;
+            uint32_t offset;
+        } far; /* a longer one */
+    } name;
 };
+_Static_assert(sizeof(struct led_acct) == (size_t)2 * RON_CACHELINE, "an account fills two lines");
+_Static_assert(offsetof(struct led_acct, key_a) == RON_CACHELINE, "what moves lies in the first");
 
 struct led_asset {
     ron_u128 supply;
@@ -68,6 +84,8 @@ struct led_hold {
     uint32_t account;
     uint32_t heap_at; /* position + 1 in the heap, 0 = not there */
     uint32_t next_free;
+    uint32_t next; /* index + 1: holds of the same account */
+    uint32_t prev;
     uint16_t asset;
     uint8_t id_len;
     char id[LED_ID_MAX];
@@ -89,27 +107,56 @@ enum led_change_kind {
     LED_CHANGE_END,
 };
 
+/* 64 bytes, and aligned so: a line of the cache. */
 struct led_change {
     ron_u128 a; /* available, supply, remaining, reversed */
     ron_u128 b; /* held */
-    uint64_t c; /* nonce; LINE: account; END: seq of the last entry */
+    uint64_t c; /* ACCOUNT: nonce, if keeps_nonce; LINE: account; END: seq of the last entry */
     uint64_t d; /* last_seq; END: fingerprints */
     uint32_t index;
     uint32_t next; /* of the same record; position + 1 */
     uint32_t prev;
-    uint32_t batch;
     uint16_t asset; /* ACCOUNT: of its first line */
     uint8_t kind;
-    bool created;
+    bool created : 1;
+    bool keeps_nonce : 1; /* most batches change none */
 };
+_Static_assert(sizeof(struct led_change) == RON_CACHELINE, "a change fills a line of the cache");
 
 struct led_bucket {
     struct led_table set; /* pages NULL = empty */
     uint64_t number;      /* ts / width */
 };
 
+/* ---- images: docs/formats/ledger-image.md ---------------------------------------------------- */
+
+#define LED_IMAGE_MAGIC "ronimage"
+
+enum {
+    LED_IMAGE_VERSION = 2,
+    LED_IMAGE_SUM = 16,  /* bytes of a checksum */
+    LED_IMAGE_HEAD = 80, /* bytes of a chunk before its records; the last of them its checksum */
+};
+
+/* The first byte of a record. */
+enum led_image_kind {
+    LED_IMAGE_START = 1,
+    LED_IMAGE_ASSET,
+    LED_IMAGE_ACCOUNT,
+    LED_IMAGE_BALANCE,
+    LED_IMAGE_HOLD,
+    LED_IMAGE_REVERSAL,
+    LED_IMAGE_END,
+    LED_IMAGE_KINDS,
+};
+
+struct led_image;
+struct led_loading;
+
 struct led_book {
     struct led_book_opts opts;
+    struct led_blocks blocks;
+    struct led_pool pool;
     struct led_table accounts_by_key;
     struct led_table holds_by_key;
     struct led_table reversals_by_key;
@@ -126,6 +173,9 @@ struct led_book {
     uint32_t asset_last; /* index: most batches have one asset */
 
     struct led_bucket buckets[LED_BUCKETS];
+    uint8_t living[LED_BUCKETS]; /* indexes of those that are not empty */
+    uint32_t living_count;
+    uint32_t bucket_last; /* index: most entries are of the same slice */
     uint64_t bucket_ms;
     struct led_table dying; /* a dropped bucket on its way out */
     size_t dying_cursor;
@@ -134,10 +184,14 @@ struct led_book {
     struct led_change *undo;
     uint64_t undo_head;
     uint64_t undo_tail;
-    uint64_t *prints; /* fingerprints of uncommitted batches, a ring beside `undo` */
+    uint64_t undo_mark; /* where the changes of the batch that is being applied begin */
+    uint64_t *prints;   /* fingerprints of uncommitted batches, a ring beside `undo` */
     uint64_t prints_head;
     uint64_t prints_tail;
     size_t pending;
+    uint64_t committed_seq;      /* of the last entry that is committed */
+    struct led_image *image;     /* NULL: none is being made */
+    struct led_loading *loading; /* NULL: none is being loaded */
 
     uint64_t batch;      /* number of the batch being applied */
     uint32_t sum_assets; /* index + 1: chain of assets with sums */
@@ -184,8 +238,11 @@ uint32_t led__find_asset(const struct led_book *b, struct ron_str name);
 struct ron_str led__name(const struct led_book *b, const struct led_acct *acct);
 RON_MUST_USE enum ron_rc led__new_account(struct led_book *b, struct led_key key,
                                           struct ron_str name, uint32_t *ret_index);
+void led__pop_account(struct led_book *b);
 
 /* led_book_undo.c */
+void led__save_nonce(struct led_book *b, struct led_acct *acct);
+uint64_t led__committed_nonce(const struct led_book *b, const struct led_acct *acct);
 struct led_change *led__save(struct led_book *b, struct led_pend *pend, enum led_change_kind kind,
                              uint32_t index);
 void led__created(struct led_book *b, struct led_pend *pend, enum led_change_kind kind,
@@ -196,11 +253,19 @@ void led__roll_back(struct led_book *b, uint64_t undo_mark, uint64_t prints_mark
 /* led_book_holds.c */
 RON_MUST_USE enum ron_rc led__heap_add(struct led_book *b, uint32_t hold);
 void led__heap_remove(struct led_book *b, uint32_t hold);
-RON_MUST_USE enum ron_rc led__new_hold(struct led_book *b, struct led_key key, uint32_t *ret_index);
+RON_MUST_USE enum ron_rc led__new_hold(struct led_book *b, struct led_key key, uint32_t account,
+                                       uint32_t *ret_index);
 void led__free_hold(struct led_book *b, uint32_t index);
 
 /* led_book_prints.c */
 void led__advance(struct led_book *b, uint64_t now_ms);
-bool led__print_seen(const struct led_book *b, uint64_t print);
-RON_MUST_USE enum ron_rc led__print_add(struct led_book *b, uint64_t ts_ms, uint64_t print);
+void led__print_prefetch(const struct led_book *b, uint64_t print);
+/* *ret_new: it was not there, in no slice. */
+RON_MUST_USE enum ron_rc led__print_add(struct led_book *b, uint64_t ts_ms, uint64_t print,
+                                        bool *ret_new);
 void led__print_forget(struct led_book *b, uint64_t print);
+
+/* led_book_image.c; call the first only while there is an image */
+void led__image_keep(struct led_book *b, const struct led_change *change);
+void led__image_sum(const uint8_t *chunk, size_t len, uint8_t ret_sum[LED_IMAGE_SUM]);
+struct led_key led__image_key(const struct led_book *b);

@@ -107,7 +107,8 @@ bool led_book_account(const struct led_book *b, struct ron_str account, enum led
     if (old != NULL && old->created) {
         return false;
     }
-    *ret_account = (struct led_account){.account_nonce = old != NULL ? old->c : acct->nonce,
+    *ret_account = (struct led_account){.account_nonce = old != NULL ? led__committed_nonce(b, acct)
+                                                                     : acct->nonce,
                                         .last_seq = old != NULL ? old->d : acct->last_seq,
                                         .frozen = (acct->line.flags & LED_ACCOUNT_FROZEN) != 0};
     return true;
@@ -132,9 +133,51 @@ struct ron_money led_book_hold(const struct led_book *b, struct ron_str id)
     return (struct ron_money){index == LED_TABLE_NONE ? 0 : led__hold(b, index)->remaining};
 }
 
+void led_book_supplies(const struct led_book *b, enum led_view view, led_book_see_supply *see,
+                       void *arg)
+{
+    for (uint32_t i = 0; i < b->assets.count; i++) {
+        const struct led_asset *asset = led__asset(b, i);
+        const struct led_change *old = kept(b, &asset->pend, view);
+        struct ron_money supply = {old != NULL ? old->a : asset->supply};
+
+        if (!ron_money_is_zero(supply)) {
+            see(arg, (struct ron_str){asset->name, asset->len}, supply);
+        }
+    }
+}
+
+void led_book_holds_of(const struct led_book *b, struct ron_str account, enum led_view view,
+                       led_book_see_hold *see, void *arg)
+{
+    const struct led_acct *acct = find(b, account);
+    uint32_t next = acct != NULL ? acct->hold_first : 0;
+
+    while (next != 0) {
+        const struct led_hold *hold = led__hold(b, next - 1);
+        const struct led_asset *asset = led__asset(b, hold->asset);
+        const struct led_change *old = kept(b, &hold->pend, view);
+        struct led_open_hold open = {.id = {hold->id, hold->id_len},
+                                     .asset = {asset->name, asset->len},
+                                     .remaining.v = old != NULL ? old->a : hold->remaining,
+                                     .expires_ms = hold->expires_ms,
+                                     .seq = hold->seq};
+
+        if (!ron_money_is_zero(open.remaining) && !see(arg, &open)) {
+            return;
+        }
+        next = hold->next;
+    }
+}
+
 size_t led_book_pending(const struct led_book *b)
 {
     return b->pending;
+}
+
+uint64_t led_book_committed_seq(const struct led_book *b)
+{
+    return b->committed_seq;
 }
 
 void led_book_stats(const struct led_book *b, struct led_book_stats *ret)

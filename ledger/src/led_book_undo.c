@@ -5,6 +5,8 @@
 #include "led_book_priv.h"
 #include "ron/base/assert.h"
 
+enum { AHEAD = 12 }; /* changes: a miss of the cache takes as long as finishing so many */
+
 static struct led_change *change_at(const struct led_book *b, uint64_t position)
 {
     return &b->undo[position & (b->opts.undo_max - 1)];
@@ -21,8 +23,7 @@ static struct led_change *push(struct led_book *b, enum led_change_kind kind, ui
     struct led_change *change = change_at(b, b->undo_head);
 
     RON_ASSERT(b->undo_head - b->undo_tail < b->opts.undo_max);
-    *change =
-        (struct led_change){.kind = (uint8_t)kind, .index = index, .batch = (uint32_t)b->batch};
+    *change = (struct led_change){.kind = (uint8_t)kind, .index = index};
     b->undo_head++;
     return change;
 }
@@ -33,7 +34,9 @@ struct led_change *led__save(struct led_book *b, struct led_pend *pend, enum led
 {
     struct led_change *change;
 
-    if (pend->last != 0 && b->undo[pend->last - 1].batch == (uint32_t)b->batch) {
+    /* Between the beginning of the batch and the head of the ring, going round. */
+    if (pend->last != 0 &&
+        ((pend->last - 1 - b->undo_mark) & (b->opts.undo_max - 1)) < b->undo_head - b->undo_mark) {
         return NULL;
     }
     change = push(b, kind, index);
@@ -54,6 +57,28 @@ void led__created(struct led_book *b, struct led_pend *pend, enum led_change_kin
 
     RON_ASSERT(change != NULL);
     change->created = true;
+}
+
+/* Before the nonce of an account changes that this batch has saved: its change keeps it too. */
+void led__save_nonce(struct led_book *b, struct led_acct *acct)
+{
+    struct led_change *change = &b->undo[acct->line.pend.last - 1];
+
+    if (!change->keeps_nonce) {
+        change->c = acct->nonce;
+        change->keeps_nonce = true;
+    }
+}
+
+/* The one from before the first batch in the ring that changed it. */
+uint64_t led__committed_nonce(const struct led_book *b, const struct led_acct *acct)
+{
+    uint32_t link = acct->line.pend.first;
+
+    while (link != 0 && !b->undo[link - 1].keeps_nonce) {
+        link = b->undo[link - 1].next;
+    }
+    return link != 0 ? b->undo[link - 1].c : acct->nonce;
 }
 
 void led__end_batch(struct led_book *b, uint64_t seq_last, uint64_t prints)
@@ -84,17 +109,17 @@ static void undo_account(struct led_book *b, const struct led_change *change)
 
     if (change->created) {
         RON_ASSERT(change->index == b->accounts.count - 1);
-        led_table_remove(&b->accounts_by_key, led__hash(acct->key), change->index);
-        b->name_chunk = (uint32_t)(acct->name >> 32);
-        b->name_at = (uint32_t)(acct->name >> 16 & 0xffff);
-        led_store_pop(&b->accounts);
+        led_table_remove(&b->accounts_by_key, (uint32_t)(acct->key_a >> 32), change->index);
+        led__pop_account(b);
         return;
     }
     unlink_newest(b, &acct->line.pend, change);
     acct->line.available = change->a;
     acct->line.held = change->b;
     acct->line.asset = change->asset;
-    acct->nonce = change->c;
+    if (change->keeps_nonce) {
+        acct->nonce = change->c;
+    }
     acct->last_seq = change->d;
 }
 
@@ -238,18 +263,39 @@ static void finish_change(struct led_book *b, const struct led_change *change)
     }
 }
 
+/* Asks for the account of a change that comes soon. */
+static inline void look_ahead(const struct led_book *b)
+{
+    const struct led_change *change = change_at(b, b->undo_tail + AHEAD);
+
+    __builtin_prefetch(change_at(b, b->undo_tail + 2 * (uint64_t)AHEAD));
+    if (b->undo_tail + AHEAD < b->undo_head && change->kind == LED_CHANGE_ACCOUNT) {
+        const struct led_acct *acct = led__acct(b, change->index);
+
+        __builtin_prefetch(&acct->line.pend, 1);
+        if (b->image != NULL) {
+            __builtin_prefetch(&acct->name);
+        }
+    }
+}
+
 uint64_t led_book_commit(struct led_book *b)
 {
     const struct led_change *change;
 
     RON_ASSERT(b->pending > 0);
     for (;;) {
+        look_ahead(b);
         change = change_at(b, b->undo_tail++);
         if (change->kind == LED_CHANGE_END) {
             break;
         }
+        if (RON_UNLIKELY(b->image != NULL)) {
+            led__image_keep(b, change);
+        }
         finish_change(b, change);
     }
+    b->committed_seq = change->c;
     b->prints_tail += change->d;
     b->pending--;
     if (b->pending == 0) {

@@ -2,18 +2,18 @@
 /* led_checkpoint.c - checkpoints: text, signature, trust. */
 #include "led_checkpoint.h"
 
-#include "led_tree.h"
+#include "ron/merkle/tree.h"
 
 /* Lines that are not empty and carry no control character. */
 static bool extensions_valid(struct ron_str rest)
 {
     struct ron_str line;
 
-    if (!led_text_valid(rest)) {
+    if (!ron_text_valid(rest)) {
         return false;
     }
     while (rest.len > 0) {
-        if (!led_line_next(&rest, &line) || line.len == 0) {
+        if (!ron_line_next(&rest, &line) || line.len == 0) {
             return false;
         }
     }
@@ -22,29 +22,29 @@ static bool extensions_valid(struct ron_str rest)
 
 static bool origin_valid(struct ron_str origin)
 {
-    return origin.len > 0 && origin.len <= LED_NOTE_NAME_MAX && led_text_valid(origin) &&
+    return origin.len > 0 && origin.len <= RON_NOTE_NAME_MAX && ron_text_valid(origin) &&
            memchr(origin.ptr, '\n', origin.len) == NULL;
 }
 
-static bool root_valid(uint64_t size, const struct led_hash *root)
+static bool root_valid(uint64_t size, const struct ron_tree_hash *root)
 {
-    struct led_hash empty;
+    struct ron_tree_hash empty;
 
-    led_hash_empty(&empty);
-    return size > 0 || led_hash_equal(root, &empty);
+    ron_tree_hash_empty(&empty);
+    return size > 0 || ron_tree_hash_equal(root, &empty);
 }
 
 enum ron_rc led_checkpoint_write(const struct led_checkpoint *c, struct ron_buf *out,
                                  struct ron_err *err)
 {
-    if (!origin_valid(c->origin) || c->size > LED_TREE_SIZE_MAX || !root_valid(c->size, &c->root) ||
+    if (!origin_valid(c->origin) || c->size > RON_TREE_SIZE_MAX || !root_valid(c->size, &c->root) ||
         (c->extensions.len > 0 && !extensions_valid(c->extensions))) {
         return ron_err_set(err, RON_INVALID,
                            "a checkpoint has an origin, a size, a root and lines");
     }
     RON_IGNORE(ron_buf_append(out, c->origin.ptr, c->origin.len));
     RON_IGNORE(ron_buf_append_fmt(out, "\n%llu\n", (unsigned long long)c->size));
-    RON_IGNORE(led_hash_write(out, &c->root));
+    RON_IGNORE(ron_tree_hash_write(out, &c->root));
     RON_IGNORE(ron_buf_append_byte(out, '\n'));
     if (ron_buf_append(out, c->extensions.ptr, c->extensions.len) != RON_OK) {
         return ron_err_set(err, ron_buf_error(out), "no room for a checkpoint");
@@ -59,13 +59,13 @@ enum ron_rc led_checkpoint_read(struct ron_str text, struct led_checkpoint *ret_
     struct ron_str size;
     struct ron_str root;
 
-    if (!led_line_next(&text, &c.origin) || !origin_valid(c.origin)) {
+    if (!ron_line_next(&text, &c.origin) || !origin_valid(c.origin)) {
         return ron_err_set(err, RON_CORRUPT, "line 1 of a checkpoint is its origin");
     }
-    if (!led_line_next(&text, &size) || !led_decimal_read(size, LED_TREE_SIZE_MAX, &c.size)) {
+    if (!ron_line_next(&text, &size) || !ron_decimal_read(size, RON_TREE_SIZE_MAX, &c.size)) {
         return ron_err_set(err, RON_CORRUPT, "line 2 of a checkpoint is the size of the tree");
     }
-    if (!led_line_next(&text, &root) || !led_hash_read(root, &c.root) ||
+    if (!ron_line_next(&text, &root) || !ron_tree_hash_read(root, &c.root) ||
         !root_valid(c.size, &c.root)) {
         return ron_err_set(err, RON_CORRUPT, "line 3 of a checkpoint is the root in base64");
     }
@@ -78,7 +78,7 @@ enum ron_rc led_checkpoint_read(struct ron_str text, struct led_checkpoint *ret_
 }
 
 enum ron_rc led_checkpoint_sign(const struct led_checkpoint *checkpoint,
-                                const struct led_note_signer *signer, struct ron_buf *out,
+                                const struct ron_note_signer *signer, struct ron_buf *out,
                                 struct ron_err *err)
 {
     struct ron_buf text;
@@ -103,7 +103,7 @@ enum ron_rc led_checkpoint_open(struct ron_str bytes, const struct led_trust *tr
 
     RON_TRY(led_note_read(bytes, &note, err));
     RON_TRY(led_checkpoint_read(note.text, &c, err));
-    if (!led_str_equal(c.origin, trust->origin)) {
+    if (!ron_str_equal(c.origin, trust->origin)) {
         return ron_err_set(err, RON_DENIED, "the checkpoint is of another log");
     }
     RON_TRY(led_note_check(&note, trust->log_keys, trust->log_key_count, 1, err));

@@ -17,7 +17,7 @@
 struct led_checkpoint {
     struct ron_str origin;
     uint64_t size;
-    struct led_hash root;
+    struct ron_tree_hash root;
     struct ron_str extensions; /* whole lines with their newlines, or empty */
 };
 
@@ -32,15 +32,15 @@ RON_MUST_USE enum ron_rc led_checkpoint_read(struct ron_str text,
 
 /* Writes a checkpoint signed by the log's key, ready to be served. */
 RON_MUST_USE enum ron_rc led_checkpoint_sign(const struct led_checkpoint *checkpoint,
-                                             const struct led_note_signer *signer,
+                                             const struct ron_note_signer *signer,
                                              struct ron_buf *out, struct ron_err *err);
 
 /* Whom a verifier believes. The log's origin is the one it expects, not one it reads. */
 struct led_trust {
     struct ron_str origin;
-    const struct led_note_key *log_keys; /* one of them must have signed */
+    const struct ron_note_key *log_keys; /* one of them must have signed */
     size_t log_key_count;
-    const struct led_note_key *witness_keys; /* all of type LED_NOTE_COSIGNATURE */
+    const struct ron_note_key *witness_keys; /* all of type RON_NOTE_COSIGNATURE */
     size_t witness_key_count;
     size_t witnesses_needed;
 };

@@ -82,7 +82,8 @@ enum led_kind {
     X(IDEM_MISMATCH, "idem_mismatch", 409, false, "the key was used with another body")            \
     X(NOT_FOUND, "not_found", 404, false, "what `ref` names does not exist")                       \
     X(SAFE_MODE, "safe_mode", 503, true, "writes are stopped until an operator looks")             \
-    X(DRAINING, "draining", 503, true, "the ledger is shutting down")
+    X(DRAINING, "draining", 503, true, "the ledger is shutting down")                              \
+    X(NOT_LEADER, "not_leader", 421, true, "another ledger leads; this one follows it")
 
 enum led_reason {
 #define X(name, wire, http, retry, doc) LED_REASON_##name,
@@ -90,6 +91,11 @@ enum led_reason {
 #undef X
         LED_REASON_COUNT,
 };
+
+/* Ids and nonces that begin so are the ledger's own: a caller who took those of an Expire to come
+ * would keep his hold, and all that expire later, from ever expiring. */
+#define LED_OWN_ID "expire:"
+#define LED_OWN_NONCE "expire:" /* 8 bytes, with the NUL */
 
 struct led_entry {
     struct ron_str id;             /* 1-128 printable ASCII */
@@ -188,10 +194,19 @@ RON_MUST_USE bool led_batch_from_json(char *text, size_t len, enum led_origin or
                                       struct ron_arena *arena, struct led_batch *ret_batch,
                                       struct led_refusals *ret_refusals);
 
+/* The same for {"batch":[...]} of up to LED_BATCH_BIN_MAX entries: what came in binary and was
+ * exported. */
+size_t led_batch_json_long_arena_size(size_t entries);
+RON_MUST_USE bool led_batch_from_json_long(char *text, size_t len, enum led_origin origin,
+                                           struct ron_arena *arena, struct led_batch *ret_batch,
+                                           struct led_refusals *ret_refusals);
+
 /* One entry as an object; members in the order of the struct's documentation, absent ones left out.
  * `seq` is written first when it is above 0. */
 void led_entry_to_json(struct ron_json_writer *w, const char *name, const struct led_entry *entry,
                        uint64_t seq);
+/* Its members alone, into an object that is open. */
+void led_response_members(struct ron_json_writer *w, const struct led_response *response);
 void led_response_to_json(struct ron_buf *out, const struct led_response *response);
 
 /* ---- canonical bytes ------------------------------------------------------------------------- */

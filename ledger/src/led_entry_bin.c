@@ -308,6 +308,10 @@ static bool read_batch_head(struct reader *r, struct led_batch *batch, struct le
     if (batch->count > LED_BATCH_BIN_MAX) {
         return refuse_batch(ret, LED_REASON_TOO_LARGE, "batch", "too many entries");
     }
+    /* Before room is taken for them: a count costs its sender nothing. */
+    if (batch->count > (size_t)(r->end - r->p) / (ENTRY_PREFIX + LED_ENTRY_BYTES_MIN)) {
+        return refuse_batch(ret, LED_REASON_INVALID, "", "the batch ends too early");
+    }
     return true;
 }
 

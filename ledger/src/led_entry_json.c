@@ -59,6 +59,14 @@ static const struct ron_json_field request_fields[] = {
 static const struct ron_json_shape request_shape =
     RON_JSON_SHAPE(struct request, request_fields, present);
 
+/* The same for a batch that came in binary and was exported: it may be longer. */
+static const struct ron_json_field long_fields[] = {
+    RON_JSON_FIELD(struct request, batch, ARRAY, .required = true, .item_size = sizeof(struct raw),
+                   .max = LED_BATCH_BIN_MAX, .shape = &entry_shape),
+};
+static const struct ron_json_shape long_shape =
+    RON_JSON_SHAPE(struct request, long_fields, present);
+
 /* ---- base64 ---------------------------------------------------------------------------------- */
 
 enum { NONCE_TEXT = 24 };
@@ -169,7 +177,8 @@ static bool finish_entry(struct raw *raw, enum led_origin origin, struct led_ref
 }
 
 /* The scanner's path gives index and member. */
-static void refuse_text(const struct ron_json_error *err, enum ron_rc rc, struct led_refusals *ret)
+static void refuse_text(const struct ron_json_error *err, enum ron_rc rc, bool is_long,
+                        struct led_refusals *ret)
 {
     static const char prefix[] = "batch[";
     struct led_refusal refusal;
@@ -177,7 +186,8 @@ static void refuse_text(const struct ron_json_error *err, enum ron_rc rc, struct
     uint32_t idx = 0;
 
     if (rc == RON_LIMIT) {
-        led_refuse(&refusal, LED_REASON_TOO_LARGE, "batch", "at most 1024 entries");
+        led_refuse(&refusal, LED_REASON_TOO_LARGE, "batch",
+                   is_long ? "at most 16384 entries" : "at most 1024 entries");
         led_refusals_add(ret, &refusal, 0);
         return;
     }
@@ -197,8 +207,14 @@ size_t led_batch_json_arena_size(void)
     return LED_BATCH_JSON_MAX * sizeof(struct raw) + _Alignof(max_align_t);
 }
 
-bool led_batch_from_json(char *text, size_t len, enum led_origin origin, struct ron_arena *arena,
-                         struct led_batch *ret_batch, struct led_refusals *ret_refusals)
+size_t led_batch_json_long_arena_size(size_t entries)
+{
+    return entries * sizeof(struct raw) + _Alignof(max_align_t);
+}
+
+static bool read_batch(char *text, size_t len, bool is_long, enum led_origin origin,
+                       struct ron_arena *arena, struct led_batch *ret_batch,
+                       struct led_refusals *ret_refusals)
 {
     struct request request = {0};
     struct ron_json_error err = {0};
@@ -207,9 +223,9 @@ bool led_batch_from_json(char *text, size_t len, enum led_origin origin, struct 
     char *items;
 
     ret_refusals->count = 0;
-    rc = ron_json_scan(text, len, &request_shape, arena, &request, &err);
+    rc = ron_json_scan(text, len, is_long ? &long_shape : &request_shape, arena, &request, &err);
     if (rc != RON_OK) {
-        refuse_text(&err, rc, ret_refusals);
+        refuse_text(&err, rc, is_long, ret_refusals);
         return false;
     }
     if ((request.present & 2) != 0 && !led_token_valid(request.idem_id)) {
@@ -239,6 +255,19 @@ bool led_batch_from_json(char *text, size_t len, enum led_origin origin, struct 
                                     .count = request.batch.count,
                                     .idem_id = request.idem_id};
     return true;
+}
+
+bool led_batch_from_json(char *text, size_t len, enum led_origin origin, struct ron_arena *arena,
+                         struct led_batch *ret_batch, struct led_refusals *ret_refusals)
+{
+    return read_batch(text, len, false, origin, arena, ret_batch, ret_refusals);
+}
+
+bool led_batch_from_json_long(char *text, size_t len, enum led_origin origin,
+                              struct ron_arena *arena, struct led_batch *ret_batch,
+                              struct led_refusals *ret_refusals)
+{
+    return read_batch(text, len, true, origin, arena, ret_batch, ret_refusals);
 }
 
 /* ---- writing --------------------------------------------------------------------------------- */
@@ -300,27 +329,34 @@ static void write_refusals(struct ron_json_writer *w, const struct led_refusals 
     ron_json_close(w, ']');
 }
 
-void led_response_to_json(struct ron_buf *out, const struct led_response *response)
+void led_response_members(struct ron_json_writer *w, const struct led_response *response)
 {
     static const char digits[] = "0123456789abcdef";
-    struct ron_json_writer w;
-    char root[64];
+    char root[66];
 
+    root[0] = root[65] = '"';
     for (size_t i = 0; i < 32; i++) {
-        root[2 * i] = digits[response->new_root[i] >> 4];
-        root[2 * i + 1] = digits[response->new_root[i] & 15];
+        root[2 * i + 1] = digits[response->new_root[i] >> 4];
+        root[2 * i + 2] = digits[response->new_root[i] & 15];
     }
+    ron_json_bool(w, "accepted", response->accepted);
+    if (response->accepted) {
+        ron_json_u64(w, "seq_start", response->seq_start);
+        ron_json_u64(w, "seq_end", response->seq_end);
+    } else {
+        ron_json_null(w, "seq_start");
+        ron_json_null(w, "seq_end");
+    }
+    ron_json_raw(w, "new_root", (struct ron_str){root, sizeof root}); /* hex needs no escapes */
+    write_refusals(w, response->refusals);
+}
+
+void led_response_to_json(struct ron_buf *out, const struct led_response *response)
+{
+    struct ron_json_writer w;
+
     ron_json_begin(&w, out);
     ron_json_open(&w, NULL, '{');
-    ron_json_bool(&w, "accepted", response->accepted);
-    if (response->accepted) {
-        ron_json_u64(&w, "seq_start", response->seq_start);
-        ron_json_u64(&w, "seq_end", response->seq_end);
-    } else {
-        ron_json_null(&w, "seq_start");
-        ron_json_null(&w, "seq_end");
-    }
-    ron_json_str(&w, "new_root", (struct ron_str){root, sizeof root});
-    write_refusals(&w, response->refusals);
+    led_response_members(&w, response);
     ron_json_close(&w, '}');
 }

@@ -46,7 +46,7 @@ static enum ron_rc cosigned(struct ron_str text, uint64_t time_s, struct ron_buf
     return ron_buf_append(out, text.ptr, text.len); /* the first failure sticks */
 }
 
-static enum ron_rc sign_raw(struct ron_str text, const struct led_note_signer *signer,
+static enum ron_rc sign_raw(struct ron_str text, const struct ron_note_signer *signer,
                             uint64_t time_s, uint8_t raw[RAW_MAX], size_t *ret_len)
 {
     size_t at = ID_BYTES;
@@ -54,7 +54,7 @@ static enum ron_rc sign_raw(struct ron_str text, const struct led_note_signer *s
     enum ron_rc rc = RON_OK;
 
     store_be(raw, ID_BYTES, signer->key.id);
-    if (signer->key.type == LED_NOTE_COSIGNATURE) {
+    if (signer->key.type == RON_NOTE_COSIGNATURE) {
         rc = cosigned(text, time_s, &message);
         store_be(raw + at, TIME_BYTES, time_s);
         at += TIME_BYTES;
@@ -70,13 +70,13 @@ static enum ron_rc sign_raw(struct ron_str text, const struct led_note_signer *s
     return rc;
 }
 
-enum ron_rc led_note_sign_line(struct ron_str text, const struct led_note_signer *signer,
+enum ron_rc led_note_sign_line(struct ron_str text, const struct ron_note_signer *signer,
                                uint64_t time_s, struct ron_buf *out, struct ron_err *err)
 {
     uint8_t raw[RAW_MAX];
     size_t raw_len = 0;
 
-    if (text.len == 0 || text.ptr[text.len - 1] != '\n' || !led_text_valid(text)) {
+    if (text.len == 0 || text.ptr[text.len - 1] != '\n' || !ron_text_valid(text)) {
         return ron_err_set(err, RON_INVALID, "the text of a note is lines of UTF-8");
     }
     if (text.len > LED_NOTE_BYTES_MAX || time_s > (uint64_t)INT64_MAX) {
@@ -88,14 +88,14 @@ enum ron_rc led_note_sign_line(struct ron_str text, const struct led_note_signer
     RON_IGNORE(ron_buf_append_text(out, EM_DASH));
     RON_IGNORE(ron_buf_append(out, signer->key.name, signer->key.name_len));
     RON_IGNORE(ron_buf_append_byte(out, ' '));
-    RON_IGNORE(led_base64_write(out, raw, raw_len));
+    RON_IGNORE(ron_base64_write(out, raw, raw_len));
     if (ron_buf_append_byte(out, '\n') != RON_OK) { /* the first failure sticks */
         return ron_err_set(err, ron_buf_error(out), "no room for a signature");
     }
     return RON_OK;
 }
 
-enum ron_rc led_note_sign(struct ron_str text, const struct led_note_signer *signer,
+enum ron_rc led_note_sign(struct ron_str text, const struct ron_note_signer *signer,
                           uint64_t time_s, struct ron_buf *out, struct ron_err *err)
 {
     RON_IGNORE(ron_buf_append(out, text.ptr, text.len));
@@ -113,15 +113,15 @@ static enum ron_rc read_sig(struct ron_str line, struct led_note_sig *ret_sig, s
     struct led_note_sig sig;
     size_t len = 0;
 
-    if (!led_str_skip(&line, LED_STR(EM_DASH)) || !led_str_cut(line, ' ', &sig.name, &sig.base64) ||
-        !led_note_name_valid(sig.name)) {
+    if (!ron_str_skip(&line, RON_STR_LIT(EM_DASH)) ||
+        !ron_str_cut(line, ' ', &sig.name, &sig.base64) || !ron_note_name_valid(sig.name)) {
         return ron_err_set(err, RON_CORRUPT, "a signature line is: em dash, name, base64");
     }
     if (sig.base64.len > sodium_base64_ENCODED_LEN(sizeof raw, sodium_base64_VARIANT_ORIGINAL)) {
         return ron_err_set(err, RON_LIMIT, "a signature has at most %d bytes",
                            LED_NOTE_SIG_BYTES_MAX);
     }
-    if (!led_base64_read(sig.base64, raw, sizeof raw, &len) || len <= ID_BYTES) {
+    if (!ron_base64_read(sig.base64, raw, sizeof raw, &len) || len <= ID_BYTES) {
         return ron_err_set(err, RON_CORRUPT, "a signature is base64 of more than 4 bytes");
     }
     sig.id = (uint32_t)load_be(raw, ID_BYTES);
@@ -151,12 +151,12 @@ enum ron_rc led_note_read(struct ron_str bytes, struct led_note *ret_note, struc
         return ron_err_set(err, RON_LIMIT, "a note has at most %d bytes", LED_NOTE_BYTES_MAX);
     }
     at = find_sigs(bytes);
-    if (at == 0 || bytes.ptr[bytes.len - 1] != '\n' || !led_text_valid(bytes)) {
+    if (at == 0 || bytes.ptr[bytes.len - 1] != '\n' || !ron_text_valid(bytes)) {
         return ron_err_set(err, RON_CORRUPT,
                            "a note is lines of UTF-8, an empty line, and signature lines");
     }
     rest = (struct ron_str){.ptr = bytes.ptr + at, .len = bytes.len - at};
-    while (led_line_next(&rest, &line)) {
+    while (ron_line_next(&rest, &line)) {
         if (note.sig_count == LED_NOTE_SIGS_MAX) {
             return ron_err_set(err, RON_LIMIT, "a note has at most %d signatures",
                                LED_NOTE_SIGS_MAX);
@@ -172,33 +172,33 @@ enum ron_rc led_note_read(struct ron_str bytes, struct led_note *ret_note, struc
 
 /* ---- Verifying ------------------------------------------------------------------------------- */
 
-static bool by_key(const struct led_note_sig *sig, const struct led_note_key *key)
+static bool by_key(const struct led_note_sig *sig, const struct ron_note_key *key)
 {
     return sig->id == key->id &&
-           led_str_equal(sig->name, (struct ron_str){.ptr = key->name, .len = key->name_len});
+           ron_str_equal(sig->name, (struct ron_str){.ptr = key->name, .len = key->name_len});
 }
 
 static bool verify_message(struct ron_str message, const uint8_t *signature,
-                           const struct led_note_key *key)
+                           const struct ron_note_key *key)
 {
     return crypto_sign_verify_detached(signature, (const uint8_t *)message.ptr, message.len,
                                        key->public_key) == 0;
 }
 
 static bool verify_sig(struct ron_str text, const struct led_note_sig *sig,
-                       const struct led_note_key *key, uint64_t *ret_time_s)
+                       const struct ron_note_key *key, uint64_t *ret_time_s)
 {
     uint8_t raw[RAW_MAX];
     size_t len = 0;
-    size_t head = key->type == LED_NOTE_COSIGNATURE ? ID_BYTES + TIME_BYTES : ID_BYTES;
+    size_t head = key->type == RON_NOTE_COSIGNATURE ? ID_BYTES + TIME_BYTES : ID_BYTES;
     uint64_t time_s = 0;
     struct ron_buf message = {0};
     bool good;
 
-    if (!led_base64_read(sig->base64, raw, sizeof raw, &len) || len != head + crypto_sign_BYTES) {
+    if (!ron_base64_read(sig->base64, raw, sizeof raw, &len) || len != head + crypto_sign_BYTES) {
         return false;
     }
-    if (key->type == LED_NOTE_COSIGNATURE) {
+    if (key->type == RON_NOTE_COSIGNATURE) {
         time_s = load_be(raw + ID_BYTES, TIME_BYTES);
         /* Without memory it counts as not verified: closed, not open. */
         if (time_s > (uint64_t)INT64_MAX || cosigned(text, time_s, &message) != RON_OK) {
@@ -216,7 +216,7 @@ static bool verify_sig(struct ron_str text, const struct led_note_sig *sig,
     return good;
 }
 
-enum led_note_verdict led_note_verify(const struct led_note *note, const struct led_note_key *key,
+enum led_note_verdict led_note_verify(const struct led_note *note, const struct ron_note_key *key,
                                       uint64_t *ret_time_s)
 {
     enum led_note_verdict verdict = LED_NOTE_ABSENT;
@@ -237,7 +237,7 @@ enum led_note_verdict led_note_verify(const struct led_note *note, const struct 
     return verdict;
 }
 
-enum ron_rc led_note_check(const struct led_note *note, const struct led_note_key *keys,
+enum ron_rc led_note_check(const struct led_note *note, const struct ron_note_key *keys,
                            size_t key_count, size_t needed, struct ron_err *err)
 {
     size_t good = 0;
@@ -263,9 +263,9 @@ enum ron_rc led_note_check(const struct led_note *note, const struct led_note_ke
 /* ---- Adding what a witness signed ------------------------------------------------------------ */
 
 static enum ron_rc check_new(const struct led_note *note, const struct led_note_sig *sig,
-                             const struct led_note_key *keys, size_t key_count, struct ron_err *err)
+                             const struct ron_note_key *keys, size_t key_count, struct ron_err *err)
 {
-    const struct led_note_key *key = NULL;
+    const struct ron_note_key *key = NULL;
     uint64_t time_s;
 
     for (size_t i = 0; i < key_count && key == NULL; i++) {
@@ -286,7 +286,7 @@ static enum ron_rc check_new(const struct led_note *note, const struct led_note_
 }
 
 enum ron_rc led_note_attach(struct ron_buf *bytes, struct ron_str line,
-                            const struct led_note_key *keys, size_t key_count, struct ron_err *err)
+                            const struct ron_note_key *keys, size_t key_count, struct ron_err *err)
 {
     struct led_note note = {0};
     struct led_note_sig sig = {0};

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_note.h - signed notes (C2SP signed-note) with Ed25519: keys, signing, reading, verifying, and
- * the timestamped cosignatures of witnesses (C2SP tlog-cosignature, v1).
+/* led_note.h - signed notes (C2SP signed-note) with Ed25519: signing, reading, verifying, and the
+ * timestamped cosignatures of witnesses (C2SP tlog-cosignature, v1). Keys: ron/merkle/note_key.h.
  *
  *     text, each line ended by a newline
  *     (an empty line)
@@ -8,77 +8,30 @@
  *
  * Rules:
  *   N1. A key is known by name and id together. Signatures by others are carried along, unread.
- *   N2. The id is derived from name, type and public key, and a key string whose id differs is
- *       refused. So equal (name, id) means the same type.
+ *   N2. Equal (name, id) means the same type, because the id is derived from it.
  *   N3. One note has at most one signature line of a key; a second one is refused when it is added,
  *       and when a note that has two is verified.
  *   N4. Reading is strict and bounded; what is read stays in the caller's memory.
  *
  * Types: 0x01 signs the text. 0x04 signs "cosignature/v1\ntime N\n" and the text, and carries N.
  *
- * Threads: any; nothing is kept. libsodium is initialised by the functions that make keys.
- * Failure: RON_CORRUPT for bytes that are no note or key, RON_LIMIT above a limit, RON_UNSUPPORTED
- * for a key of another type, RON_DENIED for a signature that does not verify. */
+ * Threads: any; nothing is kept.
+ * Failure: RON_CORRUPT for bytes that are no note, RON_LIMIT above a limit, RON_DENIED for a
+ * signature that does not verify. */
 #pragma once
 
-#include "led_lines.h"
 #include "ron/base/rc.h"
+#include "ron/merkle/lines.h"
+#include "ron/merkle/note_key.h"
 
 enum {
-    /* A name is a host and a path. */
-    LED_NOTE_NAME_MAX = 255,
     /* The specification asks for at least 16; witnesses are a handful. */
     LED_NOTE_SIGS_MAX = 64,
     /* Longest signature with its key id that is carried along: a post-quantum one is near 5 kB. */
     LED_NOTE_SIG_BYTES_MAX = 8192,
     /* Text and 64 signatures of the longest assigned kind (2432 bytes, 3.3 kB in base64). */
     LED_NOTE_BYTES_MAX = 262144,
-    LED_NOTE_SEED_BYTES = 32,
-    LED_NOTE_KEY_BYTES = 32,
 };
-
-enum led_note_type {
-    LED_NOTE_ED25519 = 1,
-    LED_NOTE_COSIGNATURE = 4,
-};
-
-/* A public key: who signed. */
-struct led_note_key {
-    char name[LED_NOTE_NAME_MAX + 1];
-    uint8_t name_len;
-    enum led_note_type type;
-    uint32_t id; /* N2 */
-    uint8_t public_key[LED_NOTE_KEY_BYTES];
-};
-
-/* A secret key. Wiped by led_note_signer_done. */
-struct led_note_signer {
-    struct led_note_key key;
-    uint8_t secret_key[LED_NOTE_SEED_BYTES + LED_NOTE_KEY_BYTES];
-};
-
-/* ---- Keys ------------------------------------------------------------------------------------ */
-
-/* Not empty, valid UTF-8 without Unicode spaces, control characters and `+`. */
-bool led_note_name_valid(struct ron_str name);
-
-/* The verifier key `name+hhhhhhhh+base64(type || public key)`. */
-RON_MUST_USE enum ron_rc led_note_key_read(struct ron_str text, struct led_note_key *ret_key,
-                                           struct ron_err *err);
-enum ron_rc led_note_key_write(const struct led_note_key *key, struct ron_buf *out);
-
-/* The signer key `PRIVATE+KEY+name+hhhhhhhh+base64(type || seed)`. */
-RON_MUST_USE enum ron_rc led_note_signer_read(struct ron_str text,
-                                              struct led_note_signer *ret_signer,
-                                              struct ron_err *err);
-enum ron_rc led_note_signer_write(const struct led_note_signer *signer, struct ron_buf *out);
-
-/* A signer from 32 random bytes of the caller. RON_INVALID for a bad name. */
-RON_MUST_USE enum ron_rc led_note_signer_make(struct ron_str name, enum led_note_type type,
-                                              const uint8_t seed[LED_NOTE_SEED_BYTES],
-                                              struct led_note_signer *ret_signer,
-                                              struct ron_err *err);
-void led_note_signer_done(struct led_note_signer *signer);
 
 /* ---- Notes ----------------------------------------------------------------------------------- */
 
@@ -96,12 +49,12 @@ struct led_note {
 
 /* Writes the text and one signature. The text is not empty, ends in a newline and has no control
  * characters: RON_INVALID otherwise. `time_s` (Unix seconds) is for a cosignature. */
-RON_MUST_USE enum ron_rc led_note_sign(struct ron_str text, const struct led_note_signer *signer,
+RON_MUST_USE enum ron_rc led_note_sign(struct ron_str text, const struct ron_note_signer *signer,
                                        uint64_t time_s, struct ron_buf *out, struct ron_err *err);
 
 /* Writes the signature line alone, newline included. */
 RON_MUST_USE enum ron_rc led_note_sign_line(struct ron_str text,
-                                            const struct led_note_signer *signer, uint64_t time_s,
+                                            const struct ron_note_signer *signer, uint64_t time_s,
                                             struct ron_buf *out, struct ron_err *err);
 
 /* Reads the form of a note. Nothing is verified. */
@@ -116,18 +69,18 @@ enum led_note_verdict {
 };
 
 /* ret_time_s, unless NULL, receives the time of a good cosignature, or 0. */
-enum led_note_verdict led_note_verify(const struct led_note *note, const struct led_note_key *key,
+enum led_note_verdict led_note_verify(const struct led_note *note, const struct ron_note_key *key,
                                       uint64_t *ret_time_s);
 
 /* The rule of the specification: RON_DENIED when a signature of a given key is bad, or when fewer
  * than `needed` keys have a good one. The keys differ from each other. */
 RON_MUST_USE enum ron_rc led_note_check(const struct led_note *note,
-                                        const struct led_note_key *keys, size_t key_count,
+                                        const struct ron_note_key *keys, size_t key_count,
                                         size_t needed, struct ron_err *err);
 
 /* Appends a signature line that came from elsewhere (a witness), with or without its newline, to
  * the note in `bytes`. It must be by one of the keys (RON_NOTFOUND) and verify (RON_DENIED); a key
  * that has signed already is RON_EXISTS. On failure the note is as it was. */
 RON_MUST_USE enum ron_rc led_note_attach(struct ron_buf *bytes, struct ron_str line,
-                                         const struct led_note_key *keys, size_t key_count,
+                                         const struct ron_note_key *keys, size_t key_count,
                                          struct ron_err *err);

@@ -6,7 +6,7 @@
 
 enum { EXTRA_TEXT_MAX = (LED_RECEIPT_EXTRA_MAX + 2) / 3 * 4 };
 
-enum ron_rc led_receipt_write(struct ron_str extra, uint64_t index, const struct led_proof *proof,
+enum ron_rc led_receipt_write(struct ron_str extra, uint64_t index, const struct ron_proof *proof,
                               struct ron_str checkpoint, struct ron_buf *out, struct ron_err *err)
 {
     struct led_note note;
@@ -14,18 +14,18 @@ enum ron_rc led_receipt_write(struct ron_str extra, uint64_t index, const struct
     if (extra.len > LED_RECEIPT_EXTRA_MAX) {
         return ron_err_set(err, RON_LIMIT, "extra data of a receipt has at most 65535 bytes");
     }
-    if (index >= LED_TREE_SIZE_MAX || led_note_read(checkpoint, &note, NULL) != RON_OK) {
+    if (index >= RON_TREE_SIZE_MAX || led_note_read(checkpoint, &note, NULL) != RON_OK) {
         return ron_err_set(err, RON_INVALID, "a receipt holds an index and a signed checkpoint");
     }
     RON_IGNORE(ron_buf_append_text(out, HEADER "\n"));
     if (extra.len > 0) {
         RON_IGNORE(ron_buf_append_text(out, "extra "));
-        RON_IGNORE(led_base64_write(out, extra.ptr, extra.len));
+        RON_IGNORE(ron_base64_write(out, extra.ptr, extra.len));
         RON_IGNORE(ron_buf_append_byte(out, '\n'));
     }
     RON_IGNORE(ron_buf_append_fmt(out, "index %llu\n", (unsigned long long)index));
     for (size_t i = 0; i < proof->count; i++) {
-        RON_IGNORE(led_hash_write(out, &proof->hashes[i]));
+        RON_IGNORE(ron_tree_hash_write(out, &proof->hashes[i]));
         RON_IGNORE(ron_buf_append_byte(out, '\n'));
     }
     RON_IGNORE(ron_buf_append_byte(out, '\n'));
@@ -49,7 +49,7 @@ static bool base64_valid(struct ron_str s)
         struct ron_str piece = {.ptr = s.ptr, .len = RON_MIN(s.len, (size_t)PIECE)};
 
         /* Padding stands at the very end only: a piece before the last one is full. */
-        if (!led_base64_read(piece, bytes, sizeof bytes, &len) ||
+        if (!ron_base64_read(piece, bytes, sizeof bytes, &len) ||
             (piece.len < s.len && len != sizeof bytes)) {
             return false;
         }
@@ -59,22 +59,22 @@ static bool base64_valid(struct ron_str s)
     return true;
 }
 
-static enum ron_rc read_proof(struct ron_str *rest, struct led_proof *proof, struct ron_err *err)
+static enum ron_rc read_proof(struct ron_str *rest, struct ron_proof *proof, struct ron_err *err)
 {
     struct ron_str line;
 
     proof->count = 0;
     for (;;) {
-        if (!led_line_next(rest, &line)) {
+        if (!ron_line_next(rest, &line)) {
             return ron_err_set(err, RON_CORRUPT, "the receipt ends inside its proof");
         }
         if (line.len == 0) {
             return RON_OK;
         }
-        if (proof->count == LED_PROOF_MAX) {
-            return ron_err_set(err, RON_LIMIT, "a proof has at most %d hashes", LED_PROOF_MAX);
+        if (proof->count == RON_PROOF_MAX) {
+            return ron_err_set(err, RON_LIMIT, "a proof has at most %d hashes", RON_PROOF_MAX);
         }
-        if (!led_hash_read(line, &proof->hashes[proof->count])) {
+        if (!ron_tree_hash_read(line, &proof->hashes[proof->count])) {
             return ron_err_set(err, RON_CORRUPT, "a line of the proof is no hash in base64");
         }
         proof->count++;
@@ -92,13 +92,13 @@ enum ron_rc led_receipt_read(struct ron_str bytes, struct led_receipt *ret_recei
     if (bytes.len > LED_RECEIPT_BYTES_MAX) {
         return ron_err_set(err, RON_LIMIT, "a receipt has at most %d bytes", LED_RECEIPT_BYTES_MAX);
     }
-    if (!led_line_next(&bytes, &line) || !ron_str_eq(line, HEADER)) {
+    if (!ron_line_next(&bytes, &line) || !ron_str_eq(line, HEADER)) {
         return ron_err_set(err, RON_CORRUPT, "a receipt begins with " HEADER);
     }
-    if (!led_line_next(&bytes, &line)) {
+    if (!ron_line_next(&bytes, &line)) {
         return ron_err_set(err, RON_CORRUPT, "a receipt has an index");
     }
-    if (led_str_skip(&line, LED_STR("extra "))) {
+    if (ron_str_skip(&line, RON_STR_LIT("extra "))) {
         if (line.len > EXTRA_TEXT_MAX) {
             return ron_err_set(err, RON_LIMIT, "extra data of a receipt has at most 65535 bytes");
         }
@@ -106,12 +106,12 @@ enum ron_rc led_receipt_read(struct ron_str bytes, struct led_receipt *ret_recei
             return ron_err_set(err, RON_CORRUPT, "the extra data is not base64");
         }
         r.extra = line;
-        if (!led_line_next(&bytes, &line)) {
+        if (!ron_line_next(&bytes, &line)) {
             return ron_err_set(err, RON_CORRUPT, "a receipt has an index");
         }
     }
-    if (!led_str_skip(&line, LED_STR("index ")) ||
-        !led_decimal_read(line, LED_TREE_SIZE_MAX - 1, &r.index)) {
+    if (!ron_str_skip(&line, RON_STR_LIT("index ")) ||
+        !ron_decimal_read(line, RON_TREE_SIZE_MAX - 1, &r.index)) {
         return ron_err_set(err, RON_CORRUPT, "the index of a receipt is a decimal");
     }
     RON_TRY(read_proof(&bytes, &r.proof, err));
@@ -135,7 +135,7 @@ enum ron_rc led_receipt_extra(const struct led_receipt *receipt, struct ron_buf 
     if (ron_buf_reserve(out, size, &room) != RON_OK) {
         return ron_err_set(err, ron_buf_error(out), "no room for the extra data");
     }
-    if (!led_base64_read(receipt->extra, room, size, &len)) {
+    if (!ron_base64_read(receipt->extra, room, size, &len)) {
         return ron_err_set(err, RON_CORRUPT, "the extra data is not base64");
     }
     ron_buf_commit(out, len);
@@ -147,11 +147,11 @@ enum ron_rc led_receipt_verify(const struct led_receipt *receipt, struct ron_str
                                struct ron_err *err)
 {
     struct led_checkpoint checkpoint = {0};
-    struct led_hash hash;
+    struct ron_tree_hash hash;
 
     RON_TRY(led_checkpoint_open(receipt->checkpoint, trust, &checkpoint, err));
-    led_hash_leaf(leaf.ptr, leaf.len, &hash);
-    if (!led_proof_includes(receipt->proof.hashes, receipt->proof.count, receipt->index,
+    ron_tree_hash_leaf(leaf.ptr, leaf.len, &hash);
+    if (!ron_proof_includes(receipt->proof.hashes, receipt->proof.count, receipt->index,
                             checkpoint.size, &hash, &checkpoint.root)) {
         return ron_err_set(err, RON_DENIED, "the proof does not lead from the entry to the root");
     }

@@ -20,7 +20,7 @@
 #pragma once
 
 #include "led_checkpoint.h"
-#include "led_tree.h"
+#include "ron/merkle/tree.h"
 
 enum {
     LED_RECEIPT_EXTRA_MAX = 65535,
@@ -31,14 +31,14 @@ enum {
 struct led_receipt {
     struct ron_str extra; /* base64 as it stands, or empty */
     uint64_t index;
-    struct led_proof proof;
+    struct ron_proof proof;
     struct ron_str checkpoint; /* the signed note */
 };
 
 /* Writes a receipt. `extra` may be empty. The checkpoint is a signed note; RON_INVALID when it is
  * none. */
 RON_MUST_USE enum ron_rc led_receipt_write(struct ron_str extra, uint64_t index,
-                                           const struct led_proof *proof, struct ron_str checkpoint,
+                                           const struct ron_proof *proof, struct ron_str checkpoint,
                                            struct ron_buf *out, struct ron_err *err);
 
 /* Reads the form, that of the checkpoint included. Nothing is verified. */

@@ -7,49 +7,159 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 
-enum { SLOT_MASK = LED_PAGE_SLOTS - 1 };
+_Static_assert(sizeof(struct led_page) == 4096, "a page of slots is a page of memory");
+
+/* ---- blocks ---------------------------------------------------------------------------------- */
+
+void *led_block_make(void)
+{
+    uint8_t *block = ron_alloc_aligned(LED_BLOCK, LED_BLOCK);
+
+    if (block != NULL) {
+        ron_alloc_advise_huge(block, LED_BLOCK);
+        for (size_t i = 0; i < LED_BLOCK; i += sizeof(struct led_page)) {
+            block[i] = 0;
+        }
+    }
+    return block;
+}
+
+void led_blocks_add_spare(struct led_blocks *blocks, void *take_block)
+{
+    if (blocks->spare_count < LED_SPARES_MAX) {
+        blocks->spares[blocks->spare_count++] = take_block;
+    } else {
+        ron_free(take_block);
+    }
+}
+
+void led_blocks_done(struct led_blocks *blocks)
+{
+    while (blocks->spare_count > 0) {
+        ron_free(blocks->spares[--blocks->spare_count]);
+    }
+}
+
+/* `full` is the last one of the same owner, NULL when this is its first. */
+static uint8_t *take_block(struct led_blocks *blocks, uint8_t *full)
+{
+    if (full == NULL) {
+        return ron_alloc_aligned(LED_BLOCK, LED_BLOCK);
+    }
+    blocks->is_growing = true;
+    ron_alloc_advise_huge(full, LED_BLOCK); /* It is all touched: nobody waits. */
+    if (blocks->spare_count > 0) {
+        blocks->given++;
+        return blocks->spares[--blocks->spare_count];
+    }
+    return blocks->may_stall ? led_block_make() : ron_alloc_aligned(LED_BLOCK, LED_BLOCK);
+}
+
+/* Room for one more pointer in an array that doubles. */
+static enum ron_rc make_room(uint8_t ***array, uint32_t count, uint32_t *room)
+{
+    uint32_t more = *room == 0 ? 16 : 2 * *room;
+    uint8_t **wide;
+
+    if (count < *room) {
+        return RON_OK;
+    }
+    wide = ron_realloc_array(*array, more, sizeof *wide);
+    if (wide == NULL) {
+        return RON_NOMEM;
+    }
+    *array = wide;
+    *room = more;
+    return RON_OK;
+}
+
+/* ---- pool of pages --------------------------------------------------------------------------- */
+
+enum { SLAB_PAGES = LED_BLOCK / sizeof(struct led_page) };
+
+void led_pool_init(struct led_pool *p, struct led_blocks *blocks)
+{
+    *p = (struct led_pool){.blocks = blocks, .carved = SLAB_PAGES};
+}
+
+static enum ron_rc add_slab(struct led_pool *p)
+{
+    uint8_t *slab;
+
+    RON_TRY(make_room(&p->slabs, p->slab_count, &p->slab_room));
+    slab = take_block(p->blocks, p->slab_count > 0 ? p->slabs[p->slab_count - 1] : NULL);
+    if (slab == NULL) {
+        return RON_NOMEM;
+    }
+    p->slabs[p->slab_count++] = slab;
+    p->carved = 0;
+    return RON_OK;
+}
+
+static struct led_page *new_page(struct led_pool *p, uint32_t depth)
+{
+    struct led_page *page = p->free;
+
+    if (page != NULL) {
+        memcpy(&p->free, page->slots, sizeof(void *));
+    } else {
+        if (p->carved == SLAB_PAGES && add_slab(p) != RON_OK) {
+            return NULL;
+        }
+        page = (void *)(p->slabs[p->slab_count - 1] + p->carved++ * sizeof *page);
+    }
+    memset(page, 0, sizeof *page);
+    page->depth = depth;
+    return page;
+}
+
+static void release_page(struct led_pool *p, struct led_page *page)
+{
+    memcpy(page->slots, &p->free, sizeof(void *));
+    p->free = page;
+}
+
+void led_pool_done(struct led_pool *p)
+{
+    for (uint32_t i = 0; i < p->slab_count; i++) {
+        ron_free(p->slabs[i]);
+    }
+    ron_free(p->slabs);
+    *p = (struct led_pool){.carved = SLAB_PAGES};
+}
 
 /* ---- pages ----------------------------------------------------------------------------------- */
 
-static inline uint32_t directory_index(const struct led_table *t, uint32_t hash)
+static inline uint32_t hash_of(uint64_t value)
 {
-    return t->depth == 0 ? 0 : hash >> (32 - t->depth);
-}
-
-static inline struct led_page *page_of(const struct led_table *t, uint32_t hash)
-{
-    return t->pages[directory_index(t, hash)];
-}
-
-static inline uint32_t slot_of(uint64_t value)
-{
-    return (uint32_t)(value >> 32) & SLOT_MASK;
+    return (uint32_t)(value >> 32);
 }
 
 /* The first empty slot on the probe path takes the value. */
 static void place(struct led_page *page, uint64_t value)
 {
-    uint32_t at = slot_of(value);
+    uint32_t at = led__slot_of(hash_of(value));
 
     while (page->slots[at] != 0) {
-        at = (at + 1) & SLOT_MASK;
+        at = led__slot_after(at);
     }
     page->slots[at] = value;
     page->used++;
 }
 
-enum ron_rc led_table_init(struct led_table *t)
+enum ron_rc led_table_init(struct led_table *t, struct led_pool *pool)
 {
     struct led_page **pages = ron_alloc_array(1, sizeof(void *));
-    struct led_page *page = ron_alloc_zero(sizeof *page);
 
-    if (pages == NULL || page == NULL) {
-        ron_free(pages);
-        ron_free(page);
+    if (pages == NULL) {
         return RON_NOMEM;
     }
-    pages[0] = page;
-    *t = (struct led_table){.pages = pages, .page_count = 1};
+    pages[0] = new_page(pool, 0);
+    if (pages[0] == NULL) {
+        ron_free(pages);
+        return RON_NOMEM;
+    }
+    *t = (struct led_table){.pages = pages, .pool = pool, .page_count = 1};
     return RON_OK;
 }
 
@@ -64,7 +174,7 @@ bool led_table_done_some(struct led_table *t, size_t *cursor, size_t pages_max)
         struct led_page *page = t->pages[*cursor];
 
         *cursor += (size_t)1 << (t->depth - page->depth); /* T2 */
-        ron_free(page);
+        release_page(t->pool, page);
     }
     if (*cursor < size) {
         return false;
@@ -107,7 +217,7 @@ static enum ron_rc double_directory(struct led_table *t)
 /* Parts the page of that hash in two by the next bit of the hashes in it. */
 static enum ron_rc split(struct led_table *t, uint32_t hash)
 {
-    struct led_page *page = page_of(t, hash);
+    struct led_page *page = led__page_of(t, hash);
     struct led_page *upper;
     struct led_page old;
     uint32_t span;
@@ -116,19 +226,18 @@ static enum ron_rc split(struct led_table *t, uint32_t hash)
     if (page->depth == t->depth) {
         RON_TRY(double_directory(t));
     }
-    upper = ron_alloc_zero(sizeof *upper);
+    upper = new_page(t->pool, page->depth + 1);
     if (upper == NULL) {
         return RON_NOMEM;
     }
     span = 1u << (t->depth - page->depth);
-    first = directory_index(t, hash) & ~(span - 1);
+    first = (uint32_t)((uint64_t)hash >> (32 - t->depth)) & ~(span - 1);
     for (uint32_t i = first + span / 2; i < first + span; i++) {
         t->pages[i] = upper;
     }
     old = *page;
     memset(page, 0, sizeof *page);
     page->depth = old.depth + 1;
-    upper->depth = old.depth + 1;
     for (uint32_t i = 0; i < LED_PAGE_SLOTS; i++) {
         if (old.slots[i] != 0) {
             bool high = (old.slots[i] >> (63 - old.depth) & 1) != 0;
@@ -140,38 +249,41 @@ static enum ron_rc split(struct led_table *t, uint32_t hash)
     return RON_OK;
 }
 
-static enum ron_rc add(struct led_table *t, uint64_t value)
+/* The page of that hash, with room for one more. */
+static inline enum ron_rc page_with_room(struct led_table *t, uint32_t hash,
+                                         struct led_page **ret_page)
 {
-    uint32_t hash = (uint32_t)(value >> 32);
+    struct led_page *page = led__page_of(t, hash);
 
-    while (page_of(t, hash)->used >= LED_PAGE_FILL_MAX) {
+    while (RON_UNLIKELY(page->used >= LED_PAGE_FILL_MAX)) {
         RON_TRY(split(t, hash));
+        page = led__page_of(t, hash);
     }
-    place(page_of(t, hash), value);
-    t->count++;
+    *ret_page = page;
     return RON_OK;
 }
 
-/* The slot of that value, or NULL. */
-static uint64_t *find_value(const struct led_table *t, uint64_t value)
+/* The slot of that value, or of where it would go. */
+static inline uint32_t probe(const struct led_page *page, uint64_t value)
 {
-    struct led_page *page = page_of(t, (uint32_t)(value >> 32));
+    uint32_t at = led__slot_of(hash_of(value));
 
-    for (uint32_t at = slot_of(value); page->slots[at] != 0; at = (at + 1) & SLOT_MASK) {
-        if (page->slots[at] == value) {
-            return &page->slots[at];
-        }
+    while (page->slots[at] != 0 && page->slots[at] != value) {
+        at = led__slot_after(at);
     }
-    return NULL;
+    return at;
+}
+
+static uint32_t way(uint32_t from, uint32_t to)
+{
+    return to >= from ? to - from : to + LED_PAGE_SLOTS - from;
 }
 
 /* T3: a follower moves into the hole unless its own slot lies behind the hole on the path. */
 static void close_hole(struct led_page *page, uint32_t hole)
 {
-    for (uint32_t at = (hole + 1) & SLOT_MASK; page->slots[at] != 0; at = (at + 1) & SLOT_MASK) {
-        uint32_t way = (at - slot_of(page->slots[at])) & SLOT_MASK;
-
-        if (way >= ((at - hole) & SLOT_MASK)) {
+    for (uint32_t at = led__slot_after(hole); page->slots[at] != 0; at = led__slot_after(at)) {
+        if (way(led__slot_of(hash_of(page->slots[at])), at) >= way(hole, at)) {
             page->slots[hole] = page->slots[at];
             hole = at;
         }
@@ -182,14 +294,13 @@ static void close_hole(struct led_page *page, uint32_t hole)
 
 static bool remove_value(struct led_table *t, uint64_t value)
 {
-    uint64_t *slot = find_value(t, value);
-    struct led_page *page;
+    struct led_page *page = led__page_of(t, hash_of(value));
+    uint32_t at = probe(page, value);
 
-    if (slot == NULL) {
+    if (page->slots[at] == 0) {
         return false;
     }
-    page = page_of(t, (uint32_t)(value >> 32));
-    close_hole(page, (uint32_t)(slot - page->slots));
+    close_hole(page, at);
     t->count--;
     return true;
 }
@@ -207,24 +318,14 @@ static uint64_t map_value(uint32_t hash, uint32_t index)
     return (uint64_t)hash << 32 | (index + 1);
 }
 
-uint32_t led_table_find(const struct led_table *t, uint32_t hash, led_table_match *match,
-                        const void *owner, const void *key)
-{
-    const struct led_page *page = page_of(t, hash);
-
-    for (uint32_t at = hash & SLOT_MASK; page->slots[at] != 0; at = (at + 1) & SLOT_MASK) {
-        uint64_t value = page->slots[at];
-
-        if ((uint32_t)(value >> 32) == hash && match(owner, (uint32_t)value - 1, key)) {
-            return (uint32_t)value - 1;
-        }
-    }
-    return LED_TABLE_NONE;
-}
-
 enum ron_rc led_table_add(struct led_table *t, uint32_t hash, uint32_t index)
 {
-    return add(t, map_value(hash, index));
+    struct led_page *page;
+
+    RON_TRY(page_with_room(t, hash, &page));
+    place(page, map_value(hash, index));
+    t->count++;
+    return RON_OK;
 }
 
 void led_table_remove(struct led_table *t, uint32_t hash, uint32_t index)
@@ -238,12 +339,28 @@ void led_table_remove(struct led_table *t, uint32_t hash, uint32_t index)
 
 bool led_set_has(const struct led_table *t, uint64_t value)
 {
-    return find_value(t, value != 0 ? value : 1) != NULL;
+    const struct led_page *page;
+
+    value += value == 0;
+    page = led__page_of(t, hash_of(value));
+    return page->slots[probe(page, value)] != 0;
 }
 
-enum ron_rc led_set_add(struct led_table *t, uint64_t value)
+enum ron_rc led_set_add(struct led_table *t, uint64_t value, bool *ret_new)
 {
-    return add(t, value != 0 ? value : 1);
+    struct led_page *page;
+    uint32_t at;
+
+    value += value == 0;
+    RON_TRY(page_with_room(t, hash_of(value), &page));
+    at = probe(page, value);
+    *ret_new = page->slots[at] == 0;
+    if (*ret_new) {
+        page->slots[at] = value;
+        page->used++;
+        t->count++;
+    }
+    return RON_OK;
 }
 
 bool led_set_remove(struct led_table *t, uint64_t value)
@@ -253,10 +370,13 @@ bool led_set_remove(struct led_table *t, uint64_t value)
 
 /* ---- store ----------------------------------------------------------------------------------- */
 
-void led_store_init(struct led_store *s, size_t item_size, uint32_t chunk_shift, uint32_t count_max)
+void led_store_init(struct led_store *s, struct led_blocks *blocks, size_t item_size,
+                    uint32_t chunk_shift, uint32_t count_max)
 {
-    *s = (struct led_store){
-        .item_size = (uint32_t)item_size, .chunk_shift = chunk_shift, .count_max = count_max};
+    *s = (struct led_store){.blocks = blocks,
+                            .item_size = (uint32_t)item_size,
+                            .chunk_shift = chunk_shift,
+                            .count_max = count_max};
 }
 
 void led_store_done(struct led_store *s)
@@ -270,19 +390,15 @@ void led_store_done(struct led_store *s)
 
 static enum ron_rc add_chunk(struct led_store *s)
 {
+    size_t size = (size_t)s->item_size << s->chunk_shift;
     uint8_t *chunk;
 
-    if (s->chunk_count == s->chunk_room) {
-        uint32_t room = s->chunk_room == 0 ? 16 : 2 * s->chunk_room;
-        uint8_t **wide = ron_realloc_array(s->chunks, room, sizeof *wide);
-
-        if (wide == NULL) {
-            return RON_NOMEM;
-        }
-        s->chunks = wide;
-        s->chunk_room = room;
+    RON_TRY(make_room(&s->chunks, s->chunk_count, &s->chunk_room));
+    if (size == LED_BLOCK) {
+        chunk = take_block(s->blocks, s->chunk_count > 0 ? s->chunks[s->chunk_count - 1] : NULL);
+    } else {
+        chunk = ron_alloc(size);
     }
-    chunk = ron_alloc_array((size_t)1 << s->chunk_shift, s->item_size);
     if (chunk == NULL) {
         return RON_NOMEM;
     }

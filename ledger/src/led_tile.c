@@ -6,7 +6,7 @@
 
 #include "ron/base/assert.h"
 
-_Static_assert((int)LED_TILE_WIDTH <= (int)LED_TREE_READ_MAX, "a tile is read at once");
+_Static_assert((int)LED_TILE_WIDTH <= (int)RON_TREE_READ_MAX, "a tile is read at once");
 
 enum { GROUP = 1000, GROUP_DIGITS = 3, GROUPS_MAX = 6 /* 2^55 has 17 digits */ };
 
@@ -64,11 +64,11 @@ static bool read_index(struct ron_str *s, uint64_t *ret_index)
     uint64_t index = 0;
 
     for (size_t groups = 0; groups < GROUPS_MAX; groups++) {
-        if (!led_str_skip(s, LED_STR("x"))) {
+        if (!ron_str_skip(s, RON_STR_LIT("x"))) {
             *ret_index = index;
             return read_group(s, ret_index) && *ret_index <= LED_TILE_INDEX_MAX;
         }
-        if (!read_group(s, &index) || index == 0 || !led_str_skip(s, LED_STR("/"))) {
+        if (!read_group(s, &index) || index == 0 || !ron_str_skip(s, RON_STR_LIT("/"))) {
             return false;
         }
     }
@@ -80,12 +80,12 @@ static bool read_tile(struct ron_str s, struct led_tile *tile)
     uint64_t number = 0;
     struct ron_str level;
 
-    if (!led_str_skip(&s, LED_STR("tile/"))) {
+    if (!ron_str_skip(&s, RON_STR_LIT("tile/"))) {
         return false;
     }
-    tile->entries = led_str_skip(&s, LED_STR("entries/"));
-    if (!tile->entries && (!led_str_cut(s, '/', &level, &s) ||
-                           !led_decimal_read(level, LED_TILE_LEVEL_MAX, &number))) {
+    tile->entries = ron_str_skip(&s, RON_STR_LIT("entries/"));
+    if (!tile->entries && (!ron_str_cut(s, '/', &level, &s) ||
+                           !ron_decimal_read(level, LED_TILE_LEVEL_MAX, &number))) {
         return false;
     }
     tile->level = (uint8_t)number;
@@ -93,8 +93,8 @@ static bool read_tile(struct ron_str s, struct led_tile *tile)
         return false;
     }
     number = LED_TILE_WIDTH;
-    if (s.len > 0 && (!led_str_skip(&s, LED_STR(".p/")) ||
-                      !led_decimal_read(s, LED_TILE_WIDTH - 1, &number) || number == 0)) {
+    if (s.len > 0 && (!ron_str_skip(&s, RON_STR_LIT(".p/")) ||
+                      !ron_decimal_read(s, LED_TILE_WIDTH - 1, &number) || number == 0)) {
         return false;
     }
     tile->width = (uint16_t)number;
@@ -134,11 +134,11 @@ enum ron_rc led_tile_range(const struct led_tile *tile, uint64_t size, uint64_t 
     return RON_OK;
 }
 
-enum ron_rc led_tile_read(const struct led_tile *tile, const struct led_tree_store *store,
-                          uint64_t size, struct led_hash ret_hashes[LED_TILE_WIDTH],
+enum ron_rc led_tile_read(const struct led_tile *tile, const struct ron_tree_store *store,
+                          uint64_t size, struct ron_tree_hash ret_hashes[LED_TILE_WIDTH],
                           struct ron_err *err)
 {
-    struct led_hash hashes[LED_TILE_WIDTH];
+    struct ron_tree_hash hashes[LED_TILE_WIDTH];
     uint64_t places[LED_TILE_WIDTH];
     uint64_t first = 0;
     size_t count = 0;
@@ -148,20 +148,21 @@ enum ron_rc led_tile_read(const struct led_tile *tile, const struct led_tree_sto
     }
     RON_TRY(led_tile_range(tile, size, &first, &count, err));
     for (size_t i = 0; i < count; i++) {
-        places[i] = led_tree_place((unsigned)tile->level * LED_TILE_HEIGHT, first + i);
+        places[i] = ron_tree_place((unsigned)tile->level * LED_TILE_HEIGHT, first + i);
     }
     RON_TRY(store->read(store->ctx, places, count, hashes, err));
     memcpy(ret_hashes, hashes, count * sizeof *hashes);
     return RON_OK;
 }
 
-void led_tile_root(const struct led_hash hashes[LED_TILE_WIDTH], struct led_hash *ret_root)
+void led_tile_root(const struct ron_tree_hash hashes[LED_TILE_WIDTH],
+                   struct ron_tree_hash *ret_root)
 {
-    struct led_hash level[LED_TILE_WIDTH / 2];
+    struct ron_tree_hash level[LED_TILE_WIDTH / 2];
 
-    led_hash_nodes(hashes, LED_TILE_WIDTH / 2, level);
+    ron_tree_hash_nodes(hashes, LED_TILE_WIDTH / 2, level);
     for (size_t n = LED_TILE_WIDTH / 4; n > 0; n /= 2) {
-        led_hash_nodes(level, n, level);
+        ron_tree_hash_nodes(level, n, level);
     }
     *ret_root = level[0];
 }

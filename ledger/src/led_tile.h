@@ -14,8 +14,8 @@
  * not that large yet. RON_LIMIT: an entry above 65535 bytes. */
 #pragma once
 
-#include "led_lines.h"
-#include "led_tree.h"
+#include "ron/merkle/lines.h"
+#include "ron/merkle/tree.h"
 
 enum {
     LED_TILE_HEIGHT = 8,
@@ -52,12 +52,13 @@ RON_MUST_USE enum ron_rc led_tile_range(const struct led_tile *tile, uint64_t si
 
 /* The tile's `width` hashes for a tree of this size. RON_NOTFOUND (L2), RON_INVALID for entries. */
 RON_MUST_USE enum ron_rc led_tile_read(const struct led_tile *tile,
-                                       const struct led_tree_store *store, uint64_t size,
-                                       struct led_hash ret_hashes[LED_TILE_WIDTH],
+                                       const struct ron_tree_store *store, uint64_t size,
+                                       struct ron_tree_hash ret_hashes[LED_TILE_WIDTH],
                                        struct ron_err *err);
 
 /* The node above a full tile: the hash that stands for it one level up. */
-void led_tile_root(const struct led_hash hashes[LED_TILE_WIDTH], struct led_hash *ret_root);
+void led_tile_root(const struct ron_tree_hash hashes[LED_TILE_WIDTH],
+                   struct ron_tree_hash *ret_root);
 
 /* Appends one entry to a bundle: its length as two big-endian bytes, then its bytes. */
 RON_MUST_USE enum ron_rc led_bundle_add(struct ron_buf *bundle, const void *entry, size_t len,

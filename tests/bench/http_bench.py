@@ -17,12 +17,10 @@ were.
 Settings: RON_BENCH_REPS (5), RON_BENCH_SECONDS of a run (3), RON_BENCH_NOISE (0.12),
 RON_BENCH_WAIT_S (60), RON_BENCH_TRIES (4), RON_BENCH_ROWS (comma list of row names, all).
 """
-import glob
 import json
 import os
 import random
 import re
-import resource
 import socket
 import statistics
 import subprocess
@@ -32,19 +30,14 @@ import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
+from benchkit import NOISE, TRIES, busy_s, children_s, cpu_s, family, setting, spread, \
+    wait_for_quiet  # noqa: E402
 from httpkit import Nginx, Ron, h2load, nginx_version, raise_open_files, status_kib, \
     wrk  # noqa: E402
 
 
-def setting(name, default):
-    return type(default)(os.environ.get(f"RON_BENCH_{name}") or default)
-
-
 REPS = setting("REPS", 5)
 SECONDS = setting("SECONDS", 3)
-NOISE = setting("NOISE", 0.12)
-WAIT_S = setting("WAIT_S", 60.0)
-TRIES = setting("TRIES", 4)
 ROWS = setting("ROWS", "")
 CONNECTIONS = 64
 IDLE = 10000
@@ -69,7 +62,7 @@ def nginx_server(folder, tls):
     root {folder}/www;
     add_header X-Corr-ID $request_id;
     {f"ssl_certificate {folder}/cert.pem; ssl_certificate_key {folder}/key.pem;" if tls else ""}
-    {"ssl_protocols TLSv1.3;" if tls else ""}
+    {"ssl_protocols TLSv1.3; ssl_conf_command Ciphersuites TLS_AES_128_GCM_SHA256;" if tls else ""}
     location = /hello {{ return 200 '{answer}'; }}
     location = /json {{ return 200 '{answer}'; }}
     location = /file {{ }}
@@ -146,51 +139,6 @@ def rows():
 
 
 # ---- measuring -----------------------------------------------------------------------------------
-
-def family(pid):
-    """The process and its descendants: nginx works in children."""
-    found = [pid]
-    for path in glob.glob(f"/proc/{pid}/task/*/children"):
-        try:
-            found += [p for k in Path(path).read_text().split() for p in family(int(k))]
-        except OSError:
-            pass
-    return found
-
-
-def cpu_s(pid):
-    total = 0
-    for p in family(pid):
-        for path in glob.glob(f"/proc/{p}/task/*/schedstat"):
-            try:
-                total += int(Path(path).read_text().split()[0])
-            except OSError:
-                pass
-    return total / 1e9
-
-
-def busy_s():
-    """Processor seconds of everybody since the machine started."""
-    v = [int(x) for x in Path("/proc/stat").read_text().split("\n")[0].split()[1:9]]
-    return (v[0] + v[1] + v[2] + v[5] + v[6] + v[7]) / os.sysconf("SC_CLK_TCK")
-
-
-def wait_for_quiet():
-    """Whether others came to use less than NOISE of a core within WAIT_S."""
-    until = time.monotonic() + WAIT_S
-    while True:
-        before, start = busy_s(), time.monotonic()
-        time.sleep(0.4)
-        if (busy_s() - before) / (time.monotonic() - start) < NOISE:
-            return True
-        if time.monotonic() > until:
-            return False
-
-
-def children_s():
-    r = resource.getrusage(resource.RUSAGE_CHILDREN)
-    return r.ru_utime + r.ru_stime
-
 
 def measure_once(contender, server, threads, script, prefix):
     busy, cpu, wrk_cpu, start = busy_s(), cpu_s(server.pid), children_s(), time.monotonic()
@@ -277,11 +225,6 @@ def instructions(contender, folder):
 
 
 # ---- the report ----------------------------------------------------------------------------------
-
-def spread(values, digits):
-    return f"{statistics.median(values):.{digits}f} " \
-           f"({min(values):.{digits}f}..{max(values):.{digits}f})"
-
 
 def print_row(row):
     base = row.contenders[0].name

@@ -17,21 +17,21 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static bool same(const struct ron_buf *buf, struct ron_str s)
 {
-    return led_str_equal(
+    return ron_str_equal(
         (struct ron_str){.ptr = (const char *)ron_buf_data(buf), .len = ron_buf_len(buf)}, s);
 }
 
 static void try_attach(struct ron_str bytes, const struct led_note *note)
 {
-    static const uint8_t seed[LED_NOTE_SEED_BYTES] = {7};
-    struct led_note_signer signer;
+    static const uint8_t seed[RON_NOTE_SEED_BYTES] = {7};
+    struct ron_note_signer signer;
     struct led_note more;
     struct ron_buf copy;
     struct ron_buf line;
     uint64_t time_s = 0;
 
-    RON_ASSERT(led_note_signer_make(LED_STR("fuzz.example"), LED_NOTE_COSIGNATURE, seed, &signer,
-                                    NULL) == RON_OK);
+    RON_ASSERT(ron_note_signer_make(RON_STR_LIT("fuzz.example"), RON_NOTE_COSIGNATURE, seed,
+                                    &signer, NULL) == RON_OK);
     RON_ASSERT(led_note_verify(note, &signer.key, &time_s) != LED_NOTE_GOOD);
     ron_buf_init(&copy, LED_NOTE_BYTES_MAX * 2);
     ron_buf_init(&line, LED_NOTE_BYTES_MAX);
@@ -44,7 +44,7 @@ static void try_attach(struct ron_str bytes, const struct led_note *note)
         RON_ASSERT(
             led_note_read((struct ron_str){.ptr = ron_buf_text(&copy), .len = ron_buf_len(&copy)},
                           &more, NULL) == RON_OK);
-        RON_ASSERT(led_str_equal(more.text, note->text));
+        RON_ASSERT(ron_str_equal(more.text, note->text));
         RON_ASSERT(led_note_verify(&more, &signer.key, &time_s) == LED_NOTE_GOOD);
         RON_ASSERT(time_s == 12345);
     }
@@ -64,7 +64,7 @@ static void try_note(struct ron_str bytes)
     RON_IGNORE(ron_buf_append(&again, note.text.ptr, note.text.len));
     RON_IGNORE(ron_buf_append_byte(&again, '\n'));
     for (size_t i = 0; i < note.sig_count; i++) {
-        RON_ASSERT(led_note_name_valid(note.sigs[i].name));
+        RON_ASSERT(ron_note_name_valid(note.sigs[i].name));
         RON_IGNORE(ron_buf_append_text(&again, "\xe2\x80\x94 "));
         RON_IGNORE(ron_buf_append(&again, note.sigs[i].name.ptr, note.sigs[i].name.len));
         RON_IGNORE(ron_buf_append_byte(&again, ' '));
@@ -91,15 +91,15 @@ static void try_checkpoint(struct ron_str text)
 
 static void try_key(struct ron_str text)
 {
-    struct led_note_key key;
-    struct led_note_key back;
+    struct ron_note_key key;
+    struct ron_note_key back;
     struct ron_buf again;
 
-    if (led_note_key_read(text, &key, NULL) == RON_OK) {
+    if (ron_note_key_read(text, &key, NULL) == RON_OK) {
         ron_buf_init(&again, text.len + 1);
-        RON_ASSERT(led_note_key_write(&key, &again) == RON_OK);
+        RON_ASSERT(ron_note_key_write(&key, &again) == RON_OK);
         RON_ASSERT(ron_buf_len(&again) == text.len);
-        RON_ASSERT(led_note_key_read((struct ron_str){.ptr = ron_buf_text(&again), .len = text.len},
+        RON_ASSERT(ron_note_key_read((struct ron_str){.ptr = ron_buf_text(&again), .len = text.len},
                                      &back, NULL) == RON_OK);
         RON_ASSERT(back.id == key.id);
         ron_buf_done(&again);
@@ -108,10 +108,10 @@ static void try_key(struct ron_str text)
 
 static void try_signer(struct ron_str text)
 {
-    struct led_note_signer signer;
+    struct ron_note_signer signer;
 
-    if (led_note_signer_read(text, &signer, NULL) == RON_OK) {
-        led_note_signer_done(&signer);
+    if (ron_note_signer_read(text, &signer, NULL) == RON_OK) {
+        ron_note_signer_done(&signer);
     }
 }
 

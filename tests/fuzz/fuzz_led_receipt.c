@@ -14,22 +14,22 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check_trust(const struct led_receipt *r, struct ron_str leaf)
 {
-    static const uint8_t seed[LED_NOTE_SEED_BYTES] = {0x33};
-    struct led_note_signer signer;
+    static const uint8_t seed[RON_NOTE_SEED_BYTES] = {0x33};
+    struct ron_note_signer signer;
     struct led_note note;
     struct led_checkpoint c;
-    struct led_hash hash;
+    struct ron_tree_hash hash;
     struct led_trust trust = {.log_keys = &signer.key, .log_key_count = 1};
 
     RON_ASSERT(led_note_read(r->checkpoint, &note, NULL) == RON_OK);
     RON_ASSERT(led_checkpoint_read(note.text, &c, NULL) == RON_OK);
-    RON_ASSERT(led_note_signer_make(LED_STR("fuzz.example"), LED_NOTE_ED25519, seed, &signer,
+    RON_ASSERT(ron_note_signer_make(RON_STR_LIT("fuzz.example"), RON_NOTE_ED25519, seed, &signer,
                                     NULL) == RON_OK);
     trust.origin = c.origin;
     RON_ASSERT(led_receipt_verify(r, leaf, &trust, NULL, NULL) == RON_DENIED);
-    led_hash_leaf(leaf.ptr, leaf.len, &hash);
-    (void)led_proof_includes(r->proof.hashes, r->proof.count, r->index, c.size, &hash, &c.root);
-    (void)led_proof_joins(r->proof.hashes, r->proof.count, r->index, c.size, &hash, &c.root);
+    ron_tree_hash_leaf(leaf.ptr, leaf.len, &hash);
+    (void)ron_proof_includes(r->proof.hashes, r->proof.count, r->index, c.size, &hash, &c.root);
+    (void)ron_proof_joins(r->proof.hashes, r->proof.count, r->index, c.size, &hash, &c.root);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

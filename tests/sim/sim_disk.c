@@ -187,6 +187,19 @@ static enum ron_rc disk_pread(const struct ron_env *env, int fd, void *buf, size
     return RON_OK;
 }
 
+/* How much of a write that does not end is there: whole sectors, or all of it. A disk writes a
+ * sector or does not, and the kernel copies pages. */
+static size_t first_part(const struct op *op, size_t len, uint64_t off)
+{
+    uint64_t done = ron_rand_below(&op->disk->rand, (uint64_t)len + 1);
+    uint64_t beyond = (off + done) % SIM_SECTOR_BYTES;
+
+    if (done == len) {
+        return len;
+    }
+    return beyond > done ? 0 : (size_t)(done - beyond);
+}
+
 /* How much of a write is done, and what the caller is told. */
 static enum ron_rc write_fate(const struct op *op, const struct sim_inode *in, size_t len,
                               uint64_t off, size_t *ret_done)
@@ -197,15 +210,15 @@ static enum ron_rc write_fate(const struct op *op, const struct sim_inode *in, s
 
     *ret_done = len;
     if (op->doom == DOOM_WITHIN) {
-        *ret_done = (size_t)ron_rand_below(&op->disk->rand, (uint64_t)len + 1);
+        *ret_done = first_part(op, len, off);
         return RON_IO;
     }
     if (strikes(op, op->sim->opts.disk_write_fail_ppm, SIM_EV_WRITE_FAIL, off)) {
-        *ret_done = (size_t)ron_rand_below(&op->disk->rand, (uint64_t)len + 1);
+        *ret_done = first_part(op, len, off);
         return RON_IO;
     }
     if (strikes(op, op->sim->opts.disk_full_ppm, SIM_EV_DISK_FULL, off)) {
-        *ret_done = (size_t)ron_rand_below(&op->disk->rand, (uint64_t)len + 1);
+        *ret_done = first_part(op, len, off);
         return RON_LIMIT;
     }
     if (off + len > size_max) {

@@ -174,6 +174,9 @@ def with_load(server):
                 check(f"wrk: {name}, {r['rps']:.0f}/s, no error", r["errors"] == 0
                       and 0 <= seen - r["requests"] <= 64, f"{seen} seen\n{r['text']}")
         if not missing("h2load"):
+            # What wrk left on its connections is still being counted until they are closed.
+            check("wrk: its connections are closed",
+                  eventually(lambda: server.counters()["connections"] == 1), server.counters())
             for path, extra in (("/hello", []), ("/json-late", ["-d", str(body)]),
                                 ("/bytes/16384", []), ("/stream/30", [])):
                 before = server.counters()

@@ -153,6 +153,7 @@ def slowloris():
         try:
             crowd.ready.wait(30)
             p50, p99, errors, count = bystander(server, 4)
+            eventually(lambda: sum(crowd.cut.values()) >= SLOW)
         finally:
             crowd.over.set()
             crowd.join()
@@ -249,17 +250,24 @@ def bombs():
 
 def full_queue():
     with Ron() as server, concurrent.futures.ThreadPoolExecutor(20) as pool:
-        def slow(_):
-            c = server.client()
-            c.request("GET", "/slow/250")
-            return c.getresponse().status
-        first = pool.submit(slow, 0)
-        # One is with the task, sixteen are in its queue.
+        def wait_for_place(path):
+            """Asks again until it is taken; says how often it was refused."""
+            refused = 0
+            while True:
+                c = server.client()
+                c.request("GET", path)
+                status = c.getresponse().status
+                if status != 429:
+                    return status, refused
+                refused += 1
+                time.sleep(0.01)
+        # One is with the task, and stays there; sixteen are in its queue, and stay there too.
+        first = pool.submit(wait_for_place, "/slow/2000")
         check("full queue: the first is taken",
               eventually(lambda: server.counters()["inflight"] == 1))
-        rest = [pool.submit(slow, i) for i in range(16)]
+        rest = [pool.submit(wait_for_place, "/slow/1") for _ in range(16)]
         check("full queue: sixteen more wait",
-              eventually(lambda: server.counters()["inflight"] >= 16))
+              eventually(lambda: server.counters()["inflight"] == 17))
         c = server.client()
         times, wrong = [], []
         for _ in range(200):
@@ -267,23 +275,20 @@ def full_queue():
             c.request("GET", "/slow/1")
             r = c.getresponse()
             body = r.read()
-            took = time.perf_counter() - start
-            if r.status == 200:
-                continue  # the task took one from the queue in between
-            times.append(took * 1e3)
+            times.append((time.perf_counter() - start) * 1e3)
             if r.status != 429 or r.headers["Retry-After"] != "1" or b"BACKPRESSURE" not in body:
                 wrong.append((r.status, body))
-        check(f"full queue: {len(times)} of 200 were refused with 429 and Retry-After",
-              len(times) >= 100 and not wrong, wrong[:1])
+            if first.done():
+                break  # a slow machine: what was measured until now counts
+        check(f"full queue: {len(times)} were refused with 429 and Retry-After",
+              len(times) - len(wrong) >= 10 and len(wrong) <= first.done(), wrong[:1])
         median, worst = statistics.median(times), max(times)
         print(f"full queue: 429 in {median:.3f} ms median, {worst:.3f} ms at worst")
         check("full queue: 429 comes in below 50 ms", median < 50, median)
-        statuses = [f.result() for f in (first, *rest)]
-        # The last may have come before the task had taken the first.
-        check("full queue: what was taken is finished",
-              statuses.count(200) >= 16 and set(statuses) <= {200, 429}, statuses)
+        answers = [f.result() for f in (first, *rest)]
+        check("full queue: what was taken is finished", {a[0] for a in answers} == {200}, answers)
         check("full queue: the refusals are counted", server.counters()["rejected"]["busy"]
-              == len(times) + statuses.count(429))
+              == len(times) - len(wrong) + sum(a[1] for a in answers))
 
 
 idle_connections()

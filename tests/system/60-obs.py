@@ -132,6 +132,8 @@ def check_drain(port):
           answer.status == 503 and body["ready"] is False and body["missing"] == ["draining"] and
           answer.getheader("Retry-After") == str(body["retry_after"]), text)
     answer, text = probe(port, "/hello")
+    while answer.status == 200:  # the listeners are told next
+        answer, text = probe(port, "/hello")
     check("work is refused meanwhile", answer.status == 503 and
           json.loads(text)["code"] == "DRAINING", text)
     answer, text = probe(port, "/healthz")

@@ -32,12 +32,11 @@ def check(name, good, detail=""):
 class Service:
     """A running `ron kernel`; its log is read by a thread, so that waiting has an end."""
 
-    def __init__(self, *arguments, env=None):
+    def __init__(self, *arguments, env=None, bind=("--bind_addr=127.0.0.1:0",)):
         self.lines = []
         self.news = threading.Condition()
         self.process = subprocess.Popen(
-            [PROGRAM, "kernel", "--bind_addr=127.0.0.1:0", "--rate=0", "--log.format=json",
-             *arguments],
+            [PROGRAM, "kernel", *bind, "--rate=0", "--log.format=json", *arguments],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             text=True,
@@ -91,12 +90,13 @@ def run(*arguments, env=None):
 def sources_and_their_order(folder):
     path = os.path.join(folder, "order.toml")
     with open(path, "w", encoding="utf-8") as f:
-        f.write('rate = 1\nfail_every = 1\n[limits]\nrate = 1\n')
-    out = run("--config", path, "--limits.rate=3", "--print-config",
-              env={"RON_KERNEL__LIMITS__RATE": "2", "RON_KERNEL__FAIL_EVERY": "2"}).stdout
+        f.write('rate = 1\nfail_every = 1\n[limits]\nrate_per_second = 1\n')
+    out = run("--config", path, "--limits.rate_per_second=3", "--print-config",
+              env={"RON_KERNEL__LIMITS__RATE_PER_SECOND": "2",
+                   "RON_KERNEL__FAIL_EVERY": "2"}).stdout
     check("sources: flag over environment over file",
           re.search(r"^rate = 1$", out, re.M) and re.search(r"^fail_every = 2$", out, re.M)
-          and re.search(r"\[limits\].*^rate = 3$", out, re.M | re.S), out)
+          and re.search(r"\[limits\].*^rate_per_second = 3$", out, re.M | re.S), out)
     again = os.path.join(folder, "again.toml")
     with open(again, "w", encoding="utf-8") as f:
         f.write(out)
@@ -109,8 +109,8 @@ def sources_and_their_order(folder):
 def wrong_settings(folder):
     path = os.path.join(folder, "wrong.toml")
     for text, message in (
-        ("[limits]\nrat = 1\n", 'wrong.toml:2:1: unknown key "limits.rat"; the nearest known is '
-                                '"limits.rate"'),
+        ("[limits]\nbrst = 1\n", 'wrong.toml:2:1: unknown key "limits.brst"; the nearest known is '
+                                 '"limits.burst"'),
         ('drain_deadline = "9s"\n', "wrong.toml:1:18"),
         ("rate = \n", "wrong.toml:1:"),
     ):
@@ -123,7 +123,7 @@ def wrong_settings(folder):
     for arguments, message, code in (
         (["--config", os.path.join(folder, "none.toml")], "none.toml", 1),
         (["--confg", "x"], "did you mean --config?", 2),
-        (["--limits.rate", "x"], "limits.rate", 1),
+        (["--limits.rate_per_second", "x"], "limits.rate_per_second", 1),
         (["--bind_addr=nonsense"], "nonsense", 1),
         (["--tls.cert=x.pem"], "tls.cert and tls.key must both be set", 1),
         (["--tls.client_auth=required", "--tls.cert=a", "--tls.key=b"], "belong together", 1),
@@ -154,19 +154,19 @@ def reload_changes_what_may_change(folder):
         with open(path, "w", encoding="utf-8") as f:
             f.write(text)
 
-    write('[log]\nlevel = "info"\n[limits]\nrate = 0\n')
+    write('[log]\nlevel = "info"\n[limits]\nrate_per_second = 0\n')
     service = Service("--config", path)
     check("reload: it comes up", service.addr, service.lines)
     seen = len(service.lines)
-    write('[log]\nlevel = "debug"\n[limits]\nrate = 1\nburst = 1\nconnections = 7\n')
+    write('[log]\nlevel = "debug"\n[limits]\nrate_per_second = 1\nburst = 1\nconnections = 7\n')
     service.process.send_signal(signal.SIGHUP)
     done = service.wait("reloaded", seen)
     changes = [json.loads(line).get("change", "") for line in service.lines[seen:]]
     check("reload: taken over, and what needs a restart is told",
           done and done["changed"] == 3 and done["needs_restart"] == 1, service.lines[seen:])
     check("reload: each difference is a line",
-          any("limits.rate" in c for c in changes) and any("connections" in c for c in changes),
-          changes)
+          any("limits.rate_per_second" in c for c in changes)
+          and any("connections" in c for c in changes), changes)
     codes = [service.get("/nothing")[0] for _ in range(3)]
     check("reload: the new rate holds", codes[0] == 404 and 429 in codes[1:], codes)
     check("reload: health passes the gate", service.get("/healthz")[0] == 200)
@@ -180,6 +180,50 @@ def reload_changes_what_may_change(folder):
     check("reload: the old settings still hold",
           429 in [service.get("/nothing")[0] for _ in range(3)])
     check("reload: exit 0", service.stop() == 0, service.lines)
+
+
+def reload_moves_the_address(folder):
+    path = os.path.join(folder, "moving.toml")
+
+    def write(addr):
+        with open(path, "w", encoding="utf-8") as f:
+            f.write(f'bind_addr = "{addr}"\n')
+
+    write("127.0.0.1:0")
+    service = Service("--config", path, bind=())
+    host, port = service.addr.rsplit(":", 1)
+    kept = http.client.HTTPConnection(host, int(port), timeout=10)
+    kept.request("GET", "/healthz")
+    kept.getresponse().read()
+    seen = len(service.lines)
+    write("127.0.0.2:0")
+    service.process.send_signal(signal.SIGHUP)
+    moved = service.wait("moved", seen)
+    check("move: told", moved and moved["addr"].startswith("127.0.0.2:"), service.lines[seen:])
+    check("move: the new address answers", service.get("/healthz", moved["addr"])[0] == 200)
+
+    def old_is_closed():
+        try:
+            service.get("/healthz")
+            return False
+        except ConnectionRefusedError:
+            return True
+
+    end = time.monotonic() + 20
+    while not old_is_closed() and time.monotonic() < end:
+        pass
+    check("move: the old one takes nobody any more", old_is_closed())
+    kept.request("GET", "/healthz")
+    check("move: who was connected stays", kept.getresponse().status == 200)
+    kept.close()
+    seen = len(service.lines)
+    write("127.0.0.1:99999")
+    service.process.send_signal(signal.SIGHUP)
+    refused = service.wait("reload refused", seen)
+    check("move: an address that is none changes nothing",
+          refused and "bind_addr" in refused["error"]
+          and service.get("/healthz", moved["addr"])[0] == 200, service.lines[seen:])
+    check("move: exit 0", service.stop() == 0, service.lines)
 
 
 def listeners(folder):
@@ -335,6 +379,7 @@ with tempfile.TemporaryDirectory() as scratch:
     sources_and_their_order(scratch)
     wrong_settings(scratch)
     reload_changes_what_may_change(scratch)
+    reload_moves_the_address(scratch)
     listeners(scratch)
     certificates_are_read_anew(scratch)
 traces_reach_a_collector()

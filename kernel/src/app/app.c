@@ -137,7 +137,7 @@ static void apply(struct ron_app *app, const struct ron_conf_snap *snap)
 
     ron_log_set_level(app->log, (enum ron_log_level)ron__app_choice(&now, "log.level"));
     ron_tracer_set_sample(app->tracer, (uint32_t)ron__app_int(&now, "trace.sample_percent"));
-    if (ron_http_server_set_rate(app->http, (uint32_t)ron__app_int(&now, "limits.rate"),
+    if (ron_http_server_set_rate(app->http, (uint32_t)ron__app_int(&now, "limits.rate_per_second"),
                                  (uint32_t)ron__app_int(&now, "limits.burst"), &err) != RON_OK) {
         RON_LOG(app->log, ERROR, "the rate limit stays as it was", RON_LOG_ERR(&err));
     }
@@ -173,6 +173,26 @@ static void take_over(struct ron_app *app, struct ron_conf_snap *take_snap,
     }
 }
 
+/* The service's address, when it has changed: the last thing of a reload that can fail. */
+static enum ron_rc move(struct ron_app *app, const struct ron_conf_snap *old,
+                        const struct ron_conf_snap *snap, struct ron_err *err)
+{
+    size_t key = ron_conf_find_key(app->def->conf, "bind_addr");
+    const char *addr = ron_conf_str(snap, key).text;
+    enum ron_rc rc;
+
+    if (strcmp(ron_conf_str(old, key).text, addr) == 0) {
+        return RON_OK;
+    }
+    rc = ron_http_server_move(app->http, 0, addr, err);
+    if (rc != RON_OK) {
+        ron_err_prefix(err, "bind_addr");
+        return rc;
+    }
+    RON_LOG(app->log, INFO, "moved", RON_LOG_STR("addr", ron_http_server_addr(app->http)));
+    return RON_OK;
+}
+
 enum ron_rc ron_app_reload(struct ron_app *app, struct ron_err *err)
 {
     struct ron_conf_snap *old = ron_conf_box_get(&app->box);
@@ -184,8 +204,11 @@ enum ron_rc ron_app_reload(struct ron_app *app, struct ron_err *err)
     RON_CHECK_MAGIC(app, APP_MAGIC);
     ron_buf_init(&diff, RON_CONF_PRINT_MAX);
     rc = ron_conf_reload(app->env, app->opts.sources, old, &snap, &changes, &diff, err);
-    if (rc == RON_OK && app->tls != NULL) {
-        rc = ron_tls_ctx_reload(app->tls, err);
+    if (rc == RON_OK) {
+        rc = app->tls != NULL ? ron_tls_ctx_reload(app->tls, err) : RON_OK;
+        if (rc == RON_OK) {
+            rc = move(app, old, snap, err);
+        }
         if (rc != RON_OK) {
             ron_conf_unref(snap);
         }
@@ -303,10 +326,28 @@ struct ron_conf_box *ron_app_conf_box(struct ron_app *app)
     return &app->box;
 }
 
+const char *const *ron_app_environ(const struct ron_app *app)
+{
+    return app->opts.sources->environ;
+}
+
 void ron_app_set_routes(struct ron_app *app, const struct ron_http_route *routes, size_t count)
 {
     app->own_routes = routes;
     app->own_count = count;
+}
+
+void ron_app_set_on_done(struct ron_app *app,
+                         void (*on_done)(void *arg, const struct ron_http_done *done), void *arg)
+{
+    app->on_done = on_done;
+    app->on_done_arg = arg;
+}
+
+void ron_app_set_client_key(struct ron_app *app, ron_http_client_key *key, void *arg)
+{
+    app->client_key = key;
+    app->client_key_arg = arg;
 }
 
 void ron_app_set_state(struct ron_app *app, void *state)

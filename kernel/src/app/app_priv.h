@@ -44,6 +44,10 @@ struct ron_app {
     void *state;
     const struct ron_http_route *own_routes;
     size_t own_count;
+    ron_http_client_key *client_key;
+    void *client_key_arg;
+    void (*on_done)(void *arg, const struct ron_http_done *done); /* NULL: nobody else counts */
+    void *on_done_arg;
 
     struct ron_tls_ctx *tls;
     uint32_t uids[APP_UIDS_MAX];

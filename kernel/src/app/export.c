@@ -13,24 +13,19 @@
 
 #include "ron/chan/oneshot.h"
 
-/* The host of a URL, for the client's allow-list: between "//" and the port or path. */
+/* The host of a base URL, for the client's allow-list. */
 static enum ron_rc host_of(const char *url, char *host, size_t size, struct ron_err *err)
 {
-    const char *at = strstr(url, "://");
-    size_t len;
+    bool plain = false;
+    enum ron_rc rc = ron_http_url_host(url, host, size, &plain, err);
 
-    if (at == NULL || (strncmp(url, "http://", 7) != 0 && strncmp(url, "https://", 8) != 0)) {
-        return ron_err_set(err, RON_INVALID,
-                           "trace.endpoint: a URL begins with http:// or https://");
+    if (rc == RON_OK && (strchr(url, '@') != NULL || strpbrk(url, "?#") != NULL)) {
+        rc = ron_err_set(err, RON_INVALID, "more than a base URL");
     }
-    at += 3;
-    len = *at == '[' ? strcspn(at, "]") + 1 : strcspn(at, ":/?#");
-    if (len == 0 || len >= size || strchr(at, '@') != NULL || strpbrk(at, "?#") != NULL) {
-        return ron_err_set(err, RON_INVALID, "trace.endpoint: no host, or more than a base URL");
+    if (rc != RON_OK) {
+        ron_err_prefix(err, "trace.endpoint");
     }
-    memcpy(host, at, len);
-    host[len] = '\0';
-    return RON_OK;
+    return rc;
 }
 
 /* On the client's task: passes the fetch to whoever waits; nobody does after a deadline. */

@@ -123,6 +123,32 @@ static size_t list_listeners(struct ron_app *app, struct ron_http_listener *ret_
     return count;
 }
 
+/* How many workers listen: all, unless the service has a key for it, whose 0 is a quarter of the
+ * processors. */
+static uint32_t listening_workers(const struct ron_app *app)
+{
+    static const char key[] = "concurrency.ingress_workers";
+    uint32_t all = ron_exec_workers(app->exec);
+    uint32_t asked;
+
+    if (ron_conf_find_key(app->def->conf, key) == SIZE_MAX) {
+        return all;
+    }
+    asked = (uint32_t)ron__app_int(app, key);
+    asked = asked != 0 ? asked : RON_MAX(app->opts.cpus / 4, 1U);
+    return RON_MIN(asked, all);
+}
+
+static void on_done(void *arg, const struct ron_http_done *done)
+{
+    struct ron_app *app = arg;
+
+    ron_http_metrics_done(app->http_metrics, done);
+    if (app->on_done != NULL) {
+        app->on_done(app->on_done_arg, done);
+    }
+}
+
 enum ron_rc ron__app_serve(struct ron_app *app, struct ron_err *err)
 {
     struct ron_http_listener listeners[APP_LISTENERS_MAX];
@@ -136,26 +162,29 @@ enum ron_rc ron__app_serve(struct ron_app *app, struct ron_err *err)
         .name = "http",
         .env = app->env,
         .registry = app->registry,
-        .workers = ron_exec_workers(app->exec),
+        .workers = listening_workers(app),
         .listeners = listeners,
         .listener_count = list_listeners(app, listeners),
         .routes = app->routes,
         .route_count = app->route_count,
         .connections_max = (uint32_t)ron__app_int(app, "limits.connections"),
         .inflight_max = (uint32_t)ron__app_int(app, "limits.inflight"),
-        .rate_per_s = (uint32_t)ron__app_int(app, "limits.rate"),
+        .rate_per_s = (uint32_t)ron__app_int(app, "limits.rate_per_second"),
         .burst = (uint32_t)ron__app_int(app, "limits.burst"),
+        .client_key = app->client_key,
+        .client_key_arg = app->client_key_arg,
         .rate_scope = (enum ron_http_scope)ron__app_choice(app, "limits.scope"),
-        .body_max = ron__app_bytes(app, "limits.max_body"),
+        .body_max = ron__app_bytes(app, "limits.max_body_bytes"),
         .decode_max = ron__app_bytes(app, "limits.max_decoded"),
+        .decode_ratio_max = (uint32_t)ron__app_int(app, "limits.decompress_ratio_cap"),
         .uri_max = (uint32_t)ron__app_bytes(app, "limits.max_uri"),
         .head_max = (uint32_t)ron__app_bytes(app, "limits.max_head"),
         .read_timeout_ms = ron__app_ms(app, "timeouts.read"),
         .write_timeout_ms = ron__app_ms(app, "timeouts.write"),
         .idle_timeout_ms = ron__app_ms(app, "timeouts.idle"),
         .request_timeout_ms = ron__app_ms(app, "timeouts.request"),
-        .on_done = ron_http_metrics_done,
-        .on_done_arg = app->http_metrics,
+        .on_done = on_done,
+        .on_done_arg = app,
         .tracer = app->tracer,
     };
     RON_TRY(ron_http_server_new(&o, &app->http, err));

@@ -10,10 +10,13 @@
  */
 #include "ron/base/alloc.h"
 
+#include <malloc.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
 #include "ron/base/assert.h"
 #include "ron/base/fault.h"
@@ -96,6 +99,24 @@ void *ron_alloc_aligned_at(size_t align, size_t size, const char *site)
     size_t rounded = (RON_MAX(size, (size_t)1) + align - 1) & ~(align - 1);
 
     return fresh(aligned_alloc(align, rounded), site);
+}
+
+void ron_alloc_advise_huge(void *block, size_t size)
+{
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
+    uintptr_t first = ((uintptr_t)block + page - 1) & ~(page - 1);
+    uintptr_t end = ((uintptr_t)block + size) & ~(page - 1);
+
+    if (end > first) {
+        /* Refused where the system has no huge pages; then the block is as good as before. */
+        RON_IGNORE(
+            madvise((uint8_t *)block + (first - (uintptr_t)block), end - first, MADV_HUGEPAGE));
+    }
+}
+
+void ron_alloc_trim(void)
+{
+    (void)malloc_trim(0);
 }
 
 void *ron_realloc_array_at(void *ptr, size_t count, size_t size, const char *site)

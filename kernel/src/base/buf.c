@@ -46,6 +46,13 @@ void ron_buf_init(struct ron_buf *buf, size_t max)
     *buf = (struct ron_buf){.max = max};
 }
 
+void ron_buf_init_aligned(struct ron_buf *buf, size_t max, size_t align)
+{
+    RON_ASSERT(align > 0 && (align & (align - 1)) == 0);
+    ron_buf_init(buf, max);
+    buf->align = align;
+}
+
 void ron_buf_init_over(struct ron_buf *buf, void *memory, size_t size)
 {
     RON_ASSERT(memory != NULL);
@@ -84,7 +91,7 @@ static bool grow(struct ron_buf *buf, size_t want)
         cap *= 2; /* want <= max <= MAX_MAX, so this ends before it overflows */
     }
     cap = RON_MIN(cap, buf->max);
-    uint8_t *memory = ron_alloc(cap + 1);
+    uint8_t *memory = buf->align == 0 ? ron_alloc(cap + 1) : ron_alloc_aligned(buf->align, cap + 1);
 
     if (memory == NULL) {
         return false;

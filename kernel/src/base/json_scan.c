@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "json_priv.h"
 #include "ron/base/assert.h"
 
 struct scan {
@@ -109,18 +110,6 @@ size_t ron_utf8_len(const char *p, const char *end)
         return second && (u[2] & 0xc0) == 0x80 && (u[3] & 0xc0) == 0x80 ? 4 : 0;
     }
     return 0;
-}
-
-/* True when one of the eight bytes is a quote, a backslash, a control character or not ASCII. */
-static inline bool any_special(uint64_t v)
-{
-    const uint64_t ones = UINT64_C(0x0101010101010101);
-    const uint64_t highs = UINT64_C(0x8080808080808080);
-    uint64_t quote = v ^ (ones * '"');
-    uint64_t slash = v ^ (ones * '\\');
-    uint64_t hit = (v - ones * 0x20) | (quote - ones) | (slash - ones) | v;
-
-    return (hit & highs) != 0; /* May be true for nothing; the byte loop then finds nothing. */
 }
 
 static int hex_value(char c)
@@ -274,18 +263,7 @@ static inline enum ron_rc scan_string(struct scan *s, struct ron_str *ret)
         return fail(s, "a string is expected");
     }
     begin = s->p;
-    while (s->end - s->p >= 8) {
-        uint64_t v;
-        memcpy(&v, s->p, sizeof v);
-        if (any_special(v)) {
-            break;
-        }
-        s->p += 8;
-    }
-    while (s->p < s->end && (unsigned char)*s->p >= 0x20 && (unsigned char)*s->p < 0x80 &&
-           *s->p != '"' && *s->p != '\\') {
-        s->p++;
-    }
+    s->p = ron__json_plain_end(s->p, s->end);
     if (s->p < s->end && *s->p == '"') {
         *ret = (struct ron_str){begin, (size_t)(s->p - begin)};
         s->p++;
@@ -681,7 +659,7 @@ static enum ron_rc scan_members(struct scan *s, const struct ron_json_shape *sha
     uint64_t seen = 0; /* Also those that were null, which do not count as present. */
 
     for (bool first = true; !take(s, '}'); first = false) {
-        struct ron_str name;
+        struct ron_str name = {"", 0}; /* the analyser loses sight of it in scan_string */
 
         if (!first) {
             if (!take(s, ',')) {

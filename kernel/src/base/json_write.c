@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "json_priv.h"
 #include "ron/base/assert.h"
 
 static void put(struct ron_json_writer *w, const char *bytes, size_t len)
@@ -20,25 +21,59 @@ void ron_json_begin(struct ron_json_writer *w, struct ron_buf *out)
     *w = (struct ron_json_writer){.out = out};
 }
 
-/* Comma and name: what goes before every value. */
-static void lead(struct ron_json_writer *w, const char *name)
+/* Comma and name, and room for a value of `len` bytes that the caller fills. An answer is mostly
+ * values whose length is known, so all of one takes room once. NULL when the buffer is full, or
+ * when there is nothing to write. */
+static char *take_room(struct ron_json_writer *w, const char *name, size_t len)
 {
+    struct ron_str plain = {name, name != NULL ? strlen(name) : 0};
+    size_t all = (w->comma ? 1 : 0) + (name != NULL ? plain.len + 3 : 0) + len;
+    uint8_t *to = NULL;
+
+    if (all == 0 || ron_buf_reserve(w->out, all, &to) != RON_OK) {
+        return NULL; /* A full buffer remembers its failure. */
+    }
+    ron_buf_commit(w->out, all);
     if (w->comma) {
-        put(w, ",", 1);
+        *to++ = ',';
     }
     w->comma = true;
     if (name != NULL) {
-        put(w, "\"", 1);
-        put(w, name, strlen(name));
-        put(w, "\":", 2);
+        *to++ = '"';
+        memcpy(to, plain.ptr, plain.len);
+        to += plain.len;
+        *to++ = '"';
+        *to++ = ':';
+    }
+    return (char *)to;
+}
+
+/* A value that is written as it stands. */
+static void put_value(struct ron_json_writer *w, const char *name, const char *value, size_t len)
+{
+    char *to = take_room(w, name, len);
+
+    if (to != NULL && len > 0) {
+        memcpy(to, value, len);
+    }
+}
+
+/* The same between quotes. */
+static void put_quoted(struct ron_json_writer *w, const char *name, const char *value, size_t len)
+{
+    char *to = take_room(w, name, len + 2);
+
+    if (to != NULL) {
+        to[0] = '"';
+        memcpy(to + 1, value, len);
+        to[len + 1] = '"';
     }
 }
 
 void ron_json_open(struct ron_json_writer *w, const char *name, char bracket)
 {
     RON_ASSERT(bracket == '{' || bracket == '[');
-    lead(w, name);
-    put(w, &bracket, 1);
+    put_value(w, name, &bracket, 1);
     w->comma = false;
 }
 
@@ -78,17 +113,16 @@ void ron_json_str(struct ron_json_writer *w, const char *name, struct ron_str va
 {
     const char *p = value.len != 0 ? value.ptr : "";
     const char *end = p + value.len;
+    const char *stop = ron__json_plain_end(p, end);
 
-    lead(w, name);
-    put(w, "\"", 1);
-    while (p < end) {
-        const char *plain = p;
-
-        while (p < end && (unsigned char)*p >= 0x20 && (unsigned char)*p < 0x80 && *p != '"' &&
-               *p != '\\') {
-            p++;
-        }
-        put(w, plain, (size_t)(p - plain));
+    if (stop == end) {
+        put_quoted(w, name, p, value.len);
+        return;
+    }
+    put_value(w, name, "\"", 1);
+    for (; p < end; stop = ron__json_plain_end(p, end)) {
+        put(w, p, (size_t)(stop - p));
+        p = stop;
         if (p < end) {
             p += put_special(w, p, end);
         }
@@ -110,12 +144,11 @@ void ron_json_u64(struct ron_json_writer *w, const char *name, uint64_t value)
     char digits[20];
     size_t at = sizeof digits;
 
-    lead(w, name);
     do {
         digits[--at] = (char)('0' + value % 10);
         value /= 10;
     } while (value != 0);
-    put(w, digits + at, sizeof digits - at);
+    put_value(w, name, digits + at, sizeof digits - at);
 }
 
 void ron_json_i64(struct ron_json_writer *w, const char *name, int64_t value)
@@ -124,37 +157,29 @@ void ron_json_i64(struct ron_json_writer *w, const char *name, int64_t value)
         ron_json_u64(w, name, (uint64_t)value);
         return;
     }
-    lead(w, name);
-    put(w, "-", 1);
+    put_value(w, name, "-", 1);
     w->comma = false;
     ron_json_u64(w, NULL, 0 - (uint64_t)value);
 }
 
 void ron_json_bool(struct ron_json_writer *w, const char *name, bool value)
 {
-    lead(w, name);
-    put(w, value ? "true" : "false", value ? 4 : 5);
+    put_value(w, name, value ? "true" : "false", value ? 4 : 5);
 }
 
 void ron_json_null(struct ron_json_writer *w, const char *name)
 {
-    lead(w, name);
-    put(w, "null", 4);
+    put_value(w, name, "null", 4);
 }
 
 void ron_json_money(struct ron_json_writer *w, const char *name, struct ron_money value)
 {
     char text[RON_MONEY_TEXT_SIZE];
-    size_t len = ron_money_format(value, text);
 
-    lead(w, name);
-    put(w, "\"", 1);
-    put(w, text, len);
-    put(w, "\"", 1);
+    put_quoted(w, name, text, ron_money_format(value, text));
 }
 
 void ron_json_raw(struct ron_json_writer *w, const char *name, struct ron_str json)
 {
-    lead(w, name);
-    put(w, json.ptr, json.len);
+    put_value(w, name, json.ptr, json.len);
 }

@@ -61,16 +61,26 @@ int ron_ulid_cmp(const struct ron_ulid *a, const struct ron_ulid *b)
 
 void ron_ulid_format(const struct ron_ulid *ulid, char ret_text[RON_ULID_TEXT_SIZE])
 {
-    ron_u128 value = 0;
+    uint64_t high = 0;
+    uint64_t low = 0;
+    uint64_t middle;
 
-    for (size_t i = 0; i < RON_ULID_BYTES; i++) {
-        value = value << 8 | ulid->bytes[i];
+    for (size_t i = 0; i < 8; i++) {
+        high = high << 8 | ulid->bytes[i];
+        low = low << 8 | ulid->bytes[8 + i];
     }
+    /* Twelve digits of the low word, one of both, and thirteen of the high one: in words of the
+     * machine, because every request writes one. */
+    middle = low >> 60 | high << 4;
     ret_text[RON_ULID_TEXT_LEN] = '\0';
-    for (size_t i = RON_ULID_TEXT_LEN; i-- > 0;) {
-        ret_text[i] = alphabet[(size_t)(value & 31)];
-        value >>= 5;
+    for (size_t i = 0; i < 12; i++) {
+        ret_text[25 - i] = alphabet[low >> (5 * i) & 31];
     }
+    ret_text[13] = alphabet[middle & 31];
+    for (size_t i = 0; i < 12; i++) {
+        ret_text[12 - i] = alphabet[high >> (1 + 5 * i) & 31];
+    }
+    ret_text[0] = alphabet[high >> 61];
 }
 
 enum ron_rc ron_ulid_parse(const char *text, size_t len, struct ron_ulid *ret_ulid,

@@ -203,8 +203,8 @@ enum ron_cap_why ron_cap_verify(const struct ron_cap_keys *keys, struct ron_str 
                                 struct ron_cap_info *ret_info)
 {
     struct ron_cap_token t;
-    struct cap_item items[RON_CAP_CAVEATS_MAX];
-    struct cap_grant grant;
+    struct ron_cap_item items[RON_CAP_CAVEATS_MAX];
+    struct ron_cap_grant grant;
     enum ron_cap_why why = ron_cap_token_read(token.ptr, token.len, &t);
 
     if (why == RON_CAP_OK) {
@@ -226,19 +226,55 @@ enum ron_cap_why ron_cap_verify(const struct ron_cap_keys *keys, struct ron_str 
     return ron__cap_allows(&grant, request);
 }
 
+enum ron_cap_why ron_cap_grant_read(struct ron_str token, struct ron_arena *arena,
+                                    struct ron_cap_grant *ret_grant, struct ron_cap_info *ret_info)
+{
+    struct ron_cap_token t;
+    struct ron_cap_item items[RON_CAP_CAVEATS_MAX];
+    struct ron_cap_grant grant;
+    struct ron_str key_id;
+    struct ron_str nonce;
+    enum ron_cap_why why = ron_cap_token_read(token.ptr, token.len, &t);
+
+    if (why != RON_CAP_OK) {
+        return why;
+    }
+    if (!ron_cap_id_split(ron_cap_str(&t, t.identifier), &key_id, &nonce)) {
+        return RON_CAP_UNKNOWN_KEY;
+    }
+    why = ron__cap_compile(&t, items, &grant);
+    if (why != RON_CAP_OK) {
+        return why;
+    }
+    ron__cap_fill_info(&t, token, ret_info);
+    ret_info->exp_s = grant.exp_s;
+    return ron__cap_grant_copy(&grant, arena, ret_grant);
+}
+
 /* ---- header ---------------------------------------------------------------------------------- */
 
-static bool is_token_char(char c)
-{
-    return (c >= 'A' && c <= 'Z') || (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9') || c == '-' ||
-           c == '_';
-}
+/* A-Z, a-z, 0-9, '-' and '_': every request brings some hundred of them, so each costs one look. */
+static const bool token_char[256] = {
+    ['A'] = true, ['B'] = true, ['C'] = true, ['D'] = true, ['E'] = true, ['F'] = true,
+    ['G'] = true, ['H'] = true, ['I'] = true, ['J'] = true, ['K'] = true, ['L'] = true,
+    ['M'] = true, ['N'] = true, ['O'] = true, ['P'] = true, ['Q'] = true, ['R'] = true,
+    ['S'] = true, ['T'] = true, ['U'] = true, ['V'] = true, ['W'] = true, ['X'] = true,
+    ['Y'] = true, ['Z'] = true, ['a'] = true, ['b'] = true, ['c'] = true, ['d'] = true,
+    ['e'] = true, ['f'] = true, ['g'] = true, ['h'] = true, ['i'] = true, ['j'] = true,
+    ['k'] = true, ['l'] = true, ['m'] = true, ['n'] = true, ['o'] = true, ['p'] = true,
+    ['q'] = true, ['r'] = true, ['s'] = true, ['t'] = true, ['u'] = true, ['v'] = true,
+    ['w'] = true, ['x'] = true, ['y'] = true, ['z'] = true, ['0'] = true, ['1'] = true,
+    ['2'] = true, ['3'] = true, ['4'] = true, ['5'] = true, ['6'] = true, ['7'] = true,
+    ['8'] = true, ['9'] = true, ['-'] = true, ['_'] = true,
+};
 
 enum ron_cap_why ron_cap_bearer(struct ron_str value, struct ron_str *ret_token)
 {
     static const char scheme[] = "bearer ";
     enum { SCHEME_LEN = sizeof scheme - 1 };
     struct ron_str token;
+    bool good = true;
+    size_t plain;
     size_t i = 0;
 
     if (value.len == 0) {
@@ -259,12 +295,14 @@ enum ron_cap_why ron_cap_bearer(struct ron_str value, struct ron_str *ret_token)
     if (token.len > RON_CAP_TEXT_MAX) {
         return RON_CAP_TOO_LARGE;
     }
-    for (i = 0; i < token.len && is_token_char(token.ptr[i]); i++) {
+    for (plain = token.len; plain > 0 && token.ptr[plain - 1] == '=';) {
+        plain--;
     }
-    for (; i < token.len; i++) {
-        if (token.ptr[i] != '=') {
-            return RON_CAP_MALFORMED;
-        }
+    for (i = 0; i < plain; i++) {
+        good &= token_char[(uint8_t)token.ptr[i]];
+    }
+    if (!good) {
+        return RON_CAP_MALFORMED;
     }
     *ret_token = token;
     return RON_CAP_OK;

@@ -2,34 +2,23 @@
 /* cap_priv.h - what the files of this folder share: compiled caveats and the keys inside. */
 #pragma once
 
-#include "ron/cap/cap.h"
-
-/* A value that has to be compared for each request; the other caveats fold into numbers. */
-struct cap_item {
-    uint8_t kind;
-    uint16_t at;
-    uint16_t len;
-};
-
-/* The caveats of one token in the form in which requests are judged. `bytes` and `items` are
- * borrowed: from the token, or from an entry of the verifier. */
-struct cap_grant {
-    const char *bytes;
-    const struct cap_item *items;
-    uint32_t item_count;
-    uint32_t kinds;       /* RON_CAP_KIND_BIT of those that stand in the token */
-    uint64_t exp_s;       /* the earliest; UINT64_MAX without */
-    struct ron_money max; /* the lowest; RON_MONEY_MAX without */
-};
+#include "ron/cap/grant.h"
 
 /* Compiles the caveats of a token into `items`, which has room for RON_CAP_CAVEATS_MAX. The grant
  * borrows from both. OK, UNKNOWN_CAVEAT or BAD_CAVEAT: the first bad one tells. */
-enum ron_cap_why ron__cap_compile(const struct ron_cap_token *token, struct cap_item *items,
-                                  struct cap_grant *ret_grant);
+enum ron_cap_why ron__cap_compile(const struct ron_cap_token *token, struct ron_cap_item *items,
+                                  struct ron_cap_grant *ret_grant);
 
-/* Expiry first, then the values in the order of the token, then the numbers, then must_carry. */
-enum ron_cap_why ron__cap_allows(const struct cap_grant *grant,
-                                 const struct ron_cap_request *request);
+/* All kinds. */
+static inline enum ron_cap_why ron__cap_allows(const struct ron_cap_grant *grant,
+                                               const struct ron_cap_request *request)
+{
+    return ron_cap_grant_allows(grant, RON_CAP_KINDS_ALL, request);
+}
+
+/* A copy whose slices lie in the arena; OK, or TOO_LARGE when they do not fit. */
+enum ron_cap_why ron__cap_grant_copy(const struct ron_cap_grant *from, struct ron_arena *arena,
+                                     struct ron_cap_grant *ret_grant);
 
 /* Whether a token that is void from `exp_s` is good at this time, the skew allowed for. */
 bool ron__cap_unexpired(uint64_t exp_s, uint64_t now_ms);

@@ -349,13 +349,13 @@ enum ron_cap_why ron_cap_caveat_holds(const struct ron_cap_caveat *caveat,
 
 /* ---- compiled -------------------------------------------------------------------------------- */
 
-enum ron_cap_why ron__cap_compile(const struct ron_cap_token *token, struct cap_item *items,
-                                  struct cap_grant *ret_grant)
+enum ron_cap_why ron__cap_compile(const struct ron_cap_token *token, struct ron_cap_item *items,
+                                  struct ron_cap_grant *ret_grant)
 {
-    struct cap_grant g = {.bytes = (const char *)token->raw,
-                          .items = items,
-                          .exp_s = UINT64_MAX,
-                          .max = RON_MONEY_MAX};
+    struct ron_cap_grant g = {.bytes = (const char *)token->raw,
+                              .items = items,
+                              .exp_s = UINT64_MAX,
+                              .max = RON_MONEY_MAX};
 
     for (size_t i = 0; i < token->caveat_count; i++) {
         struct ron_str text = ron_cap_str(token, token->caveats[i]);
@@ -371,34 +371,65 @@ enum ron_cap_why ron__cap_compile(const struct ron_cap_token *token, struct cap_
         } else if (c.kind == RON_CAP_KIND_EXP) {
             g.exp_s = RON_MIN(g.exp_s, c.exp_s);
         } else if (c.kind != RON_CAP_KIND_AMNESIA) {
-            items[g.item_count++] = (struct cap_item){.kind = (uint8_t)c.kind,
-                                                      .at = (uint16_t)(c.value.ptr - g.bytes),
-                                                      .len = (uint16_t)c.value.len};
+            items[g.item_count++] = (struct ron_cap_item){.kind = (uint8_t)c.kind,
+                                                          .at = (uint16_t)(c.value.ptr - g.bytes),
+                                                          .len = (uint16_t)c.value.len};
         }
     }
     *ret_grant = g;
     return RON_CAP_OK;
 }
 
-enum ron_cap_why ron__cap_allows(const struct cap_grant *grant,
-                                 const struct ron_cap_request *request)
+enum ron_cap_why ron_cap_grant_allows(const struct ron_cap_grant *grant, uint32_t kinds,
+                                      const struct ron_cap_request *request)
 {
-    if (!ron__cap_unexpired(grant->exp_s, request->now_ms)) {
+    if ((kinds & RON_CAP_KIND_BIT(RON_CAP_KIND_EXP)) != 0 &&
+        !ron__cap_unexpired(grant->exp_s, request->now_ms)) {
         return RON_CAP_EXPIRED;
     }
     for (size_t i = 0; i < grant->item_count; i++) {
-        const struct cap_item *item = &grant->items[i];
+        const struct ron_cap_item *item = &grant->items[i];
         struct ron_str value = {.ptr = grant->bytes + item->at, .len = item->len};
 
-        if (!value_holds((enum ron_cap_kind)item->kind, value, request)) {
+        if ((kinds & RON_CAP_KIND_BIT(item->kind)) != 0 &&
+            !value_holds((enum ron_cap_kind)item->kind, value, request)) {
             return kind_rows[item->kind].why;
         }
     }
-    if (ron_money_cmp(request->amount, grant->max) > 0) {
+    if ((kinds & RON_CAP_KIND_BIT(RON_CAP_KIND_MAX)) != 0 &&
+        ron_money_cmp(request->amount, grant->max) > 0) {
         return RON_CAP_AMOUNT;
     }
-    if ((grant->kinds & RON_CAP_KIND_BIT(RON_CAP_KIND_AMNESIA)) != 0 && !request->amnesia) {
+    if ((kinds & grant->kinds & RON_CAP_KIND_BIT(RON_CAP_KIND_AMNESIA)) != 0 && !request->amnesia) {
         return RON_CAP_AMNESIA;
     }
     return (request->must_carry & ~grant->kinds) != 0 ? RON_CAP_REQUIRED : RON_CAP_OK;
+}
+
+enum ron_cap_why ron__cap_grant_copy(const struct ron_cap_grant *from, struct ron_arena *arena,
+                                     struct ron_cap_grant *ret_grant)
+{
+    struct ron_cap_item *items =
+        ron_arena_alloc(arena, from->item_count * sizeof *items, _Alignof(struct ron_cap_item));
+    size_t bytes = 0;
+    size_t at = 0;
+    char *values;
+
+    for (size_t i = 0; i < from->item_count; i++) {
+        bytes += from->items[i].len;
+    }
+    values = ron_arena_alloc(arena, bytes, 1);
+    if (items == NULL || values == NULL) {
+        return RON_CAP_TOO_LARGE; /* not when the caller left RON_CAP_GRANT_BYTES */
+    }
+    for (size_t i = 0; i < from->item_count; i++) {
+        items[i] = from->items[i];
+        memcpy(values + at, from->bytes + items[i].at, items[i].len);
+        items[i].at = (uint16_t)at;
+        at += items[i].len;
+    }
+    *ret_grant = *from;
+    ret_grant->items = items;
+    ret_grant->bytes = values;
+    return RON_CAP_OK;
 }

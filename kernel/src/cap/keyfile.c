@@ -211,63 +211,20 @@ static enum ron_rc draft_parse(const char *text, size_t len, struct draft *d, st
 }
 
 /* K1 */
-static enum ron_rc check_stat(const struct ron_file_stat *st, const char *path, struct ron_err *err)
-{
-    if (st->is_dir) {
-        return ron_err_set(err, RON_INVALID, "%s is a directory", path);
-    }
-    if (!st->is_file) {
-        return ron_err_set(err, RON_INVALID, "%s is not a regular file", path);
-    }
-    if (!st->owned) {
-        return ron_err_set(err, RON_DENIED, "%s belongs to another user", path);
-    }
-    if ((st->mode & 077) != 0) {
-        return ron_err_set(err, RON_DENIED, "%s has mode %04o: others may use it; chmod 600", path,
-                           (unsigned)st->mode);
-    }
-    if (st->size_bytes > FILE_MAX) {
-        return ron_err_set(err, RON_LIMIT, "%s is larger than a key file can be", path);
-    }
-    return RON_OK;
-}
-
 static enum ron_rc draft_load(const struct ron_env *env, const char *path, struct draft *d,
                               struct ron_err *err)
 {
     char text[FILE_MAX];
-    struct ron_file_stat st;
     size_t len = 0;
-    int fd = -1;
-    enum ron_rc rc;
+    enum ron_rc rc = ron_file_read_private(env, path, text, sizeof text, &len, err);
 
-    /* Before it is opened too: a pipe would keep us waiting for somebody to write. */
-    rc = env->disk->stat(env, path, &st);
-    if (rc != RON_OK && rc != RON_NOTFOUND) {
-        return ron_err_set(err, rc, "cannot look at %s", path);
+    if (rc == RON_OK) {
+        rc = draft_parse(text, len, d, err);
+        if (rc != RON_OK && err != NULL) {
+            ron_err_prefix(err, "%s", path);
+        }
     }
-    if (rc == RON_OK && !st.is_file) {
-        return check_stat(&st, path, err);
-    }
-    RON_TRY(env->disk->open(env, path, RON_OPEN_READ, 0, &fd, err));
-    rc = env->disk->stat_fd(env, fd, &st);
-    if (rc != RON_OK) {
-        (void)ron_err_set(err, rc, "cannot look at %s", path);
-        goto out;
-    }
-    RON_GOTO(check_stat(&st, path, err), out);
-    rc = env->disk->pread(env, fd, text, sizeof text, 0, &len);
-    if (rc != RON_OK) {
-        (void)ron_err_set(err, rc, "cannot read %s", path);
-        goto out;
-    }
-    rc = draft_parse(text, len, d, err);
-    if (rc != RON_OK && err != NULL) {
-        ron_err_prefix(err, "%s", path);
-    }
-out:
     sodium_memzero(text, sizeof text); /* I1 */
-    env->disk->close(env, fd);
     return rc;
 }
 

@@ -50,7 +50,7 @@ struct entry {
     struct ron_money max;
     uint32_t kinds;
     uint32_t item_count;
-    struct cap_item items[ITEMS_MAX];
+    struct ron_cap_item items[ITEMS_MAX];
     struct ron_cap_info info;
     uint32_t text_len;
     char text[TEXT_MAX];
@@ -174,9 +174,28 @@ static void drop(struct shard *s, struct entry *e)
     ron_stat_set(&s->live, ron_stat_get(&s->live) - 1);
 }
 
+/* What somebody wants to know of a token. */
+struct ask {
+    const struct ron_cap_request *request;
+    uint32_t kinds;                  /* of caveats that are judged here */
+    struct ron_cap_info *ret_info;   /* may be NULL */
+    struct ron_arena *arena;         /* of the grant; NULL: none is asked for */
+    struct ron_cap_grant *ret_grant; /* written when the answer is OK */
+};
+
+static enum ron_cap_why judge(const struct ron_cap_grant *grant, const struct ask *ask)
+{
+    enum ron_cap_why why = ron_cap_grant_allows(grant, ask->kinds, ask->request);
+
+    if (why == RON_CAP_OK && ask->arena != NULL) {
+        why = ron__cap_grant_copy(grant, ask->arena, ask->ret_grant);
+    }
+    return why;
+}
+
 /* Judges by the entry of this text, if there is one. */
-static bool judge_known(struct place *p, uint64_t generation, const struct ron_cap_request *request,
-                        struct ron_cap_info *ret_info, enum ron_cap_why *ret_why)
+static bool judge_known(struct place *p, uint64_t generation, const struct ask *ask,
+                        enum ron_cap_why *ret_why)
 {
     struct shard *s = p->shard;
     bool known = false;
@@ -184,19 +203,19 @@ static bool judge_known(struct place *p, uint64_t generation, const struct ron_c
     ron_mutex_lock(&s->mu);
     for (struct entry *e = p->set; e < p->set + WAYS && !known; e++) {
         if (is_of(e, p, generation)) {
-            struct cap_grant grant = {.bytes = e->values,
-                                      .items = e->items,
-                                      .item_count = e->item_count,
-                                      .kinds = e->kinds,
-                                      .exp_s = e->exp_s,
-                                      .max = e->max};
+            struct ron_cap_grant grant = {.bytes = e->values,
+                                          .items = e->items,
+                                          .item_count = e->item_count,
+                                          .kinds = e->kinds,
+                                          .exp_s = e->exp_s,
+                                          .max = e->max};
 
             known = true;
             e->used = ++s->clock;
-            if (ret_info != NULL) {
-                *ret_info = e->info;
+            if (ask->ret_info != NULL) {
+                *ask->ret_info = e->info;
             }
-            *ret_why = ron__cap_allows(&grant, request);
+            *ret_why = judge(&grant, ask);
             if (*ret_why == RON_CAP_EXPIRED) {
                 drop(s, e);
             }
@@ -229,12 +248,12 @@ static struct entry *choose(struct place *p, uint64_t generation)
     return best;
 }
 
-static void fill(struct entry *e, const struct cap_grant *grant)
+static void fill(struct entry *e, const struct ron_cap_grant *grant)
 {
     size_t at = 0;
 
     for (size_t i = 0; i < grant->item_count; i++) {
-        struct cap_item item = grant->items[i];
+        struct ron_cap_item item = grant->items[i];
 
         memcpy(e->values + at, grant->bytes + item.at, item.len);
         item.at = (uint16_t)at;
@@ -247,7 +266,7 @@ static void fill(struct entry *e, const struct cap_grant *grant)
     e->max = grant->max;
 }
 
-static bool fits(const struct cap_grant *grant, struct ron_str text)
+static bool fits(const struct ron_cap_grant *grant, struct ron_str text)
 {
     size_t bytes = 0;
 
@@ -258,7 +277,7 @@ static bool fits(const struct cap_grant *grant, struct ron_str text)
 }
 
 static void remember(const struct ron_cap_verifier *v, struct place *p, uint64_t generation,
-                     const struct cap_grant *grant, const struct ron_cap_info *info)
+                     const struct ron_cap_grant *grant, const struct ron_cap_info *info)
 {
     struct shard *s = p->shard;
     bool fit = fits(grant, p->text);
@@ -291,12 +310,11 @@ static void remember(const struct ron_cap_verifier *v, struct place *p, uint64_t
 
 /* The long way: reads the token, checks its chain, remembers it. */
 static enum ron_cap_why judge_unknown(struct ron_cap_verifier *v, struct place *p,
-                                      struct ron_str text, const struct ron_cap_request *request,
-                                      struct ron_cap_info *ret_info)
+                                      struct ron_str text, const struct ask *ask)
 {
     struct ron_cap_token t;
-    struct cap_item items[RON_CAP_CAVEATS_MAX];
-    struct cap_grant grant;
+    struct ron_cap_item items[RON_CAP_CAVEATS_MAX];
+    struct ron_cap_grant grant;
     struct ron_cap_info info;
     struct ron_cap_keys *keys;
     uint64_t generation = 0;
@@ -315,20 +333,19 @@ static enum ron_cap_why judge_unknown(struct ron_cap_verifier *v, struct place *
     why = ron__cap_compile(&t, items, &grant);
     if (why == RON_CAP_OK) {
         info.exp_s = grant.exp_s;
-        why = ron__cap_allows(&grant, request);
+        why = judge(&grant, ask);
         if (why != RON_CAP_EXPIRED) {
             remember(v, p, generation, &grant, &info);
         }
     }
-    if (ret_info != NULL) {
-        *ret_info = info;
+    if (ask->ret_info != NULL) {
+        *ask->ret_info = info;
     }
     return why;
 }
 
-enum ron_cap_why ron_cap_verifier_check(struct ron_cap_verifier *v, struct ron_str token,
-                                        const struct ron_cap_request *request,
-                                        struct ron_cap_info *ret_info)
+static enum ron_cap_why answer(struct ron_cap_verifier *v, struct ron_str token,
+                               const struct ask *ask)
 {
     struct place p;
     enum ron_cap_why why = RON_CAP_OK;
@@ -338,10 +355,34 @@ enum ron_cap_why ron_cap_verifier_check(struct ron_cap_verifier *v, struct ron_s
         return token.len == 0 ? RON_CAP_MISSING : RON_CAP_TOO_LARGE;
     }
     find_place(v, token, &p);
-    if (judge_known(&p, ron_au64_load(&v->ring->generation), request, ret_info, &why)) {
+    if (judge_known(&p, ron_au64_load(&v->ring->generation), ask, &why)) {
         return why;
     }
-    return judge_unknown(v, &p, token, request, ret_info);
+    return judge_unknown(v, &p, token, ask);
+}
+
+enum ron_cap_why ron_cap_verifier_check(struct ron_cap_verifier *v, struct ron_str token,
+                                        const struct ron_cap_request *request,
+                                        struct ron_cap_info *ret_info)
+{
+    return answer(
+        v, token,
+        &(struct ask){.request = request, .kinds = RON_CAP_KINDS_ALL, .ret_info = ret_info});
+}
+
+enum ron_cap_why ron_cap_verifier_open(struct ron_cap_verifier *v, struct ron_str token,
+                                       uint64_t now_ms, struct ron_arena *arena,
+                                       struct ron_cap_grant *ret_grant,
+                                       struct ron_cap_info *ret_info)
+{
+    struct ron_cap_request when = {.now_ms = now_ms};
+
+    return answer(v, token,
+                  &(struct ask){.request = &when,
+                                .kinds = RON_CAP_KIND_BIT(RON_CAP_KIND_EXP),
+                                .ret_info = ret_info,
+                                .arena = arena,
+                                .ret_grant = ret_grant});
 }
 
 /* ---- forgetting ------------------------------------------------------------------------------ */

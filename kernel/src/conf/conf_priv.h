@@ -39,6 +39,8 @@ struct conf_draft {
     const struct ron_conf_table *table;
     void *memory; /* of the arena */
     struct ron_arena arena;
+    /* By key: one more than the source that gave it by its second name; 0 for none. */
+    uint8_t aliased[RON_CONF_KEYS_MAX];
     uint32_t row_count;
     struct conf_row rows[RON_CONF_SECTIONS_MAX + 1];
 };
@@ -73,6 +75,10 @@ int conf_table_find(const struct ron_conf_table *table, const char *path,
 /* A row that lies below a path, or -1 when the path is no section. */
 int conf_table_find_section(const struct ron_conf_table *table, const char *path,
                             struct conf_star *ret_star);
+/* The second name that a path is, or NULL. */
+const struct ron_conf_alias *conf_alias_find(const struct ron_conf_table *table, const char *path);
+/* Whether a path is a section above one. */
+bool conf_alias_section(const struct ron_conf_table *table, const char *path);
 /* The known key, or section, closest to a path; false when nothing is close. */
 bool conf_table_nearest(const struct ron_conf_table *table, const char *path, bool section,
                         struct conf_path *ret_near);
@@ -112,6 +118,14 @@ void conf_draft_free(struct conf_draft *draft);
 /* The slot of a key, making its named section when it is new. */
 enum ron_rc conf_draft_slot(struct conf_draft *draft, size_t key, const char *star, size_t star_len,
                             struct ron_conf_value **ret_slot, struct ron_err *err) RON_MUST_USE;
+/* A source is about to give the key; RON_INVALID when it gave it under its other name, too. */
+enum ron_rc conf_draft_claim(struct conf_draft *draft, size_t key,
+                             const struct ron_conf_alias *alias, const struct ron_conf_value *slot,
+                             enum ron_conf_source source, struct ron_err *err) RON_MUST_USE;
+/* A whole number with the unit of a second name behind it, as text of the arena. */
+enum ron_rc conf_draft_number(struct conf_draft *draft, const struct ron_conf_alias *alias,
+                              const char *digits, const char **ret_text,
+                              struct ron_err *err) RON_MUST_USE;
 /* Every key that must be given was. */
 enum ron_rc conf_draft_complete(const struct conf_draft *draft, struct ron_err *err) RON_MUST_USE;
 

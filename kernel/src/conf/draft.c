@@ -10,6 +10,7 @@
  *   D3. A value is not `set` only when its key has no default and no source gave it. */
 #include "conf/conf_priv.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "ron/base/alloc.h"
@@ -114,6 +115,41 @@ enum ron_rc conf_draft_slot(struct conf_draft *draft, size_t key, const char *st
         }
     }
     *ret_slot = &draft->rows[row].values[key];
+    return RON_OK;
+}
+
+enum ron_rc conf_draft_claim(struct conf_draft *draft, size_t key,
+                             const struct ron_conf_alias *alias, const struct ron_conf_value *slot,
+                             enum ron_conf_source source, struct ron_err *err)
+{
+    uint8_t *by_alias = &draft->aliased[key];
+    uint8_t mark = (uint8_t)(source + 1);
+
+    if ((alias != NULL && slot->source == source && *by_alias != mark) ||
+        (alias == NULL && *by_alias == mark)) {
+        return ron_err_set(err, RON_INVALID, "\"%s\" is given under both of its names",
+                           draft->table->keys[key].name);
+    }
+    *by_alias = alias != NULL ? mark : *by_alias;
+    return RON_OK;
+}
+
+enum ron_rc conf_draft_number(struct conf_draft *draft, const struct ron_conf_alias *alias,
+                              const char *digits, const char **ret_text, struct ron_err *err)
+{
+    size_t len = strlen(digits);
+    size_t unit = strlen(alias->unit);
+    char *text;
+
+    if (len == 0 || strspn(digits, "0123456789") != len) {
+        return ron_err_set(err, RON_INVALID, "must be a whole number (%s)", alias->unit);
+    }
+    text = ron_arena_alloc(&draft->arena, len + unit + 1, 1);
+    if (text == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the configuration");
+    }
+    (void)snprintf(text, len + unit + 1, "%s%s", digits, alias->unit);
+    *ret_text = text;
     return RON_OK;
 }
 

@@ -8,6 +8,7 @@
  * "environment NAME: ..." or "flag --name: ...". */
 #include "conf/conf_priv.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -40,6 +41,15 @@ static bool path_add(struct conf_path *path, const char *part, size_t len)
     (void)snprintf(path->text + old, sizeof(path->text) - old, "%s%.*s", old == 0 ? "" : ".",
                    (int)len, part);
     return true;
+}
+
+/* The row that a path means by either name, or -1. */
+static int find_key(const struct ron_conf_table *table, const char *path,
+                    struct conf_star *ret_star)
+{
+    const struct ron_conf_alias *alias = conf_alias_find(table, path);
+
+    return conf_table_find(table, alias != NULL ? alias->key : path, ret_star);
 }
 
 /* Why a path is refused, as a bare reason. */
@@ -88,6 +98,9 @@ static enum ron_rc walk_section(const struct walk *w, const struct ron_toml_valu
     struct conf_star star = {0};
     int key = conf_table_find_section(w->draft->table, path->text, &star);
 
+    if (key < 0 && conf_alias_section(w->draft->table, path->text)) {
+        return walk_table(w, v, path);
+    }
     if (key < 0) {
         explain_unknown(w->draft->table, path->text, true, &why);
         return fail_walk(w, v->key_offset, &why);
@@ -100,18 +113,42 @@ static enum ron_rc walk_section(const struct walk *w, const struct ron_toml_valu
     return walk_table(w, v, path);
 }
 
+/* The value of a key, or of its second name, whose unit makes a text of a number. */
+static enum ron_rc read_value(const struct walk *w, const struct ron_toml_value *v, int key,
+                              const struct ron_conf_alias *alias, struct ron_conf_value *slot,
+                              struct ron_err *why)
+{
+    const struct ron_conf_key *row = &w->draft->table->keys[key];
+    const char *text = NULL;
+    char digits[24];
+
+    if (alias == NULL || alias->unit[0] == '\0') {
+        return conf_value_from_toml(row, v, &w->draft->arena, slot, why);
+    }
+    if (v->type != RON_TOML_INTEGER) {
+        return ron_err_set(why, RON_INVALID, "must be a whole number (%s)", alias->unit);
+    }
+    (void)snprintf(digits, sizeof digits, "%" PRId64, v->integer);
+    RON_TRY(conf_draft_number(w->draft, alias, digits, &text, why));
+    return conf_value_from_text(row, text, &w->draft->arena, slot, why);
+}
+
 static enum ron_rc walk_key(const struct walk *w, const struct ron_toml_value *v,
                             const struct conf_path *path, int key, struct conf_star star)
 {
+    const struct ron_conf_alias *alias = conf_alias_find(w->draft->table, path->text);
     struct ron_conf_value *slot = NULL;
     struct ron_err why = {0};
     enum ron_rc rc =
         conf_draft_slot(w->draft, (size_t)key, path->text + star.at, star.len, &slot, &why);
 
+    if (rc == RON_OK) {
+        rc = conf_draft_claim(w->draft, (size_t)key, alias, slot, RON_CONF_FROM_FILE, &why);
+    }
     if (rc != RON_OK) {
         return fail_walk(w, v->key_offset, &why);
     }
-    rc = conf_value_from_toml(&w->draft->table->keys[key], v, &w->draft->arena, slot, &why);
+    rc = read_value(w, v, key, alias, slot, &why);
     if (rc != RON_OK) {
         ron_err_prefix(&why, "%s", path->text);
         return fail_walk(w, v->offset, &why);
@@ -134,7 +171,7 @@ static enum ron_rc walk_table(const struct walk *w, const struct ron_toml_value 
                                 "unknown key: longer than any known one, or with characters that "
                                 "none has");
         }
-        int key = conf_table_find(w->draft->table, path.text, &star);
+        int key = find_key(w->draft->table, path.text, &star);
 
         if (key >= 0) {
             RON_TRY(walk_key(w, v, &path, key, star));
@@ -164,15 +201,20 @@ static enum ron_rc load_file(struct conf_draft *draft, struct conf_inputs *input
 static enum ron_rc set_text(struct conf_draft *draft, const struct conf_path *path,
                             const char *text, enum ron_conf_source source, struct ron_err *why)
 {
+    const struct ron_conf_alias *alias = conf_alias_find(draft->table, path->text);
     struct ron_conf_value *slot = NULL;
     struct conf_star star = {0};
-    int key = conf_table_find(draft->table, path->text, &star);
+    int key = find_key(draft->table, path->text, &star);
 
     if (key < 0) {
         explain_unknown(draft->table, path->text, false, why);
         return RON_INVALID;
     }
     RON_TRY(conf_draft_slot(draft, (size_t)key, path->text + star.at, star.len, &slot, why));
+    RON_TRY(conf_draft_claim(draft, (size_t)key, alias, slot, source, why));
+    if (alias != NULL && alias->unit[0] != '\0') {
+        RON_TRY(conf_draft_number(draft, alias, text, &text, why));
+    }
     RON_TRY(conf_value_from_text(&draft->table->keys[key], text, &draft->arena, slot, why));
     slot->source = source;
     return RON_OK;

@@ -68,6 +68,20 @@ static void write_facts_as(const struct ron_conf_key *key, struct ron_buf *out,
     keep_failure(out, ron_buf_error(&facts));
 }
 
+/* The second names of a key, behind its meaning. */
+static void write_aliases(const struct ron_conf_table *table, const char *key, const char *quote,
+                          struct ron_buf *out)
+{
+    for (size_t i = 0; i < table->alias_count; i++) {
+        const struct ron_conf_alias *a = &table->aliases[i];
+
+        if (strcmp(a->key, key) == 0) {
+            ron_buf_append_fmt(out, " Also %s%s%s%s%s.", quote, a->name, quote,
+                               a->unit[0] != '\0' ? ", a number in " : "", a->unit);
+        }
+    }
+}
+
 /* ---- TOML ------------------------------------------------------------------------------------ */
 
 static bool is_empty_secret(const struct ron_conf_key *key, const struct ron_conf_value *v)
@@ -183,6 +197,7 @@ enum ron_rc ron_conf_write_markdown(const struct ron_conf_table *table, struct r
         write_facts_as(key, out, write_cell);
         ron_buf_append_text(out, " | ");
         write_cell(out, key->doc, strlen(key->doc));
+        write_aliases(table, key->name, "`", out);
         ron_buf_append_text(out, " |\n");
     }
     return ron_buf_error(out);
@@ -219,6 +234,7 @@ enum ron_rc ron_conf_write_man(const struct ron_conf_table *table, struct ron_bu
         conf_env_name(table, key->name, &env);
         ron_buf_append_fmt(out, ".TP\n.B %s\n", key->name);
         write_roff(out, key->doc, strlen(key->doc));
+        write_aliases(table, key->name, "", out);
         ron_buf_append_text(out, "\n.br\n");
         write_facts_as(key, out, write_roff);
         ron_buf_append_text(out, "\n.br\n");

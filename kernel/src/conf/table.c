@@ -89,6 +89,28 @@ int conf_table_find_section(const struct ron_conf_table *table, const char *path
     return find_as(table, path, MATCH_SECTION, ret_star);
 }
 
+const struct ron_conf_alias *conf_alias_find(const struct ron_conf_table *table, const char *path)
+{
+    for (size_t i = 0; i < table->alias_count; i++) {
+        if (strcmp(table->aliases[i].name, path) == 0) {
+            return &table->aliases[i];
+        }
+    }
+    return NULL;
+}
+
+bool conf_alias_section(const struct ron_conf_table *table, const char *path)
+{
+    struct conf_star star;
+
+    for (size_t i = 0; i < table->alias_count; i++) {
+        if (match(table->aliases[i].name, path, &star) == MATCH_SECTION) {
+            return true;
+        }
+    }
+    return false;
+}
+
 void conf_name_with(const char *name, const char *star, struct conf_path *ret_path)
 {
     const char *at = strchr(name, '*');
@@ -312,6 +334,24 @@ static enum ron_rc check_rows(const struct ron_conf_table *table, struct ron_are
     return RON_OK;
 }
 
+static enum ron_rc check_aliases(const struct ron_conf_table *table, struct ron_err *err)
+{
+    for (size_t i = 0; i < table->alias_count; i++) {
+        const struct ron_conf_alias *a = &table->aliases[i];
+        struct conf_star star;
+
+        if (!is_name(a->name) || strchr(a->name, '*') != NULL || strchr(a->key, '*') != NULL ||
+            ron_conf_find_key(table, a->key) == SIZE_MAX || conf_alias_find(table, a->name) != a ||
+            conf_table_find(table, a->name, &star) >= 0 ||
+            conf_table_find_section(table, a->name, &star) >= 0 ||
+            conf_alias_section(table, a->name)) {
+            return ron_err_set(err, RON_INVALID, "table %s: %s is no second name of %s",
+                               table->service, a->name, a->key);
+        }
+    }
+    return RON_OK;
+}
+
 enum ron_rc ron_conf_table_check(const struct ron_conf_table *table, struct ron_err *err)
 {
     struct ron_arena arena = {0};
@@ -330,6 +370,9 @@ enum ron_rc ron_conf_table_check(const struct ron_conf_table *table, struct ron_
     enum ron_rc rc = check_rows(table, &arena, err);
 
     ron_arena_done(&arena);
+    if (rc == RON_OK) {
+        rc = check_aliases(table, err);
+    }
     return rc;
 }
 

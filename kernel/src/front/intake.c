@@ -21,15 +21,19 @@ struct watch {
 struct lane {
     struct ron_intake *in;
     void *worker;
-    struct ron_task *task;
+    struct ron_task *task; /* of the attach; constant */
+    bool taking;           /* between begin and end */
     struct ron_timer pause;
-    char name[RON_INTAKE_NAME_MAX + 12]; /* "-" and the number of the worker */
+    struct ron_au32 moved;                      /* look at `next` */
+    struct ron_au32 next[RON_INTAKE_ADDRS_MAX]; /* 1 + the socket that is to be taken; 0: none */
+    char name[RON_INTAKE_NAME_MAX + 12];        /* "-" and the number of the worker */
     struct watch watches[RON_INTAKE_ADDRS_MAX];
 };
 
 struct ron_intake {
     struct ron_intake_opts opts;
-    char addrs[RON_INTAKE_ADDRS_MAX][RON_ADDR_MAX];
+    char addrs[RON_INTAKE_ADDRS_MAX][2][RON_ADDR_MAX]; /* the present one, and that before */
+    struct ron_au32 present[RON_INTAKE_ADDRS_MAX];
     int turns[RON_INTAKE_ADDRS_MAX]; /* connections that one worker takes in a turn */
     struct lane lanes[];
 };
@@ -96,8 +100,8 @@ void ron_intake_begin(struct ron_intake *in, uint32_t index, struct ron_task *t)
 {
     struct lane *l = &in->lanes[index];
 
-    RON_ASSERT(index < in->opts.worker_count);
-    l->task = t;
+    RON_ASSERT(index < in->opts.worker_count && l->task == t);
+    l->taking = true;
     watch_all(l);
 }
 
@@ -117,7 +121,110 @@ void ron_intake_end(struct ron_intake *in, uint32_t index)
             w->watched = false;
         }
     }
+    l->taking = false;
     ron_task_timer_cancel(l->task, &l->pause);
+}
+
+/* ---- moving ---------------------------------------------------------------------------------- */
+
+/* Listeners of several workers share their port, and the system would let a second process of the
+ * same user join them unseen and take a part of the clients. A listener that shares nothing tells
+ * whether somebody is there. Two processes that start in the same moment may still both pass. */
+static enum ron_rc probe(const struct ron_intake *in, const char *addr, struct ron_err *err)
+{
+    const struct ron_env *env = in->opts.env;
+    int fd = -1;
+
+    RON_TRY(env->net->listen(env, addr, &(struct ron_listen_opts){.reuse_port = false}, &fd, err));
+    env->net->close(env, fd);
+    return RON_OK;
+}
+
+static void take_next(struct lane *l, size_t at)
+{
+    struct watch *w = &l->watches[at];
+    uint32_t next = ron_au32_xchg(&l->next[at], 0);
+
+    if (next == 0) {
+        return;
+    }
+    if (w->watched) {
+        on_ready(&w->io, RON_IO_READ); /* Who waits already came to us. */
+    }
+    if (w->watched) {
+        ron_io_forget(&w->io);
+        w->watched = false;
+    }
+    l->in->opts.env->net->close(l->in->opts.env, w->io.fd);
+    w->io.fd = (int)(next - 1);
+}
+
+void ron_intake_look(struct ron_intake *in, uint32_t index)
+{
+    struct lane *l = &in->lanes[index];
+
+    if (RON_LIKELY(ron_au32_load(&l->moved) == 0) || ron_au32_xchg(&l->moved, 0) == 0) {
+        return;
+    }
+    for (size_t i = 0; i < in->opts.addr_count; i++) {
+        take_next(l, i);
+    }
+    if (l->taking) {
+        watch_all(l);
+    }
+}
+
+/* Sockets of all workers at the new address, or none. */
+static enum ron_rc open_moved(struct ron_intake *in, char addr[RON_ADDR_MAX], int *ret_fds,
+                              struct ron_err *err)
+{
+    const struct ron_env *env = in->opts.env;
+    struct ron_listen_opts lo = {.reuse_port = in->opts.worker_count > 1};
+    uint32_t opened = 0;
+    enum ron_rc rc = lo.reuse_port ? probe(in, addr, err) : RON_OK;
+
+    for (; rc == RON_OK && opened < in->opts.worker_count; opened++) {
+        rc = env->net->listen(env, addr, &lo, &ret_fds[opened], err);
+        if (rc != RON_OK) {
+            break;
+        }
+        if (opened == 0) {
+            rc = env->net->local_addr(env, ret_fds[0], addr, RON_ADDR_MAX);
+        }
+    }
+    while (rc != RON_OK && opened > 0) {
+        env->net->close(env, ret_fds[--opened]);
+    }
+    return rc;
+}
+
+enum ron_rc ron_intake_move(struct ron_intake *in, size_t at, const char *addr, struct ron_err *err)
+{
+    uint32_t other = 1 - ron_au32_load(&in->present[at]);
+    char *text = in->addrs[at][other];
+    int fds[RON_WORKERS_MAX] = {0};
+
+    RON_ASSERT(at < in->opts.addr_count);
+    if (ron_intake_is_unix(in, at) || strncmp(addr, "unix:", 5) == 0) {
+        return ron_err_set(err, RON_UNSUPPORTED, "%s: a Unix socket is not moved; restart",
+                           in->opts.name);
+    }
+    if (snprintf(text, RON_ADDR_MAX, "%s", addr) >= RON_ADDR_MAX) {
+        return ron_err_set(err, RON_INVALID, "%s: the address %s is too long", in->opts.name, addr);
+    }
+    RON_TRY(open_moved(in, text, fds, err));
+    ron_au32_store(&in->present[at], other);
+    for (uint32_t i = 0; i < in->opts.worker_count; i++) {
+        struct lane *l = &in->lanes[i];
+        uint32_t unused = ron_au32_xchg(&l->next[at], (uint32_t)fds[i] + 1);
+
+        if (unused != 0) { /* of a move that the worker has not seen */
+            in->opts.env->net->close(in->opts.env, (int)(unused - 1));
+        }
+        ron_au32_store(&l->moved, 1);
+        ron_task_wake(l->task);
+    }
+    return RON_OK;
 }
 
 /* ---- who may connect ------------------------------------------------------------------------- */
@@ -141,7 +248,7 @@ bool ron_peer_listed(const struct ron_peer_list *list, const struct ron_peer *pe
 bool ron_intake_is_unix(const struct ron_intake *in, size_t at)
 {
     RON_ASSERT(at < in->opts.addr_count);
-    return strncmp(in->addrs[at], "unix:", 5) == 0;
+    return strncmp(ron_intake_addr(in, at), "unix:", 5) == 0;
 }
 
 /* ---- birth and death ------------------------------------------------------------------------- */
@@ -150,23 +257,10 @@ static enum ron_rc copy_addr(struct ron_intake *in, size_t at, struct ron_err *e
 {
     const struct ron_intake_opts *o = &in->opts;
 
-    if (snprintf(in->addrs[at], RON_ADDR_MAX, "%s", o->addrs[at]) >= RON_ADDR_MAX) {
+    if (snprintf(in->addrs[at][0], RON_ADDR_MAX, "%s", o->addrs[at]) >= RON_ADDR_MAX) {
         return ron_err_set(err, RON_INVALID, "%s: the address %s is too long", o->name,
                            o->addrs[at]);
     }
-    return RON_OK;
-}
-
-/* Listeners of several workers share their port, and the system would let a second process of the
- * same user join them unseen and take a part of the clients. A listener that shares nothing tells
- * whether somebody is there. Two processes that start in the same moment may still both pass. */
-static enum ron_rc probe(const struct ron_intake *in, const char *addr, struct ron_err *err)
-{
-    const struct ron_env *env = in->opts.env;
-    int fd = -1;
-
-    RON_TRY(env->net->listen(env, addr, &(struct ron_listen_opts){.reuse_port = false}, &fd, err));
-    env->net->close(env, fd);
     return RON_OK;
 }
 
@@ -179,7 +273,7 @@ static enum ron_rc open_addr(struct ron_intake *in, size_t at, struct ron_err *e
     struct ron_listen_opts lo = {.reuse_port = !is_unix && o->worker_count > 1};
     uint32_t first = is_unix ? (uint32_t)(at % o->worker_count) : 0;
     uint32_t end = is_unix ? first + 1 : o->worker_count;
-    char *addr = in->addrs[at];
+    char *addr = in->addrs[at][0];
 
     if (lo.reuse_port) {
         RON_TRY(probe(in, addr, err));
@@ -262,6 +356,11 @@ void ron_intake_free(struct ron_intake *in)
             if (w->owned) {
                 in->opts.env->net->close(in->opts.env, w->io.fd);
             }
+            uint32_t next = ron_au32_load(&in->lanes[i].next[k]);
+
+            if (next != 0) {
+                in->opts.env->net->close(in->opts.env, (int)(next - 1));
+            }
         }
     }
     ron_free(in);
@@ -295,5 +394,5 @@ enum ron_rc ron_intake_attach(struct ron_intake *in, struct ron_sup *sup, struct
 const char *ron_intake_addr(const struct ron_intake *in, size_t at)
 {
     RON_ASSERT(at < in->opts.addr_count);
-    return in->addrs[at];
+    return in->addrs[at][ron_au32_load(&in->present[at])];
 }

@@ -8,6 +8,7 @@
  *      no controls. */
 #include <string.h>
 
+#include "http_chars.h"
 #include "http_priv.h"
 #include "ron/base/assert.h"
 
@@ -53,11 +54,20 @@ enum ron_rc ron__http_add_header(struct ron_buf *extra, const char *name, struct
     return ron_buf_append(extra, "\r\n", 2); /* The first failure sticks. */
 }
 
-void ron__http_add_retry_after(struct ron_buf *extra, const struct ron_http_error *e)
+bool ron__http_is_date(const char *name)
+{
+    return (name[0] | 0x20) == 'd' &&
+           ron__http_is_word((struct ron_str){name, strlen(name)}, "date");
+}
+
+void ron__http_add_error_fields(struct ron_buf *extra, const struct ron_http_error *e)
 {
     char text[20];
     char *end;
 
+    if (e->status == 401) { /* which must say how to do better (RFC 9110, 15.5.2) */
+        RON_IGNORE(ron__http_add_header(extra, "WWW-Authenticate", (struct ron_str){"Bearer", 6}));
+    }
     if (e->status == 429 || e->status == 503 || e->retry_after_s != 0) {
         end = put_u64(text, e->retry_after_s == 0 ? 1 : e->retry_after_s);
         RON_IGNORE(ron__http_add_header(extra, "Retry-After",
@@ -107,7 +117,9 @@ static void write_head(struct http_conn *c, const struct http_answer *a)
     *p++ = ' ';
     p = put(p, text, strlen(text));
     p = PUT(p, "\r\n");
-    p = put(p, w->date, w->date_len);
+    if (!a->dated) {
+        p = put(p, w->date, w->date_len);
+    }
     if (type_len > 0) {
         p = PUT(p, "Content-Type: ");
         p = put(p, a->content_type, type_len);
@@ -240,13 +252,14 @@ void ron_http_fail_with(struct ron_http_call *call, const struct ron_http_error 
         ron_buf_clear(&body);
         ron__http_envelope(&body, &internal, call->corr_id); /* texts of ours: it fits */
     }
-    ron__http_add_retry_after(&w->extra, error);
+    ron__http_add_error_fields(&w->extra, error);
     call->answered = true;
     ron__http_answer_write(call->c,
                            &(struct http_answer){.status = error->status,
                                                  .content_type = "application/json",
                                                  .extra = &w->extra,
                                                  .corr_id = call->corr_id,
+                                                 .dated = call->dated,
                                                  .length = ron_buf_len(&body),
                                                  .reason = error->reason},
                            ron_buf_data(&body));
@@ -289,6 +302,7 @@ static bool spoiled(struct ron_http_call *call)
         return false;
     }
     call->bad_header = false;
+    call->dated = false;
     ron_buf_clear(&call->w->extra);
     ron_http_fail(call, RON_HTTP_INTERNAL);
     return true;
@@ -299,6 +313,7 @@ enum ron_rc ron_http_add_header(struct ron_http_call *call, const char *name, st
     enum ron_rc rc = ron__http_add_header(&call->w->extra, name, value);
 
     call->bad_header = call->bad_header || rc != RON_OK;
+    call->dated = call->dated || ron__http_is_date(name);
     return rc;
 }
 
@@ -316,6 +331,7 @@ void ron_http_answer(struct ron_http_call *call, int status, const char *content
                                                  .content_type = content_type,
                                                  .extra = &call->w->extra,
                                                  .corr_id = call->corr_id,
+                                                 .dated = call->dated,
                                                  .length = len},
                            body);
 }
@@ -335,6 +351,7 @@ void ron_http_answer_blob(struct ron_http_call *call, int status, const char *co
                                                 .content_type = content_type,
                                                 .extra = &call->w->extra,
                                                 .corr_id = call->corr_id,
+                                                .dated = call->dated,
                                                 .length = take_blob->length},
                           take_blob);
 }
@@ -355,6 +372,7 @@ void ron_http_begin(struct ron_http_call *call, int status, const char *content_
                                                  .content_type = content_type,
                                                  .extra = &call->w->extra,
                                                  .corr_id = call->corr_id,
+                                                 .dated = call->dated,
                                                  .length = UINT64_MAX,
                                                  .chunked = !call->bare},
                            NULL);

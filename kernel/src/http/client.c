@@ -32,6 +32,9 @@ static void set_target_defaults(struct ron_http_target_opts *o)
         o->ops = call;
         o->op_count = 1;
     }
+    if (o->retry_ops == NULL) {
+        o->retry_ops = o->ops;
+    }
 }
 
 static enum ron_rc check_target(const struct ron_http_target_opts *o, struct ron_err *err)
@@ -300,8 +303,8 @@ static void collect_target(struct ron_scrape *sc, struct ron_http_target *t)
         ron__collect_breaker(sc, &(struct ron_ops_breaker){t->opts.name, &t->breaker});
     }
     for (size_t i = 0; i < t->opts.op_count; i++) {
-        ron__collect_retry(sc,
-                           &(struct ron_ops_retry){t->opts.name, t->opts.ops[i], &t->ops[i].retry});
+        ron__collect_retry(
+            sc, &(struct ron_ops_retry){t->opts.name, t->opts.retry_ops[i], &t->ops[i].retry});
         ron_scrape_add(sc, ron_metrics_name(m, RON_M_IO_TIMEOUTS),
                        ron_stat_get(&t->ops[i].io_timeouts), t->opts.ops[i], t->opts.name);
     }
@@ -320,4 +323,44 @@ enum ron_rc ron_collect_http_client(struct ron_metrics *m, struct ron_http_clien
                                     struct ron_err *err)
 {
     return ron_metrics_collector(m, collect_client, c, err);
+}
+
+enum ron_rc ron_http_url_host(const char *url, char *ret_host, size_t size, bool *ret_plain,
+                              struct ron_err *err)
+{
+    bool plain = strncmp(url, "http://", 7) == 0;
+    const char *at = url + (plain ? strlen("http://") : strlen("https://"));
+    size_t len;
+
+    if (!plain && strncmp(url, "https://", 8) != 0) {
+        return ron_err_set(err, RON_INVALID, "a URL begins with http:// or https://: '%.64s'", url);
+    }
+    len = *at == '[' ? strcspn(at, "]") + 1 : strcspn(at, ":/?#");
+    if (len == 0 || len >= size) {
+        return ron_err_set(err, RON_INVALID, "no URL of a service: '%.64s'", url);
+    }
+    memcpy(ret_host, at, len);
+    ret_host[len] = '\0';
+    *ret_plain = plain;
+    return RON_OK;
+}
+
+enum ron_rc ron_http_url_authority(const char *url, char *ret_authority, size_t size,
+                                   bool *ret_plain, struct ron_err *err)
+{
+    const char *behind;
+    size_t host_len;
+    size_t port_len;
+    int len;
+
+    RON_TRY(ron_http_url_host(url, ret_authority, size, ret_plain, err));
+    host_len = strlen(ret_authority);
+    behind = url + strlen(*ret_plain ? "http://" : "https://") + host_len;
+    port_len = *behind == ':' ? strcspn(behind, "/?#") : 0;
+    len = port_len > 0
+              ? snprintf(ret_authority + host_len, size - host_len, "%.*s", (int)port_len, behind)
+              : snprintf(ret_authority + host_len, size - host_len, ":%d", *ret_plain ? 80 : 443);
+    return len > 0 && (size_t)len < size - host_len
+               ? RON_OK
+               : ron_err_set(err, RON_INVALID, "no URL of a service: '%.64s'", url);
 }

@@ -135,7 +135,8 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
         f->too_large = true;
         return CURL_WRITEFUNC_ERROR;
     }
-    if (f->opts.sink != NULL && f->result.status >= 200 && f->result.status < 300) {
+    if (f->opts.sink != NULL && f->result.status >= 200 &&
+        (f->result.status < 300 || f->opts.relay)) {
         enum ron_rc rc = f->opts.sink(f, f->opts.arg, bytes, len);
 
         if (rc == RON_AGAIN) {
@@ -151,6 +152,7 @@ static size_t on_body(char *bytes, size_t size, size_t count, void *arg)
     }
     f->body_bytes += len;
     ron_stat_bump(&f->target->bytes_in, len);
+    ron__http_fetch_moved(f);
     return len;
 }
 
@@ -179,6 +181,7 @@ static size_t on_read(char *buf, size_t size, size_t count, void *arg)
         f->source_used = true;
     }
     f->sent += len;
+    ron__http_fetch_moved(f);
     return len;
 }
 
@@ -323,16 +326,43 @@ static bool is_credential(const char *line)
     return strncasecmp(line, "authorization:", 14) == 0 || strncasecmp(line, "cookie:", 7) == 0;
 }
 
+static bool has_line(const struct ron_http_fetch *f, const char *name)
+{
+    const char *at = (const char *)ron_buf_data(&f->lines);
+    const char *end = at + ron_buf_len(&f->lines);
+    size_t len = strlen(name);
+
+    for (; at < end; at += strlen(at) + 1) {
+        if (strncasecmp(at, name, len) == 0 && (at[len] == ':' || at[len] == ';')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What a call says that its caller did not. */
+static bool set_own_lines(struct ron_http_fetch *f)
+{
+    char line[64];
+
+    if (!add_line(f, "Expect:")) {
+        return false;
+    }
+    if (f->opts.relay) { /* libcurl would add one */
+        return has_line(f, "Accept") || add_line(f, "Accept:");
+    }
+    (void)snprintf(line, sizeof line, "User-Agent: ron/%s", ron_version());
+    return add_line(f, "Accept-Encoding: identity") && add_line(f, line);
+}
+
 static bool set_lines(struct ron_http_fetch *f)
 {
     const char *at = (const char *)ron_buf_data(&f->lines);
     const char *end = at + ron_buf_len(&f->lines);
     char text[RON_TIMEOUT_FORMAT_SIZE];
     char line[64];
-    bool good = add_line(f, "Expect:") && add_line(f, "Accept-Encoding: identity");
+    bool good = set_own_lines(f);
 
-    (void)snprintf(line, sizeof line, "User-Agent: ron/%s", ron_version());
-    good = good && add_line(f, line);
     for (; good && at < end; at += strlen(at) + 1) {
         good = (f->foreign && is_credential(at)) || add_line(f, at);
     }

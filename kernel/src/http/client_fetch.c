@@ -77,14 +77,14 @@ void ron_http_fetch_resume(struct ron_http_fetch *f)
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-/* Names that decide framing or routing are not the caller's. */
-static bool header_is_ours(struct ron_str name)
+/* Names that decide framing or routing are not the caller's; the first two are a relay's. */
+static bool header_is_ours(struct ron_str name, bool relay)
 {
     static const char *const ours[] = {
-        "host",       "content-length", "transfer-encoding", "expect", "connection",
-        "keep-alive", "upgrade",        "trailer",           "te",     "accept-encoding"};
+        "host",       "accept-encoding", "content-length", "transfer-encoding", "expect",
+        "connection", "keep-alive",      "upgrade",        "trailer",           "te"};
 
-    for (size_t i = 0; i < RON_ARRAY_LEN(ours); i++) {
+    for (size_t i = relay ? 2 : 0; i < RON_ARRAY_LEN(ours); i++) {
         if (ron__http_is_word(name, ours[i])) {
             return true;
         }
@@ -114,16 +114,24 @@ static enum ron_rc add_line(struct ron_buf *lines, struct ron_str name, struct r
 static enum ron_rc add_lines(struct ron_http_fetch *f, const struct ron_http_fetch_opts *o,
                              struct ron_err *err)
 {
-    if (o->header_count > RON_HTTP_FETCH_HEADERS_MAX) {
+    if (o->header_count > RON_HTTP_FETCH_HEADERS_MAX || o->field_count > RON_HTTP_HEADERS_MAX) {
         return ron_err_set(err, RON_INVALID, "more than %d headers", RON_HTTP_FETCH_HEADERS_MAX);
     }
-    for (size_t i = 0; i < o->header_count; i++) {
-        struct ron_str name = {o->headers[i].name, strlen(o->headers[i].name)};
+    for (size_t i = 0; i < o->header_count + o->field_count; i++) {
+        size_t at = i - RON_MIN(i, o->header_count);
+        struct ron_http_field field = {0};
 
-        if (header_is_ours(name)) {
-            return ron_err_set(err, RON_INVALID, "header '%s' is the client's own", name.ptr);
+        if (i < o->header_count) {
+            field.name = (struct ron_str){o->headers[i].name, strlen(o->headers[i].name)};
+            field.value = o->headers[i].value;
+        } else {
+            field = o->fields[at];
         }
-        RON_TRY(add_line(&f->lines, name, o->headers[i].value, err));
+        if (header_is_ours(field.name, o->relay)) {
+            return ron_err_set(err, RON_INVALID, "header '%.*s' is the client's own",
+                               (int)field.name.len, field.name.ptr);
+        }
+        RON_TRY(add_line(&f->lines, field.name, field.value, err));
     }
     if (o->corr_id.len > 0) {
         if (!ron_http_is_corr_id(o->corr_id)) {
@@ -147,6 +155,9 @@ static enum ron_rc check(const struct ron_http_target *t, const struct ron_http_
     }
     if ((o->done == NULL) == (o->done_chan == NULL)) {
         return ron_err_set(err, RON_INVALID, "%s: exactly one of done and done_chan", t->opts.name);
+    }
+    if (o->field_count > 0 && !o->relay) {
+        return ron_err_set(err, RON_INVALID, "%s: fields are a relay's", t->opts.name);
     }
     if (o->source != NULL && (o->body.len > 0 || o->source_len < -1)) {
         return ron_err_set(err, RON_INVALID, "%s: body or source, not both", t->opts.name);
@@ -297,26 +308,63 @@ void *ron_http_fetch_arg(const struct ron_http_fetch *f)
     return f->opts.arg;
 }
 
+/* The next field at or behind *at, which moves on; false at the end. A status line has no name. */
+static bool next_field(const struct ron_http_fetch *f, size_t *at, struct ron_http_field *ret_field)
+{
+    const char *text = (const char *)ron_buf_data(&f->head_in);
+    size_t len = ron_buf_len(&f->head_in);
+
+    while (*at < len) {
+        const char *line = text + *at;
+        const char *lf = memchr(line, '\n', len - *at);
+        const char *stop = lf != NULL ? lf : text + len;
+        const char *colon = memchr(line, ':', (size_t)(stop - line));
+
+        *at = (size_t)(stop - text) + 1;
+        if (colon != NULL) {
+            struct ron_str name = {line, (size_t)(colon - line)};
+
+            *ret_field = (struct ron_http_field){name, ron__http_trim(colon + 1, stop)};
+            if (ron_http_is_token(name)) {
+                return true;
+            }
+        }
+    }
+    return false;
+}
+
+enum ron_rc ron_http_fetch_fields(const struct ron_http_fetch *f, struct ron_http_field *out,
+                                  size_t max, size_t *ret_count)
+{
+    struct ron_http_field field;
+    size_t count = 0;
+    size_t at = 0;
+
+    while (next_field(f, &at, &field)) {
+        if (count == max) {
+            return RON_LIMIT;
+        }
+        out[count++] = field;
+    }
+    *ret_count = count;
+    return RON_OK;
+}
+
 enum ron_rc ron_http_fetch_header_get(const struct ron_http_fetch *f, const char *name,
                                       struct ron_str *ret_value)
 {
-    const char *at = (const char *)ron_buf_data(&f->head_in);
-    const char *end = at + ron_buf_len(&f->head_in);
+    struct ron_str wanted = {name, strlen(name)};
     struct ron_str found = {0};
+    struct ron_http_field field;
+    size_t at = 0;
 
-    while (at < end) {
-        const char *lf = memchr(at, '\n', (size_t)(end - at));
-        const char *stop = lf != NULL ? lf : end;
-        const char *colon = memchr(at, ':', (size_t)(stop - at));
-
-        if (colon != NULL &&
-            ron__http_same_name((struct ron_str){at, (size_t)(colon - at)}, name)) {
+    while (next_field(f, &at, &field)) {
+        if (ron__http_same_name(field.name, wanted)) {
             if (found.ptr != NULL) {
                 return RON_CONFLICT;
             }
-            found = ron__http_trim(colon + 1, stop);
+            found = field.value;
         }
-        at = stop + 1;
     }
     if (found.ptr == NULL) {
         return RON_NOTFOUND;

@@ -40,6 +40,7 @@ enum {
 
 struct http_host {
     bool below; /* "*.": names below addr.text */
+    bool any_port;
     struct ron_addr addr;
 };
 
@@ -166,5 +167,7 @@ enum ron_http_fetch_reason ron__http_reason_of(const struct ron_http_fetch *f, C
 enum ron_rc ron__http_client_start(struct ron_task *task, void *arg);
 enum ron_rc ron__http_client_handle(struct ron_task *task, void *arg, void **items, size_t count);
 void ron__http_client_stop(struct ron_task *task, void *arg);
+/* A piece of a body moved: a patient call has its time anew. Also inside libcurl's callbacks. */
+void ron__http_fetch_moved(struct ron_http_fetch *f);
 /* Ends everything that is queued or under way. */
 void ron__http_client_drop_all(struct ron_http_client *c);

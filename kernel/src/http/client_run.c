@@ -318,6 +318,20 @@ static void on_fetch_timer(struct ron_timer *timer)
     harvest(c);
 }
 
+static void arm_try(struct ron_http_fetch *f, uint64_t now)
+{
+    struct ron_deadline end = ron_deadline_after_ms(now, f->target->opts.try_timeout_ms);
+
+    arm(f->target->client, &f->timer, ron_deadline_min(f->deadline, end).at_ns);
+}
+
+void ron__http_fetch_moved(struct ron_http_fetch *f)
+{
+    if (f->opts.patient) {
+        arm_try(f, now_ns(f->target->client));
+    }
+}
+
 static void begin_try(struct ron_http_fetch *f)
 {
     struct ron_http_target *t = f->target;
@@ -342,8 +356,7 @@ static void begin_try(struct ron_http_fetch *f)
         abandon(f, RON_HTTP_FETCH_MEMORY, RON_NOMEM);
         return;
     }
-    arm(c, &f->timer,
-        ron_deadline_min(f->deadline, ron_deadline_after_ms(now, t->opts.try_timeout_ms)).at_ns);
+    arm_try(f, now);
     if (curl_multi_add_handle(c->multi, f->easy) != CURLM_OK) {
         abandon(f, RON_HTTP_FETCH_MEMORY, RON_NOMEM);
     }

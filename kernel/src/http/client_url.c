@@ -24,9 +24,11 @@ enum ron_rc ron__http_host_parse(const char *text, struct http_host *ret_host)
         host.below = true;
         text += 2;
     }
-    len = snprintf(with_port, sizeof with_port, "%s:1", text);
+    /* A colon behind the brackets of IPv6, or in a name or IPv4 address, begins a port. */
+    host.any_port = strchr(text[0] == '[' ? strchrnul(text, ']') : text, ':') == NULL;
+    len = snprintf(with_port, sizeof with_port, "%s%s", text, host.any_port ? ":1" : "");
     if (len < 0 || (size_t)len >= sizeof with_port ||
-        ron_addr_parse(with_port, &host.addr, NULL) != RON_OK || host.addr.port != 1 ||
+        ron_addr_parse(with_port, &host.addr, NULL) != RON_OK || host.addr.port == 0 ||
         host.addr.kind == RON_ADDR_UNIX || (host.below && host.addr.kind != RON_ADDR_NAME)) {
         return RON_INVALID;
     }
@@ -39,7 +41,7 @@ static bool host_matches(const struct http_host *host, const struct ron_addr *ad
     size_t have;
     size_t want;
 
-    if (host->addr.kind != addr->kind) {
+    if (host->addr.kind != addr->kind || (!host->any_port && host->addr.port != addr->port)) {
         return false;
     }
     if (addr->kind != RON_ADDR_NAME) {

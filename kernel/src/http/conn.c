@@ -440,7 +440,8 @@ static void set_peer(struct http_conn *c, const struct ron_peer *peer,
     if (!peer->has_cred && ron_addr_parse(peer->addr, &addr, NULL) != RON_OK) {
         addr = (struct ron_addr){.kind = RON_ADDR_UNIX}; /* no text of ours fails */
     }
-    c->peer = (struct http_peer){.kind = addr.kind, .port = addr.port, .uid = peer->uid};
+    c->peer = (struct http_peer){
+        .kind = addr.kind, .port = addr.port, .has_uid = peer->has_cred, .uid = peer->uid};
     memcpy(c->peer.ip, addr.ip, sizeof c->peer.ip);
     ret_key[0] = (uint8_t)addr.kind;
     if (addr.kind == RON_ADDR_UNIX) {

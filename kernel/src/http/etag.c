@@ -112,6 +112,7 @@ struct current {
 static enum listed listed(const struct ron_http_head *head, const char *name,
                           const struct current *now, bool strong)
 {
+    struct ron_str wanted = {name, strlen(name)};
     enum listed found = ABSENT;
     bool star = false;
 
@@ -119,7 +120,7 @@ static enum listed listed(const struct ron_http_head *head, const char *name,
         const struct ron_http_field *f = &head->fields[i];
         bool in = false;
 
-        if (!ron__http_same_name(f->name, name)) {
+        if (!ron__http_same_name(f->name, wanted)) {
             continue;
         }
         if (star || (found != ABSENT && ron_str_eq(f->value, "*")) ||

@@ -38,15 +38,17 @@ static inline bool ron__http_is_word(struct ron_str text, const char *word)
 }
 
 /* The same for a name in any case on both sides. */
-static inline bool ron__http_same_name(struct ron_str text, const char *name)
+static inline bool ron__http_same_name(struct ron_str text, struct ron_str name)
 {
     size_t i = 0;
 
-    while (i < text.len && name[i] != '\0' &&
-           ron__http_lower(text.ptr[i]) == ron__http_lower(name[i])) {
+    if (text.len != name.len) {
+        return false;
+    }
+    while (i < text.len && ron__http_lower(text.ptr[i]) == ron__http_lower(name.ptr[i])) {
         i++;
     }
-    return i == text.len && name[i] == '\0';
+    return i == text.len;
 }
 
 /* Without the blanks (OWS) at both ends. */

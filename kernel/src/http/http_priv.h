@@ -44,9 +44,12 @@ enum {
     HTTP_OUT_BYTES = 65536, /* of the scratch buffer; flushed when half full */
     HTTP_OUT_FLUSH = 32768,
     HTTP_TURN_BYTES = 1 << 18, /* moved in one go: some tens of microseconds of copying */
-    HTTP_TURN_REQUEST = 2048,  /* a request counts like so many: 128 small ones are a turn */
-    HTTP_EXTRA_BYTES = 4096,   /* headers that a handler adds */
-    HTTP_REPLY_EXTRA_BYTES = 1024,
+    /* Files up to here are read and sent with their head: two copies cost less than
+     * sendfile. */
+    HTTP_SHORT_FILE = 32768,
+    HTTP_TURN_REQUEST = 2048,      /* a request counts like so many: 128 small ones are a turn */
+    HTTP_EXTRA_BYTES = 40960,      /* headers that a handler adds: all those of an origin */
+    HTTP_REPLY_EXTRA_BYTES = 1024, /* of a reply, in its record; more is fetched */
     HTTP_REPLY_KEEP_BYTES = 16384, /* a reply keeps a body buffer up to this size */
     HTTP_SEGMENTS_MAX = 16,
     HTTP_LINGER_BYTES =
@@ -116,7 +119,8 @@ struct http_peer {
     enum ron_addr_kind kind;
     uint16_t port;
     uint8_t ip[16];
-    uint32_t uid; /* of a Unix peer */
+    bool has_uid; /* a Unix peer, and the system said whose */
+    uint32_t uid;
 };
 
 /* Input of a connection and what was parsed out of it. */
@@ -200,6 +204,7 @@ struct ron_http_reply {
     const char *reason;
     enum ron_http_reason reject;
     bool bad;
+    bool dated; /* its own Date is in extra */
     struct ron_buf body;
     struct ron_http_blob blob; /* instead of body, when has_blob */
     bool has_blob;
@@ -223,6 +228,7 @@ struct ron_http_call {
     bool streaming;
     bool bare; /* streaming to HTTP/1.0: no chunks, the end is the close */
     bool bad_header;
+    bool dated; /* its own Date is in the worker's extra */
 };
 
 /* ---- worker and server ----------------------------------------------------------------------- */
@@ -249,7 +255,8 @@ struct http_worker {
     uint32_t reply_count;
     uint32_t replies_fresh;
     struct ron_http_reply *replies_free;
-    struct ron_handback done; /* replies sent from any thread */
+    struct ron_handback done;          /* replies sent from any thread */
+    struct ron_handback_node *answers; /* taken from there, not yet delivered */
     struct ron_buf out;
     struct ron_inflate *inflate[2]; /* by coding, made when first needed; for whole bodies */
     struct ron_buf extra;
@@ -377,6 +384,7 @@ struct http_answer {
     uint64_t length;
     bool chunked;
     bool head_only; /* the body comes in pieces */
+    bool dated;     /* Date is in extra */
     const char *reason;
 };
 
@@ -391,7 +399,8 @@ void ron__http_fail_conn(struct http_conn *c, enum ron_http_reason reason, uint3
 void ron__http_envelope(struct ron_buf *out, const struct ron_http_error *e,
                         struct ron_str corr_id);
 enum ron_rc ron__http_add_header(struct ron_buf *extra, const char *name, struct ron_str value);
-void ron__http_add_retry_after(struct ron_buf *extra, const struct ron_http_error *e);
+bool ron__http_is_date(const char *name);
+void ron__http_add_error_fields(struct ron_buf *extra, const struct ron_http_error *e);
 
 /* ---- out.c: what is still to be sent --------------------------------------------------------- */
 
@@ -429,8 +438,9 @@ void ron__http_trace_end(struct http_conn *c, const struct ron_http_done *done);
 
 /* ---- reply.c: deferred answers --------------------------------------------------------------- */
 
-/* Takes up all replies that were sent since the last time. */
-void ron__http_replies_take(struct http_worker *w);
+/* Delivers up to `max` replies that were sent since the last time, in their order; true when there
+ * may be more. */
+bool ron__http_replies_take(struct http_worker *w, size_t max);
 void ron__http_hand_over(struct ron_http_reply *r);
 void ron__http_reply_put(struct ron_http_reply *r);
 /* The connection lets go of its reply (C4). */

@@ -64,3 +64,9 @@ const char *ron_http_server_listener_addr(const struct ron_http_server *s, size_
 {
     return ron_intake_addr(s->intake, index);
 }
+
+enum ron_rc ron_http_server_move(struct ron_http_server *s, size_t listener, const char *addr,
+                                 struct ron_err *err)
+{
+    return ron_intake_move(s->intake, listener, addr, err);
+}

@@ -160,24 +160,43 @@ static void push_tail(struct http_conn *c)
     }
 }
 
+/* The bytes of a short file in the free room behind the scratch: there they leave together with
+ * their head. NULL when it is not worth it or cannot be done; sendfile then goes its own way, and
+ * meets whatever is wrong with the file. The worker may wait for the disk, as it does there. */
+static const void *short_file(struct http_conn *c, const struct ron_http_blob *blob)
+{
+    const struct ron_env *env = c->w->env;
+    size_t len = (size_t)blob->length;
+    uint8_t *room = NULL;
+    size_t got = 0;
+    bool may_block;
+    enum ron_rc rc;
+
+    if (blob->length > HTTP_SHORT_FILE || ron_out_len(&c->out) > 0 ||
+        ron_buf_reserve(&c->w->out, len, &room) != RON_OK) {
+        return NULL;
+    }
+    may_block = ron_thread_set_may_block(true);
+    rc = env->disk->pread(env, blob->fd, room, len, blob->offset, &got);
+    (void)ron_thread_set_may_block(may_block);
+    return rc == RON_OK && got == len ? room : NULL;
+}
+
 void ron__http_tail_set(struct http_conn *c, const struct ron_http_blob *blob)
 {
     size_t first = blob->length < HTTP_TURN_BYTES ? (size_t)blob->length : HTTP_TURN_BYTES;
-    size_t done = 0;
+    const void *body =
+        blob->bytes != NULL ? (const char *)blob->bytes + blob->offset : short_file(c, blob);
+    size_t done = flush_with(c, body, body != NULL ? first : 0);
 
     RON_ASSERT(blob->length > 0);
-    if (blob->bytes != NULL) {
-        done = flush_with(c, (const char *)blob->bytes + blob->offset, first);
-    } else {
-        (void)flush_with(c, NULL, 0);
-    }
     if (!ron__http_sending(c)) {
         ron_out_start(&c->out, c->w->now_ms);
     }
     c->tail = *blob;
     c->has_tail = true;
     tail_sent(c, done);
-    if (c->has_tail && ron_out_len(&c->out) == 0 && (done == first || blob->bytes == NULL)) {
+    if (c->has_tail && ron_out_len(&c->out) == 0 && (done == first || body == NULL)) {
         push_tail(c);
     }
 }

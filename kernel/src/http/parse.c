@@ -9,9 +9,11 @@
  *   I2 a line is accepted only if it ends in CR LF and holds no other CR or LF.
  *   I3 framing (Content-Length, Transfer-Encoding) has exactly one reading, or is refused. */
 #include <string.h>
+#include <strings.h>
 
 #include "http_chars.h"
 #include "ron/base/assert.h"
+#include "ron/guard/deadline.h"
 #include "ron/http/parse.h"
 
 /* Method, blanks and "HTTP/1.1" around the target. */
@@ -69,39 +71,43 @@ static enum ron_http_reason parse_method(struct ron_str text, enum ron_http_meth
     return RON_HTTP_METHOD;
 }
 
-/* Origin form: characters of RFC 3986, whole escapes. Splits at the first '?'. */
-static enum ron_http_reason parse_target(struct ron_http_head *h)
+bool ron_http_split_target(struct ron_str t, struct ron_str *ret_path, struct ron_str *ret_query)
 {
-    struct ron_str t = h->target;
     const char *question = NULL;
+    size_t path_len = t.len;
 
-    h->path = t;
-    h->query = (struct ron_str){0};
-    if (t.len == 1 && t.ptr[0] == '*') {
-        return h->method == RON_HTTP_OPTIONS ? RON_HTTP_NONE : RON_HTTP_TARGET;
-    }
     if (t.len == 0 || t.ptr[0] != '/') {
-        return RON_HTTP_TARGET;
+        return false;
     }
     for (size_t i = 0; i < t.len; i++) {
         uint8_t flags = ron__http_char[(uint8_t)t.ptr[i]];
 
         if ((flags & CH_URI) == 0) {
-            return RON_HTTP_TARGET;
+            return false;
         }
         if (t.ptr[i] == '%' &&
             (t.len - i < 3 || !ron__http_is_hex(t.ptr[i + 1]) || !ron__http_is_hex(t.ptr[i + 2]))) {
-            return RON_HTTP_TARGET;
+            return false;
         }
         if (t.ptr[i] == '?' && question == NULL) {
             question = t.ptr + i;
+            path_len = i;
         }
     }
-    if (question != NULL) {
-        h->path.len = (size_t)(question - t.ptr);
-        h->query = (struct ron_str){question + 1, t.len - h->path.len - 1};
+    *ret_path = (struct ron_str){t.ptr, path_len};
+    *ret_query = question == NULL ? (struct ron_str){0}
+                                  : (struct ron_str){question + 1, t.len - path_len - 1};
+    return true;
+}
+
+static enum ron_http_reason parse_target(struct ron_http_head *h)
+{
+    h->path = h->target;
+    h->query = (struct ron_str){0};
+    if (h->target.len == 1 && h->target.ptr[0] == '*') {
+        return h->method == RON_HTTP_OPTIONS ? RON_HTTP_NONE : RON_HTTP_TARGET;
     }
-    return RON_HTTP_NONE;
+    return ron_http_split_target(h->target, &h->path, &h->query) ? RON_HTTP_NONE : RON_HTTP_TARGET;
 }
 
 static enum ron_http_reason parse_version(struct ron_str v, uint32_t *ret_minor)
@@ -239,14 +245,26 @@ static enum ron_http_reason on_connection(struct ron_http_head *h, struct ron_st
     return RON_HTTP_NONE;
 }
 
-static enum ron_http_reason on_number(struct ron_str value, uint64_t factor, uint64_t *least)
+/* Seconds, perhaps with decimals: what ron_request_timeout_format writes for the next hop. */
+static enum ron_http_reason on_timeout(struct ron_str value, uint64_t *least_ms)
+{
+    uint64_t ns = 0;
+
+    if (ron_request_timeout_parse(value.ptr, value.len, &ns, NULL) != RON_OK || ns == UINT64_MAX) {
+        return RON_HTTP_BAD_DEADLINE;
+    }
+    *least_ms = RON_MIN(*least_ms, ns / RON_NS_PER_MS);
+    return RON_HTTP_NONE;
+}
+
+static enum ron_http_reason on_number(struct ron_str value, uint64_t *least)
 {
     uint64_t number = 0;
 
-    if (ron_http_parse_u64(value, &number) != RON_OK || number > UINT64_MAX / factor) {
+    if (ron_http_parse_u64(value, &number) != RON_OK) {
         return RON_HTTP_BAD_DEADLINE;
     }
-    *least = RON_MIN(*least, number * factor);
+    *least = RON_MIN(*least, number);
     return RON_HTTP_NONE;
 }
 
@@ -263,7 +281,7 @@ static enum ron_http_reason on_field(struct ron_http_head *h, struct ron_http_fi
         }
         return RON_HTTP_NONE;
     case 8:
-        return ron__http_is_word(f.name, "deadline") ? on_number(f.value, 1, &h->deadline_unix_ms)
+        return ron__http_is_word(f.name, "deadline") ? on_number(f.value, &h->deadline_unix_ms)
                                                      : RON_HTTP_NONE;
     case 9:
         if (ron__http_is_word(f.name, "x-corr-id") && ron_http_is_corr_id(f.value)) {
@@ -281,9 +299,8 @@ static enum ron_http_reason on_field(struct ron_http_head *h, struct ron_http_fi
     case 14:
         return ron__http_is_word(f.name, "content-length") ? on_length(h, f.value) : RON_HTTP_NONE;
     case 15:
-        return ron__http_is_word(f.name, "request-timeout")
-                   ? on_number(f.value, 1000, &h->timeout_ms)
-                   : RON_HTTP_NONE;
+        return ron__http_is_word(f.name, "request-timeout") ? on_timeout(f.value, &h->timeout_ms)
+                                                            : RON_HTTP_NONE;
     case 17:
         return ron__http_is_word(f.name, "transfer-encoding") ? on_coding(h, f.value)
                                                               : RON_HTTP_NONE;
@@ -430,9 +447,10 @@ enum ron_rc ron_http_field_get(const struct ron_http_head *head, const char *nam
                                struct ron_str *ret_value)
 {
     const struct ron_http_field *found = NULL;
+    struct ron_str wanted = {name, strlen(name)};
 
     for (uint32_t i = 0; i < head->field_count; i++) {
-        if (ron__http_same_name(head->fields[i].name, name)) {
+        if (ron__http_same_name(head->fields[i].name, wanted)) {
             if (found != NULL) {
                 return RON_CONFLICT;
             }
@@ -444,4 +462,15 @@ enum ron_rc ron_http_field_get(const struct ron_http_head *head, const char *nam
     }
     *ret_value = found->value;
     return RON_OK;
+}
+
+bool ron_http_is_json(const struct ron_http_head *head)
+{
+    static const char want[] = "application/json";
+    struct ron_str value = {0};
+
+    return ron_http_field_get(head, "content-type", &value) == RON_OK &&
+           value.len >= sizeof want - 1 && strncasecmp(value.ptr, want, sizeof want - 1) == 0 &&
+           (value.len == sizeof want - 1 || value.ptr[sizeof want - 1] == ';' ||
+            value.ptr[sizeof want - 1] == ' ');
 }

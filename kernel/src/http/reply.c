@@ -43,7 +43,8 @@ void ron__http_reply_put(struct ron_http_reply *r)
         ron_buf_init(&r->body, w->server->opts.answer_max);
     }
     ron_buf_clear(&r->body);
-    ron_buf_clear(&r->extra);
+    ron_buf_done(&r->extra);
+    ron_buf_init_over(&r->extra, r->extra_room, sizeof r->extra_room);
     if (r->has_blob) {
         r->has_blob = false;
         ron__http_blob_release(&r->blob);
@@ -75,6 +76,7 @@ enum ron_rc ron_http_defer(struct ron_http_call *call, struct ron_http_reply **r
     r->reject = RON_HTTP_NONE;
     r->content_type = NULL;
     r->bad = false;
+    r->dated = false;
     r->minor = call->c->in->parser.head.minor;
     r->corr_len = (uint32_t)call->corr_id.len;
     memcpy(r->corr_id, call->corr_id.ptr, call->corr_id.len);
@@ -117,36 +119,42 @@ void ron__http_reply_detach(struct http_conn *c)
     }
 }
 
+/* What is said instead of an answer that could not be written down, RON_HTTP_NONE if it could. For
+ * want of memory is no defect: the same request may be answered later. */
+static enum ron_http_reason lost_for(const struct ron_http_reply *r)
+{
+    enum ron_rc body = ron_buf_error(&r->body);
+    bool bad = r->bad || ron_buf_error(&r->extra) != RON_OK;
+
+    return bad                 ? RON_HTTP_INTERNAL
+           : body == RON_NOMEM ? RON_HTTP_MEMORY
+           : body != RON_OK    ? RON_HTTP_INTERNAL
+                               : RON_HTTP_NONE;
+}
+
 static void deliver(struct http_conn *c, struct ron_http_reply *r)
 {
-    bool bad = r->bad || ron_buf_error(&r->body) != RON_OK || ron_buf_error(&r->extra) != RON_OK;
-    struct ron_str corr_id = {r->corr_id, r->corr_len};
+    enum ron_http_reason lost = lost_for(r);
     struct http_answer a = {.status = r->status,
                             .content_type = r->content_type,
                             .extra = &r->extra,
-                            .corr_id = corr_id,
+                            .corr_id = ron_http_reply_corr_id(r),
                             .length = r->has_blob ? r->blob.length : ron_buf_len(&r->body),
+                            .dated = r->dated,
                             .reason = r->reason};
 
-    c->reply = NULL;
     c->keep = c->keep && !c->w->draining &&
               c->state != HTTP_UPLOAD; /* Behind an early answer nobody reads the rest. */
-    r->reject = bad ? RON_HTTP_INTERNAL : r->reject;
+    if (lost != RON_HTTP_NONE) {
+        ron__http_fail_conn(c, lost, 0);
+        c->reply = NULL;
+        ron__http_request_done(c);
+        return;
+    }
+    c->reply = NULL;
     ron_stat_bump(&c->w->rejected[r->reject], r->reject != RON_HTTP_NONE);
     ron_stat_bump(&c->w->busy, r->reject == RON_HTTP_BUSY);
-    if (bad) {
-        struct ron_http_error e = ron_http_error_of(RON_HTTP_INTERNAL);
-
-        ron_buf_clear(&r->extra);
-        ron_buf_clear(&r->body);
-        ron__http_envelope(&r->body, &e, corr_id);
-        a = (struct http_answer){.status = e.status,
-                                 .content_type = "application/json",
-                                 .corr_id = corr_id,
-                                 .length = ron_buf_len(&r->body),
-                                 .reason = e.reason};
-    }
-    if (r->has_blob && !bad) {
+    if (r->has_blob) {
         r->has_blob = false;
         ron__http_answer_blob(c, &a, &r->blob);
     } else {
@@ -185,28 +193,39 @@ static void pipe_event(struct ron_http_reply *r)
     ron__http_conn_run(c);
 }
 
-void ron__http_replies_take(struct http_worker *w)
+static void take_one(struct http_worker *w, struct ron_http_reply *r)
 {
-    struct ron_handback_node *queue = ron_handback_take(&w->done);
+    struct http_conn *c = r->conn;
 
-    while (queue != NULL) {
-        struct ron_http_reply *r = RON_CONTAINER_OF(queue, struct ron_http_reply, node);
-        struct http_conn *c = r->conn;
-
-        queue = queue->next;
-        if (r->pipe.used) {
-            pipe_event(r);
-        } else if (c == NULL) {
-            ron_stat_bump(&w->late_replies, 1);
-            ron__http_reply_put(r);
-        } else {
-            RON_ASSERT(c->state == HTTP_WAIT);
-            RON_ASSERT(c->reply == r);
-            deliver(c, r);
-            ron__http_reply_put(r);
-            ron__http_conn_run(c);
-        }
+    if (r->pipe.used) {
+        pipe_event(r);
+    } else if (c == NULL) {
+        ron_stat_bump(&w->late_replies, 1);
+        ron__http_reply_put(r);
+    } else {
+        RON_ASSERT(c->state == HTTP_WAIT);
+        RON_ASSERT(c->reply == r);
+        deliver(c, r);
+        ron__http_reply_put(r);
+        ron__http_conn_run(c);
     }
+}
+
+bool ron__http_replies_take(struct http_worker *w, size_t max)
+{
+    for (size_t i = 0; i < max; i++) {
+        struct ron_handback_node *node = w->answers;
+
+        if (node == NULL) {
+            node = ron_handback_take(&w->done);
+            if (node == NULL) {
+                return false;
+            }
+        }
+        w->answers = node->next; /* Before the reply is given back: the node is part of it. */
+        take_one(w, RON_CONTAINER_OF(node, struct ron_http_reply, node));
+    }
+    return true; /* The wake-up of what lies in `done` may have been the one of this turn. */
 }
 
 /* ---- the holder ------------------------------------------------------------------------------ */
@@ -241,12 +260,31 @@ struct ron_buf *ron_http_reply_body(struct ron_http_reply *r)
     return &r->body;
 }
 
+/* The record has room for what services add; the fields of an origin are more. */
+static enum ron_rc grow_extra(struct ron_http_reply *r)
+{
+    struct ron_buf larger;
+
+    ron_buf_init(&larger, HTTP_EXTRA_BYTES);
+    RON_TRY(ron_buf_append(&larger, ron_buf_data(&r->extra), ron_buf_len(&r->extra)));
+    r->extra = larger; /* The old memory is part of the record. */
+    return RON_OK;
+}
+
 enum ron_rc ron_http_reply_add_header(struct ron_http_reply *r, const char *name,
                                       struct ron_str value)
 {
-    enum ron_rc rc = ron__http_add_header(&r->extra, name, value);
+    size_t need = strlen(name) + value.len + 4;
+    enum ron_rc rc = RON_OK;
 
+    if (r->extra.fixed && need > r->extra.cap - ron_buf_len(&r->extra)) {
+        rc = grow_extra(r);
+    }
+    if (rc == RON_OK) {
+        rc = ron__http_add_header(&r->extra, name, value);
+    }
     r->bad = r->bad || rc != RON_OK;
+    r->dated = r->dated || ron__http_is_date(name);
     return rc;
 }
 
@@ -276,7 +314,7 @@ void ron_http_reply_fail_with(struct ron_http_reply *take_r, const struct ron_ht
     RON_CHECK_MAGIC(take_r, HTTP_REPLY_MAGIC);
     ron_buf_clear(&take_r->body);
     ron__http_envelope(&take_r->body, error, ron_http_reply_corr_id(take_r));
-    ron__http_add_retry_after(&take_r->extra, error);
+    ron__http_add_error_fields(&take_r->extra, error);
     take_r->reason = error->reason;
     ron_http_reply_send(take_r, error->status, "application/json");
 }

@@ -542,3 +542,14 @@ void ron_http_peer(const struct ron_http_call *call, char *buf, size_t size)
     memcpy(addr.ip, p->ip, sizeof addr.ip);
     RON_ASSERT(ron_addr_format(&addr, buf, size) == RON_OK);
 }
+
+bool ron_http_peer_uid(const struct ron_http_call *call, uint32_t *ret_uid)
+{
+    const struct http_peer *p = &call->c->peer;
+
+    if (!p->has_uid) {
+        return false; /* no word of the system is not the word for root */
+    }
+    *ret_uid = p->uid;
+    return true;
+}

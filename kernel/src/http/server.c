@@ -17,6 +17,9 @@
 enum {
     CONNECTIONS_MAX = 1 << 20,
     INFLIGHT_MAX = 1 << 20,
+    /* An answer is a write of some microseconds. Between two looks at the sockets lie few of them,
+     * so that a request that is refused at once is refused soon. */
+    ANSWERS_PER_TURN = 16,
 };
 
 /* ---- the task -------------------------------------------------------------------------------- */
@@ -36,11 +39,13 @@ static enum ron_rc worker_handle(struct ron_task *t, void *arg, void **items, si
 {
     struct http_worker *w = arg;
 
-    (void)t;
     (void)items;
     (void)count;
     ron__http_tick(w);
-    ron__http_replies_take(w);
+    ron_intake_look(w->server->intake, w->index);
+    if (ron__http_replies_take(w, ANSWERS_PER_TURN)) {
+        ron_task_wake(t);
+    }
     ron__http_turns_run(w);
     return RON_OK;
 }
@@ -78,7 +83,8 @@ static bool worker_may_stop(struct ron_task *t, void *arg)
     struct http_worker *w = arg;
 
     ron__http_tick(w);
-    ron__http_replies_take(w); /* those that came with the end of the last stage */
+    /* Those that came with the end of the last stage. */
+    (void)ron__http_replies_take(w, SIZE_MAX);
     if (w->now_ms < w->drain_ms + HTTP_LAST_SEND_MS) {
         RON_LIST_FOREACH(node, &w->conns)
         {
@@ -101,7 +107,8 @@ static void worker_stop(struct ron_task *t, void *arg)
     ron__http_tick(w);
     w->draining = true;
     ron_handback_close(&w->done);
-    ron__http_replies_take(w); /* Answers that came with the end of the last stage. */
+    /* Answers that came with the end of the last stage. */
+    (void)ron__http_replies_take(w, SIZE_MAX);
     ron_intake_end(w->server->intake, w->index);
     while (!ron_list_empty(&w->conns)) {
         ron__http_conn_finish(RON_LIST_ENTRY(ron_list_front(&w->conns), struct http_conn, link));
@@ -398,7 +405,7 @@ bool ron_http_server_free(struct ron_http_server *s)
     RON_CHECK_MAGIC(s, HTTP_SERVER_MAGIC);
     for (uint32_t i = 0; i < s->worker_count; i++) {
         if (s->workers[i].server != NULL) {
-            ron__http_replies_take(&s->workers[i]);
+            (void)ron__http_replies_take(&s->workers[i], SIZE_MAX);
         }
     }
     if (s->registered) {

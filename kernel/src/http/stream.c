@@ -279,6 +279,7 @@ void ron__http_stream_start(struct http_conn *c, struct ron_http_reply *r)
                                                      .corr_id = {r->corr_id, r->corr_len},
                                                      .length = p->length,
                                                      .head_only = true,
+                                                     .dated = r->dated,
                                                      .chunked = p->framing == HTTP_FRAME_CHUNKED},
                                NULL);
     }

@@ -30,6 +30,16 @@ static enum ron_rc fail(const char *what, const char *path, struct ron_err *err)
     return ron_err_set_sys(err, ron__rc_of_errno(errno), errno, "%s %s", what, path);
 }
 
+/* Turns the hint of RON_OPEN_DIRECT on or off; false when that changes nothing. */
+static bool set_direct(int fd, bool on)
+{
+    int flags = fcntl(fd, F_GETFL);
+    int wanted = on ? flags | O_DIRECT : flags & ~O_DIRECT;
+
+    return flags >= 0 && flags != wanted &&
+           RON_SYS("fcntl", EINVAL, fcntl(fd, F_SETFL, wanted)) == 0;
+}
+
 static enum ron_rc disk_open(const struct ron_env *env, const char *path, uint32_t flags,
                              uint32_t mode, int *ret_fd, struct ron_err *err)
 {
@@ -65,6 +75,9 @@ static enum ron_rc disk_open(const struct ron_env *env, const char *path, uint32
             return ron_err_set(err, RON_INVALID, "open %s: not a regular file", path);
         }
     }
+    if ((flags & RON_OPEN_DIRECT) != 0) {
+        (void)set_direct(fd, true); /* A file system without it has the cache. */
+    }
     *ret_fd = fd;
     return RON_OK;
 }
@@ -85,6 +98,9 @@ static enum ron_rc disk_pread(const struct ron_env *env, int fd, void *buf, size
     while (done < len) {
         ssize_t got =
             RON_SYS("pread", EIO, pread(fd, (char *)buf + done, len - done, (off_t)(off + done)));
+        if (got < 0 && errno == EINVAL && set_direct(fd, false)) {
+            continue; /* not aligned */
+        }
         if (got < 0) {
             return ron__rc_of_errno(errno);
         }
@@ -108,6 +124,9 @@ static enum ron_rc disk_pwrite(const struct ron_env *env, int fd, const void *bu
         ssize_t put =
             RON_SYS("pwrite", ENOSPC,
                     pwrite(fd, (const char *)buf + done, len - done, (off_t)(off + done)));
+        if (put < 0 && errno == EINVAL && set_direct(fd, false)) {
+            continue; /* not aligned */
+        }
         if (put < 0) {
             return ron_err_set_sys(err, ron__rc_of_errno(errno), errno,
                                    "write of %zu bytes at %llu, after %zu", len,

@@ -75,6 +75,66 @@ out:
     return rc;
 }
 
+/* ---- secrets --------------------------------------------------------------------------------- */
+
+static enum ron_rc check_private(const struct ron_file_stat *st, const char *path, size_t size,
+                                 struct ron_err *err)
+{
+    if (st->is_dir) {
+        return ron_err_set(err, RON_INVALID, "%s is a directory", path);
+    }
+    if (!st->is_file) {
+        return ron_err_set(err, RON_INVALID, "%s is not a regular file", path);
+    }
+    if (!st->owned) {
+        return ron_err_set(err, RON_DENIED, "%s belongs to another user", path);
+    }
+    if ((st->mode & 077) != 0) {
+        return ron_err_set(err, RON_DENIED, "%s has mode %04o: others may use it; chmod 600", path,
+                           (unsigned)st->mode);
+    }
+    if (st->size_bytes > size) {
+        return ron_err_set(err, RON_LIMIT, "%s is larger than a key file can be", path);
+    }
+    return RON_OK;
+}
+
+enum ron_rc ron_file_read_private(const struct ron_env *env, const char *path, void *memory,
+                                  size_t size, size_t *ret_len, struct ron_err *err)
+{
+    struct ron_file_stat st;
+    size_t len = 0;
+    int fd = -1;
+    enum ron_rc rc;
+
+    /* Before it is opened too: a pipe would keep us waiting for somebody to write. */
+    rc = env->disk->stat(env, path, &st);
+    if (rc != RON_OK && rc != RON_NOTFOUND) {
+        return ron_err_set(err, rc, "cannot look at %s", path);
+    }
+    if (rc == RON_OK && !st.is_file) {
+        return check_private(&st, path, size, err);
+    }
+    RON_TRY(env->disk->open(env, path, RON_OPEN_READ, 0, &fd, err));
+    rc = env->disk->stat_fd(env, fd, &st);
+    if (rc != RON_OK) {
+        (void)ron_err_set(err, rc, "cannot look at %s", path);
+        goto out;
+    }
+    RON_GOTO(check_private(&st, path, size, err), out);
+    rc = env->disk->pread(env, fd, memory, size, 0, &len);
+    if (rc != RON_OK) {
+        (void)ron_err_set(err, rc, "cannot read %s", path);
+        goto out;
+    }
+    *ret_len = len;
+out:
+    env->disk->close(env, fd);
+    return rc;
+}
+
+/* ---- replacing ------------------------------------------------------------------------------- */
+
 /* Fills and syncs the temporary. On failure it may be left behind. */
 static enum ron_rc write_temp(const struct ron_env *env, const char *temp, const void *bytes,
                               size_t len, uint32_t mode, struct ron_err *err)

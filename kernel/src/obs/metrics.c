@@ -214,6 +214,16 @@ enum ron_rc ron_metrics_declare(struct ron_metrics *m, const struct ron_metric_d
     return RON_OK;
 }
 
+enum ron_rc ron_metrics_declare_all(struct ron_metrics *m, const struct ron_metric_def *defs,
+                                    size_t count, struct ron_metric **ret_metrics,
+                                    struct ron_err *err)
+{
+    for (size_t i = 0; i < count; i++) {
+        RON_TRY(ron_metrics_declare(m, &defs[i], &ret_metrics[i], err));
+    }
+    return RON_OK;
+}
+
 struct ron_metric *ron_metrics_name(struct ron_metrics *m, enum ron_metric_name name)
 {
     RON_ASSERT(name < RON_M_COUNT);

@@ -131,6 +131,21 @@ bool ron_thread_cancelled(void)
     return ron_au32_load(&ron__thread_current()->cancel) != 0;
 }
 
+bool ron__holds_shared(const struct ron_thread *t)
+{
+    for (uint32_t i = 0; i < t->held_count; i++) {
+        if (t->held[i]->rank == RON_RANK_SHARED) {
+            return true;
+        }
+    }
+    return false;
+}
+
+uint64_t ron_thread_nests(void)
+{
+    return ron__thread_current()->nests;
+}
+
 bool ron_thread_set_may_block(bool may_block)
 {
     struct ron_thread *t = ron__thread_current();

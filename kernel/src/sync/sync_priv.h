@@ -18,6 +18,7 @@ struct ron_thread {
     /* Touched by the thread itself only. */
     bool may_block;
     uint32_t held_count;
+    uint64_t nests; /* service locks taken while another one was held */
     const struct ron_mutex *held[RON_THREAD_HELD_MAX];
     void *identity; /* task being run, or NULL */
     struct ron_ctx ctx;
@@ -54,6 +55,9 @@ static inline struct ron_thread *ron__thread_current(void)
 /* The rest of ron__note_release when the lock is not the last one taken. */
 bool ron__note_release_slow(struct ron_thread *t, struct ron_mutex *m);
 
+/* Whether a lock for service data is held; those of the kernel lie between its rank and LEAF. */
+bool ron__holds_shared(const struct ron_thread *t);
+
 /* Before the lock is waited for. Inline: every critical section of the kernel pays it. */
 static inline void ron__note_acquire(struct ron_mutex *m)
 {
@@ -65,6 +69,7 @@ static inline void ron__note_acquire(struct ron_mutex *m)
             ron_sync_breach(RON_BREACH_RANK, m->name);
         }
         RON_ASSERT(t->held_count < RON_THREAD_HELD_MAX);
+        t->nests += m->rank == RON_RANK_LEAF && ron__holds_shared(t);
     }
     t->held[t->held_count++] = m;
 }

@@ -18,10 +18,16 @@
 #include "task_priv.h"
 
 enum {
-    RUNS_PER_ROUND = 64, /* between two looks at the descriptors: some tens of microseconds */
-    BACKLOG = 2,         /* one runnable task is what the worker itself does next */
+    /* Between two looks at the descriptors: a turn of a task takes up to some hundred microseconds,
+     * and a request that only has to be refused waits that long. */
+    RUNS_PER_ROUND = 4,
+    BACKLOG = 2, /* one runnable task is what the worker itself does next */
     STEAL_MAX = 16,
-    FIXED_IN_A_ROW = 4, /* then a shared task has its turn */
+    FIXED_IN_A_ROW = 3, /* then a shared task has its turn */
+    /* Between two looks of a worker that stays awake lies a microsecond or two. After a gap like
+     * this one the core was taken by others, who are better off without our looking. */
+    AWAKE_GAP_NS = 100 * 1000,
+    DROWSY_NS = 50 * 1000 * 1000,
 };
 
 #if RON_MODEL
@@ -234,7 +240,7 @@ static uint32_t run_some(struct ron_worker *w)
         ron_mutex_lock(&w->mu);
         /* Fixed tasks carry the descriptors, so they go first; but one that always has more to do
          * must not starve the others. */
-        t = dequeue(w, n % FIXED_IN_A_ROW == FIXED_IN_A_ROW - 1);
+        t = dequeue(w, w->turn++ % (FIXED_IN_A_ROW + 1) == FIXED_IN_A_ROW);
         ron_mutex_unlock(&w->mu);
         if (t == NULL) {
             break;
@@ -245,17 +251,49 @@ static uint32_t run_some(struct ron_worker *w)
     return n;
 }
 
+void ron_worker_stay_awake(uint64_t until_ns)
+{
+    struct ron_worker *w = ron__worker_current();
+
+    if (w != NULL && ron_spin_budget() != 0 && until_ns > w->awake_until_ns) {
+        w->awake_until_ns = until_ns;
+    }
+}
+
+/* Whether to look once more instead of sleeping, with nothing to do. */
+static bool stays_awake(struct ron_worker *w)
+{
+    uint64_t now_ns;
+
+    if (w->awake_until_ns == 0) {
+        return false;
+    }
+    now_ns = ron_env_now_ns(w->exec->env);
+    if (w->looked_ns != 0 && now_ns - w->looked_ns > AWAKE_GAP_NS) {
+        w->drowsy_until_ns = now_ns + DROWSY_NS;
+    }
+    w->looked_ns = now_ns;
+    if (now_ns >= w->awake_until_ns || now_ns < w->drowsy_until_ns) {
+        w->awake_until_ns = 0;
+        w->looked_ns = 0;
+        return false;
+    }
+    return true;
+}
+
 /* Decides under the lock whether to sleep (I4), then polls. */
 static void poll_once(struct ron_worker *w)
 {
     struct ron_deadline until = {.at_ns = 0};
     const struct ron_poller_ops *ops = w->exec->env->poller;
+    bool awake = stays_awake(w);
     uint64_t next_ms;
+    bool idle;
     bool sleeping;
 
     ron_mutex_lock(&w->mu);
-    sleeping = ron_list_empty(&w->fixed) && ron_list_empty(&w->shared) &&
-               ron_au32_load(&w->exec->stopping) == 0;
+    idle = ron_list_empty(&w->fixed) && ron_list_empty(&w->shared);
+    sleeping = idle && !awake && ron_au32_load(&w->exec->stopping) == 0;
     if (sleeping) {
         w->sleeping = true;
         ron_au32_add(&w->exec->sleepers, 1);
@@ -270,6 +308,9 @@ static void poll_once(struct ron_worker *w)
     ron_stat_bump(&w->polls, 1);
     w->ready_count = ops->wait(w->poller, w->ready, RON_ARRAY_LEN(w->ready), until);
     w->now_ms = ron_env_now_ns(w->exec->env) / RON_NS_PER_MS; /* It may have slept for long. */
+    if (!idle || w->ready_count > 0) {
+        w->looked_ns = 0;
+    }
     if (sleeping) {
         ron_mutex_lock(&w->mu);
         if (w->sleeping) {

@@ -585,9 +585,12 @@ void ron_sup_health(const struct ron_sup *sup, struct ron_health *ret_health)
     uint32_t down = (uint32_t)ron_sup_causes(sup, NULL, 0);
     bool escalated = ron_au32_load(&sup->escalated_any) != 0;
 
+    if (state == RON_SUP_RUNNING && ron_au32_load(&sup->stop_requested) != 0) {
+        state = RON_SUP_DRAINING; /* about to be: who is told "not ready" is told why */
+    }
     *ret_health = (struct ron_health){
         .state = state,
-        .ready = state == RON_SUP_RUNNING && !escalated && ron_au32_load(&sup->stop_requested) == 0,
+        .ready = state == RON_SUP_RUNNING && !escalated,
         .degraded = down > 0,
         .healthy = ron_au32_load(&sup->unhealthy) == 0,
         .tasks_down = down,

@@ -200,14 +200,14 @@ static void call_drain(struct ron_task *t)
     ron__task_leave(t, old, "return of drain");
 }
 
-/* Asked to stop, and nothing of its own speaks against it. */
+/* Whether nothing of its own speaks against the end. */
 static bool call_may_stop(struct ron_task *t)
 {
     struct ron__caller old;
     bool may;
 
-    if (ron_au32_load(&t->ask_stop) == 0 || t->def.may_stop == NULL) {
-        return ron_au32_load(&t->ask_stop) != 0;
+    if (t->def.may_stop == NULL) {
+        return true;
     }
     old = ron__task_enter(t);
     may = t->def.may_stop(t, t->def.arg);
@@ -242,10 +242,14 @@ static bool serve_input(struct ron_task *t, bool *ret_more, enum ron_rc *ret_rc)
     if (rc == RON_AGAIN) {
         return true;
     }
-    /* Drained is a good end. What the handler returns is its own, RON_CLOSED of some other channel
-     * too. */
-    *ret_rc = rc == RON_OK ? call_handle(t, count) : RON_OK;
-    return rc == RON_OK && *ret_rc == RON_OK;
+    /* Drained is a good end, unless the task has something under way. What the handler returns is
+     * its own, RON_CLOSED of some other channel too. */
+    if (rc != RON_OK) {
+        *ret_rc = RON_OK;
+        return !call_may_stop(t);
+    }
+    *ret_rc = call_handle(t, count);
+    return *ret_rc == RON_OK;
 }
 
 enum ron__step ron__task_step(struct ron_task *t, enum ron_rc *ret_rc)
@@ -274,7 +278,7 @@ enum ron__step ron__task_step(struct ron_task *t, enum ron_rc *ret_rc)
         if (!serve_input(t, &more, &rc)) {
             return end_loop(t, rc, ret_rc);
         }
-    } else if (call_may_stop(t)) {
+    } else if (ron_au32_load(&t->ask_stop) != 0 && call_may_stop(t)) {
         return end_loop(t, RON_OK, ret_rc);
     }
     if (tick) {
@@ -372,9 +376,10 @@ static enum ron_rc check_def(const struct ron_task_def *d, const struct ron_exec
         wrong = "it has neither handler nor run body";
     } else if (d->mode == RON_TASK_BLOCKING && d->run == NULL && d->input == NULL) {
         wrong = "a blocking task needs an input channel or a run body";
-    } else if ((d->role == RON_ROLE_INTAKE) != (d->drain != NULL) ||
-               (d->role != RON_ROLE_INTAKE && d->may_stop != NULL)) {
+    } else if ((d->role == RON_ROLE_INTAKE) != (d->drain != NULL)) {
         wrong = "a drain callback goes with the intake role, and only with it";
+    } else if (d->mode != RON_TASK_LOOP && d->may_stop != NULL) {
+        wrong = "may_stop is for tasks on the executor";
     } else if (d->role == RON_ROLE_INTAKE && d->mode != RON_TASK_LOOP) {
         wrong = "an intake task runs on the executor";
     } else if (d->batch_max > RON_TASK_BATCH_MAX) {

@@ -115,6 +115,10 @@ struct ron_worker {
     struct ron_ready ready[128];
     size_t ready_at;
     size_t ready_count;
+    uint64_t awake_until_ns;  /* looks instead of sleeping */
+    uint64_t drowsy_until_ns; /* but not before this time */
+    uint64_t looked_ns;       /* the last look that found nothing; 0: there was work since */
+    uint32_t turn;            /* of the run queue, counted on across rounds */
 
     struct ron_stat shared_hint; /* shared_count for thieves */
     struct ron_stat runs, polls, sleeps, wakes, steals;

@@ -63,9 +63,35 @@ static struct ron_oap_ask *turn_over(struct ron_oap_ask *stack)
     return queue;
 }
 
-struct ron_oap_ask *ron_oap_inbox_take(struct ron_oap_inbox *inbox)
+static struct ron_oap_ask *inbox_next(struct ron_oap_inbox *inbox)
 {
-    return turn_over(ron_aptr_xchg(&inbox->_stack, NULL));
+    struct ron_oap_ask *ask = inbox->_taken;
+
+    if (ask == NULL) {
+        ask = turn_over(ron_aptr_xchg(&inbox->_stack, NULL));
+    }
+    inbox->_taken = ask != NULL ? ask->next : NULL;
+    return ask;
+}
+
+struct ron_oap_ask *ron_oap_inbox_take(struct ron_oap_inbox *inbox, size_t max)
+{
+    struct ron_oap_ask *first = NULL;
+    struct ron_oap_ask **end = &first;
+    struct ron_oap_ask *ask = NULL;
+    size_t n = 0;
+
+    while (n < max && (ask = inbox_next(inbox)) != NULL) {
+        *end = ask;
+        end = &ask->next;
+        n++;
+    }
+    *end = NULL;
+    /* What lies on the stack now may have woken the task for this very turn. */
+    if (n == max && (inbox->_taken != NULL || ron_aptr_load(&inbox->_stack) != NULL)) {
+        ron_task_wake(inbox->task);
+    }
+    return first;
 }
 
 void ron__oap_ask_finish(struct ron_oap_client *c, struct ron_oap_ask *ask,

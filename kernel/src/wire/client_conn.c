@@ -4,7 +4,8 @@
  * Place: wire, on the client's task. States and invariants K1-K4 are in client_priv.h.
  *
  * A turn: read what is there and deliver answers, take what was submitted, write as many requests
- * as flow and socket allow with one system call, and set the one timer. */
+ * as flow and socket allow with one system call, and set the one timer. What one turn reads and
+ * writes is bounded; it wakes its task where it has left something that no event will tell of. */
 #include <string.h>
 
 #include "client_priv.h"
@@ -208,6 +209,11 @@ void ron__oap_client_close(struct ron_oap_client *c, enum ron_rc rc, bool requeu
 {
     bool gap = c->state == OAP_C_READY || c->state == OAP_C_LEAVING;
 
+    if (c->unread) { /* What the server has said is true, however the connection ends. */
+        c->unread = false;
+        c->lost = false;
+        (void)ron__oap_client_read(c, OAP_CLIENT_FRAMES_LAST);
+    }
     if (c->io.fd >= 0) {
         ron_io_forget(&c->io);
         c->env->net->close(c->env, c->io.fd);
@@ -309,6 +315,7 @@ static void begin_connect(struct ron_oap_client *c)
     c->io = (struct ron_io){.fd = fd, .ready = on_ready};
     c->state = OAP_C_CONNECTING;
     c->state_until_ms = c->now_ms + c->opts.connect_timeout_ms;
+    c->watches_room = true; /* how a socket tells that it is connected */
     if (ron_io_watch(c->task, &c->io, RON_IO_READ | RON_IO_WRITE | RON_IO_EDGE) != RON_OK) {
         c->io._task = NULL;
         ron__oap_client_lose(c, RON_IO);
@@ -394,6 +401,25 @@ static void write_all(struct ron_oap_client *c)
     if (talking(c)) {
         flush(c, NULL, 0);
     }
+    if (c->state == OAP_C_READY && !c->lost && c->slots_used < c->flow &&
+        ron_buf_len(&c->out) == 0 && c->queue_len > 0) {
+        ron_task_wake(c->task); /* A full buffer ended the loop, and the socket took all of it. */
+    }
+}
+
+/* K5. Changing the interest looks at the socket anew, so room that came meanwhile is told. */
+static void watch_room(struct ron_oap_client *c)
+{
+    bool waits = ron_buf_len(&c->out) > 0;
+    uint32_t room = waits ? (uint32_t)RON_IO_WRITE : 0;
+
+    if (!talking(c) || c->lost || waits == c->watches_room) {
+        return;
+    }
+    c->watches_room = waits;
+    if (ron_io_watch(c->task, &c->io, RON_IO_READ | RON_IO_EDGE | room) != RON_OK) {
+        ron__oap_client_lose(c, RON_IO);
+    }
 }
 
 static void settle(struct ron_oap_client *c)
@@ -424,13 +450,15 @@ void ron__oap_client_run(struct ron_oap_client *c)
     if (c->state == OAP_C_CONNECTING) {
         look_connected(c);
     }
-    if (talking(c)) {
-        ron__oap_client_read(c);
+    c->unread = talking(c) && ron__oap_client_read(c, OAP_CLIENT_FRAMES_PER_TURN);
+    if (c->unread) {
+        ron_task_wake(c->task);
     }
     ron__oap_asks_take(c);
     look_at_clock(c);
     settle(c);
     write_all(c);
+    watch_room(c);
     settle(c);
     c->in_turn = false;
     arm(c);

@@ -258,11 +258,12 @@ static bool fill(struct ron_oap_client *c, size_t need)
     return true;
 }
 
-void ron__oap_client_read(struct ron_oap_client *c)
+bool ron__oap_client_read(struct ron_oap_client *c, size_t max)
 {
     bool more = true;
+    size_t frames = 0;
 
-    while (more && !c->lost) {
+    while (more && !c->lost && frames < max) {
         size_t have = c->in_len - c->in_at;
         size_t need = RON_OAP_HEADER_BYTES;
         enum ron_oap_reason reason = RON_OAP_NONE;
@@ -279,10 +280,12 @@ void ron__oap_client_read(struct ron_oap_client *c)
         case RON_OAP_STEP_FRAME:
             on_frame(c, &f);
             c->in_at += f.frame_len;
+            frames++;
             break;
         case RON_OAP_STEP_REFUSED:
             ron__oap_client_lose(c, RON_CORRUPT);
             break;
         }
     }
+    return !c->lost && frames == max && (c->readable || c->in_len > c->in_at);
 }

@@ -16,6 +16,8 @@
  *      been taken by the socket. So when the connection goes, end > written means that the server
  *      cannot have the whole request: nothing happened.
  *   K4 a corr_id is used once per connection; its slot is corr_id & slot_mask.
+ *   K5 room in the socket is watched for only while something waits for it, or to be connected. A
+ *      Unix socket tells of room whenever its peer reads: an event for every request.
  *
  * Threads: all of it belongs to the client's task, except the atomics: the stack of submitted asks
  * (CLOSED once the task has ended), the number of asks not yet done, and the cancel flag. */
@@ -32,6 +34,10 @@ enum {
     /* Beside one request and the headers of its pieces: what waited before it, its capability, and
      * a CANCEL for each slot. */
     OAP_CLIENT_OUT_SPARE = 8 * OAP_CLIENT_OUT_BYTES,
+    /* A frame is a microsecond or so, more where a callback takes it: a turn does not keep other
+     * tasks of the worker, and its sockets, waiting for long. */
+    OAP_CLIENT_FRAMES_PER_TURN = 64,
+    OAP_CLIENT_FRAMES_LAST = 4096, /* of a connection that ends: as many as it can owe answers */
     OAP_CLIENT_SUBS_MAX = 8,
     OAP_CLIENT_NAME_MAX = 24,
 };
@@ -90,7 +96,9 @@ struct ron_oap_client {
     uint32_t failures;       /* connects in a row that did not get to READY */
     bool readable;
     bool hup;
-    bool lost; /* to be closed at the end of the turn, as lost_rc */
+    bool unread;       /* the turn has left frames for the next one */
+    bool watches_room; /* K5 */
+    bool lost;         /* to be closed at the end of the turn, as lost_rc */
     bool in_turn;
     enum ron_rc lost_rc;
 
@@ -151,5 +159,5 @@ uint64_t ron__oap_client_control(struct ron_oap_client *c, uint16_t code, const 
 
 /* ---- client_in.c ----------------------------------------------------------------------------- */
 
-/* Reads and delivers all that is there. */
-void ron__oap_client_read(struct ron_oap_client *c);
+/* Reads and delivers up to `max` frames; true when there may be more. */
+bool ron__oap_client_read(struct ron_oap_client *c, size_t max);

@@ -236,12 +236,26 @@ static bool at_rest(const struct oap_conn *c)
     return ron_list_empty(&c->calls) && c->part_count == 0 && c->in_len == c->in_at;
 }
 
-/* Makes C2 and C3 true again, and looks at what is left of the connection. */
+/* C7. Changing the interest looks at the socket anew, so room that came meanwhile is told. */
+static void watch_room(struct oap_conn *c)
+{
+    bool waits = ron_out_len(&c->out) > 0;
+    uint32_t room = waits ? (uint32_t)RON_IO_WRITE : 0;
+
+    if (c->dead || waits == c->watches_room) {
+        return;
+    }
+    c->watches_room = waits;
+    c->dead = ron_io_watch(c->w->task, &c->io, RON_IO_READ | RON_IO_EDGE | room) != RON_OK;
+}
+
+/* Makes C2, C3 and C7 true again, and looks at what is left of the connection. */
 static void settle(struct oap_conn *c)
 {
     if (ron_buf_len(&c->w->out) > 0 || ron_buf_error(&c->w->out) != RON_OK) {
         ron__oap_flush(c, NULL, 0);
     }
+    watch_room(c);
     if (!c->dead && ron_out_len(&c->out) == 0 && c->state == OAP_OPEN) {
         if (c->eof && ron_list_empty(&c->calls)) {
             ron_stat_bump(&c->w->disconnects, !at_rest(c));
@@ -387,7 +401,7 @@ void ron__oap_conn_open(struct oap_worker *w, int take_fd, const struct ron_peer
     ron_list_push_back(&w->conns, &c->link);
     others = ron_au32_add(&s->connections, 1);
     ron_stat_bump(&w->accepted, 1);
-    if (ron_io_watch(w->task, &c->io, RON_IO_READ | RON_IO_WRITE | RON_IO_EDGE) != RON_OK) {
+    if (ron_io_watch(w->task, &c->io, RON_IO_READ | RON_IO_EDGE) != RON_OK) {
         c->io._task = NULL;
         destroy(c);
         return;

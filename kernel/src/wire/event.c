@@ -38,6 +38,31 @@ enum ron_rc ron_oap_publish(struct ron_oap_server *s, uint16_t app, uint16_t cod
 
 /* ---- who gets what --------------------------------------------------------------------------- */
 
+/* Its place in opts.apps; app_count for none. */
+static size_t app_place(const struct ron_oap_server *s, uint64_t app)
+{
+    size_t i = 0;
+
+    while (i < s->opts.app_count && s->opts.apps[i].app != app) {
+        i++;
+    }
+    return i;
+}
+
+bool ron_oap_has_subscribers(const struct ron_oap_server *s, uint16_t app)
+{
+    size_t i = app_place(s, app);
+
+    return i < s->opts.app_count && ron_au32_load(&s->app_subscribers[i]) > 0;
+}
+
+static void count_subscriber(struct oap_conn *c, uint16_t app, bool on)
+{
+    struct ron_oap_server *s = c->w->server;
+
+    (void)ron_au32_add(&s->app_subscribers[app_place(s, app)], on ? 1 : UINT32_MAX);
+}
+
 /* Its place in c->subs, or -1. */
 static int place_of(const struct oap_conn *c, uint16_t app)
 {
@@ -54,6 +79,9 @@ void ron__oap_unsubscribe_all(struct oap_conn *c)
     if (c->sub_count > 0) {
         ron_list_remove(&c->sub_link);
         ron_stat_set(&c->w->subscriber_count, ron_stat_get(&c->w->subscriber_count) - 1);
+        for (uint32_t i = 0; i < c->sub_count; i++) {
+            count_subscriber(c, c->subs[i], false);
+        }
         c->sub_count = 0;
         c->missed = 0;
     }
@@ -70,6 +98,7 @@ static enum ron_oap_reason unsubscribe(struct oap_conn *c, uint16_t app)
         ron__oap_unsubscribe_all(c);
         return RON_OAP_NONE;
     }
+    count_subscriber(c, app, false);
     c->missed -= c->missed_of[i];
     c->sub_count--;
     c->subs[i] = c->subs[c->sub_count];
@@ -79,13 +108,7 @@ static enum ron_oap_reason unsubscribe(struct oap_conn *c, uint16_t app)
 
 enum ron_oap_reason ron__oap_subscribe(struct oap_conn *c, uint64_t app, bool on)
 {
-    const struct ron_oap_opts *o = &c->w->server->opts;
-    bool known = false;
-
-    for (size_t i = 0; i < o->app_count; i++) {
-        known = known || o->apps[i].app == app;
-    }
-    if (!known) {
+    if (app_place(c->w->server, app) == c->w->server->opts.app_count) {
         return RON_OAP_NOT_FOUND;
     }
     if (!on) {
@@ -103,6 +126,7 @@ enum ron_oap_reason ron__oap_subscribe(struct oap_conn *c, uint64_t app, bool on
     }
     c->missed_of[c->sub_count] = 0;
     c->subs[c->sub_count++] = (uint16_t)app;
+    count_subscriber(c, (uint16_t)app, true);
     return RON_OAP_NONE;
 }
 

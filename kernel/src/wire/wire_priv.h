@@ -15,8 +15,9 @@
  *   C5 a reply is in exactly one place: free list, holder, on its way back, or the ready list of
  *      its connection.
  *   C6 c->calls holds the deferred requests in the order of arrival, so with one timeout for all
- *   the
- *      first has the earliest deadline. */
+ *      the first has the earliest deadline.
+ *   C7 room in the socket is watched for only while something waits for it. A Unix socket tells of
+ *      room whenever its peer reads: an event, and maybe a wake-up, for every answer. */
 #pragma once
 
 #include "ron/base/pool.h"
@@ -87,6 +88,7 @@ struct oap_conn {
     bool dead;    /* torn down at the end of the turn */
     bool begun;   /* a frame was seen: no HELLO any more */
     bool hello;
+    bool watches_room; /* C7 */
 
     struct oap_in *in;
     uint32_t in_class; /* of the last buffer that was filled */
@@ -191,7 +193,8 @@ struct ron_oap_server {
     bool registered;
     struct ron_intake *intake;
     struct ron_bus *bus;
-    uint32_t event_stride; /* bytes of a message on the bus */
+    uint32_t event_stride;                             /* bytes of a message on the bus */
+    struct ron_au32 app_subscribers[RON_OAP_APPS_MAX]; /* connections, of all workers */
     struct ron_au32 connections;
     struct ron_au32 inflight;
     struct ron_au64 in_memory;

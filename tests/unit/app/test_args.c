@@ -45,8 +45,8 @@ static void test_app_args__keys_in_both_spellings__become_flags(void **state)
     struct ron_conf_snap *snap = NULL;
 
     (void)state;
-    assert_int_equal(PARSE(&a, &err, "--config", "x.toml", "--limits.rate=7", "--log.level",
-                           "debug", "--workers", "3", "--drain-deadline=2s"),
+    assert_int_equal(PARSE(&a, &err, "--config", "x.toml", "--limits.rate_per_second=7",
+                           "--log.level", "debug", "--workers", "3", "--drain-deadline=2s"),
                      RON_OK);
     assert_int_equal(a.mode, RON_APP_RUN);
     assert_string_equal(a.config, "x.toml");
@@ -110,7 +110,7 @@ static void test_app_args__slips__are_named_with_what_was_meant(void **state)
     assert_slip("unknown option --bind-adr; did you mean --bind_addr?", "--bind-adr=x");
     assert_slip("--config needs FILE", "--config");
     assert_slip("--config needs FILE", "--config=");
-    assert_slip("--limits.rate needs a value", "--limits.rate");
+    assert_slip("--limits.rate_per_second needs a value", "--limits.rate_per_second");
     assert_slip("--print-topology takes md or json, not \"xml\"", "--print-topology", "xml");
     assert_slip("--print-config takes no value", "--print-config=yes");
     assert_slip("unexpected word \"wallet.toml\"; see --help", "wallet.toml");

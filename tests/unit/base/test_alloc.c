@@ -218,6 +218,25 @@ static void test_alloc__no_hook__is_no_fault(void **state)
     assert_string_equal(last_site, "there");
 }
 
+static void test_alloc__advised_huge__keeps_its_content(void **state)
+{
+    enum { SIZE = 5 << 20 };
+    uint8_t *block = ron_alloc(SIZE);
+    size_t same = 0;
+
+    (void)state;
+    assert_non_null(block);
+    memset(block, 0x5a, SIZE);
+    ron_alloc_advise_huge(block, SIZE);
+    ron_alloc_advise_huge(block + 1, 10); /* no whole page in it */
+    ron_alloc_advise_huge(block, 0);
+    for (size_t i = 0; i < SIZE; i++) {
+        same += block[i] == 0x5a;
+    }
+    assert_int_equal(same, SIZE);
+    ron_free(block);
+}
+
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 
 int main(void)
@@ -232,6 +251,7 @@ int main(void)
         TEST(test_alloc__fault__fails_each_function_and_names_the_caller),
         TEST(test_alloc__auto_free__releases_at_the_end_of_the_scope),
         TEST(test_alloc__no_hook__is_no_fault),
+        TEST(test_alloc__advised_huge__keeps_its_content),
     };
 
     return cmocka_run_group_tests_name("base.alloc", tests, NULL, NULL);

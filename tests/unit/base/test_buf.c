@@ -35,6 +35,21 @@ static void test_buf__fresh__is_empty_text(void **state)
     ron_buf_done(&buf);
 }
 
+static void test_buf__aligned__begins_on_a_multiple_whenever_it_grows(void **state)
+{
+    enum { ALIGN = 4096 };
+    struct ron_buf buf;
+
+    (void)state;
+    ron_buf_init_aligned(&buf, 1 << 20, ALIGN);
+    for (int i = 0; i < 1 << 15; i++) {
+        assert_int_equal(ron_buf_append(&buf, "0123456789abcdef", 16), RON_OK);
+        assert_int_equal((uintptr_t)ron_buf_data(&buf) % ALIGN, 0);
+    }
+    assert_memory_equal(ron_buf_data(&buf) + (1 << 19) - 16, "0123456789abcdef", 16);
+    ron_buf_done(&buf);
+}
+
 static void test_buf__maximum__is_reached_and_not_passed(void **state)
 {
     (void)state;
@@ -276,6 +291,7 @@ int main(void)
         cmocka_unit_test(test_buf__no_memory__is_reported_unless_moving_helps),
         cmocka_unit_test(test_buf__reserve_and_commit__add_what_was_written),
         cmocka_unit_test(test_buf__random_use__matches_an_array),
+        cmocka_unit_test(test_buf__aligned__begins_on_a_multiple_whenever_it_grows),
         cmocka_unit_test(test_buf__long_stream__stays_small),
         cmocka_unit_test(test_buf__wrong_use__is_caught),
     };

@@ -361,6 +361,65 @@ static void test_verifier__too_many_entries_asked__is_a_limit(void **state)
 }
 
 /* V1 over everything at once: few tokens, a small table, moving time, rotations. */
+/* The same answer by way of a grant, all kinds at once and one kind after the other. */
+static void expect_grant(struct bench *b, struct ron_str token, const struct ron_cap_request *q,
+                         enum ron_cap_why want)
+{
+    static uint8_t room[RON_CAP_GRANT_BYTES];
+    struct ron_arena arena;
+    struct ron_cap_grant g;
+    struct ron_cap_grant claimed;
+    enum ron_cap_why why;
+    bool all = true;
+
+    ron_arena_init_over(&arena, room, sizeof room);
+    why = ron_cap_verifier_open(b->v, token, q->now_ms, &arena, &g, NULL);
+    if (why != RON_CAP_OK) {
+        assert_int_equal(why, want);
+        assert_int_equal(ron_cap_why_http(why), 401);
+        return;
+    }
+    assert_int_equal(ron_cap_grant_allows(&g, RON_CAP_KINDS_ALL, q), want);
+    for (int kind = 0; kind < RON_CAP_KIND_COUNT; kind++) {
+        all = all && ron_cap_grant_allows(&g, RON_CAP_KIND_BIT(kind), q) == RON_CAP_OK;
+    }
+    assert_int_equal(all, want == RON_CAP_OK);
+    ron_arena_clear(&arena);
+    assert_int_equal(ron_cap_grant_read(token, &arena, &claimed, &(struct ron_cap_info){0}),
+                     RON_CAP_OK);
+    assert_int_equal(ron_cap_grant_allows(&claimed, RON_CAP_KINDS_ALL, q), want);
+}
+
+static void test_verifier__grant_of_a_large_token__fits_its_room(void **state)
+{
+    static uint8_t room[RON_CAP_GRANT_BYTES];
+    static char caveats[RON_CAP_CAVEATS_MAX][RON_CAP_NAME_MAX + 32];
+    const char *list[RON_CAP_CAVEATS_MAX];
+    struct ron_arena arena;
+    struct ron_cap_grant g;
+    struct cap_text token;
+    struct bench b;
+
+    (void)state;
+    bench_init(&b, 0);
+    for (int i = 0; i < RON_CAP_CAVEATS_MAX; i++) {
+        (void)snprintf(caveats[i], sizeof caveats[i], "account = t:%050d*", i);
+        list[i] = caveats[i];
+    }
+    token = bench_mint(&b, list, RON_CAP_CAVEATS_MAX);
+    ron_arena_init_over(&arena, room, sizeof room);
+    assert_int_equal(
+        ron_cap_verifier_open(b.v, STR(token.s), (uint64_t)CAP_NOW_S * 1000, &arena, &g, NULL),
+        RON_CAP_OK);
+    assert_int_equal(g.item_count, RON_CAP_CAVEATS_MAX);
+    for (uint32_t i = 0; i < g.item_count; i++) {
+        assert_int_equal(g.items[i].len, strlen(list[i]) - strlen("account = "));
+        assert_memory_equal(g.bytes + g.items[i].at, list[i] + strlen("account = "),
+                            g.items[i].len);
+    }
+    bench_done(&b);
+}
+
 static void test_verifier__random_life__answers_as_without_memory(void **state)
 {
     enum { TOKENS = 200, STEPS = 40000 };
@@ -397,6 +456,7 @@ static void test_verifier__random_life__answers_as_without_memory(void **state)
         want = ron_cap_verify(keys, STR(tokens[which].s), &q, NULL);
         ron_cap_keys_unref(keys);
         assert_int_equal(ron_cap_verifier_check(b.v, STR(tokens[which].s), &q, NULL), want);
+        expect_grant(&b, STR(tokens[which].s), &q, want);
         allowed += want == RON_CAP_OK;
     }
     st = ron_cap_verifier_stats(b.v);
@@ -421,6 +481,7 @@ int main(void)
         cmocka_unit_test(test_verifier__token_too_large_for_an_entry__is_verified_each_time),
         cmocka_unit_test(test_verifier__same_end_and_another_beginning__is_not_believed),
         cmocka_unit_test(test_verifier__too_many_entries_asked__is_a_limit),
+        cmocka_unit_test(test_verifier__grant_of_a_large_token__fits_its_room),
         cmocka_unit_test(test_verifier__random_life__answers_as_without_memory),
     };
 

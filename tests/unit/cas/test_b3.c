@@ -102,6 +102,37 @@ static void test_b3__side_by_side__same_as_alone(void **state)
     }
 }
 
+/* Lengths at random around the edges of blocks and of a chunk, so that neighbours agree in their
+ * blocks or do not. */
+static void test_b3__side_by_side_of_any_lengths__same_as_alone(void **state)
+{
+    static const size_t around[] = {0, 64, 128, 448, 1024, 2048};
+    struct ron_rand rand = support_rand();
+
+    (void)state;
+    for (int round = 0; round < 2000; round++) {
+        size_t count = ron_rand_below(&rand, 41);
+        const uint8_t *inputs[40];
+        size_t lens[40];
+        struct ron_b3 each[40];
+
+        for (size_t i = 0; i < count; i++) {
+            lens[i] = i > 0 && ron_rand_below(&rand, 4) != 0
+                          ? lens[i - 1]
+                          : around[ron_rand_below(&rand, RON_ARRAY_LEN(around))] +
+                                ron_rand_below(&rand, 66);
+            inputs[i] = input + ron_rand_below(&rand, sizeof input - lens[i]);
+        }
+        ron_b3_hash_each(inputs, lens, count, each);
+        for (size_t i = 0; i < count; i++) {
+            struct ron_b3 alone;
+
+            ron_b3_hash(inputs[i], lens[i], &alone);
+            assert_true(ron_b3_equal(&alone, &each[i]));
+        }
+    }
+}
+
 /* ---- the official vectors -------------------------------------------------------------------- */
 
 /* The text after `"name": ` at or after *at; moves *at behind the name. */
@@ -245,6 +276,7 @@ int main(void)
         cmocka_unit_test(test_b3__known_inputs__known_hashes),
         cmocka_unit_test(test_b3__any_pieces__same_hash),
         cmocka_unit_test(test_b3__side_by_side__same_as_alone),
+        cmocka_unit_test(test_b3__side_by_side_of_any_lengths__same_as_alone),
         cmocka_unit_test(test_b3__official_vectors__all_agree),
         cmocka_unit_test(test_b3__id__survives_the_way_through_text),
         cmocka_unit_test(test_b3__other_spellings__refused_and_output_untouched),

@@ -47,8 +47,18 @@ static inline enum ron_rc sample_check(const struct ron_conf_snap *snap, struct 
     return RON_OK;
 }
 
-static const struct ron_conf_table sample_table = {
-    .service = "wallet", .keys = sample_keys, .key_count = SAMPLE_COUNT, .check = sample_check};
+static const struct ron_conf_alias sample_aliases[] = {
+    {"ingress.drain_secs", "drain_deadline", "s"},
+    {"ingress.body_bytes", "limits.max_body", "B"},
+    {"shape", "log.format", ""},
+};
+
+static const struct ron_conf_table sample_table = {.service = "wallet",
+                                                   .keys = sample_keys,
+                                                   .key_count = SAMPLE_COUNT,
+                                                   .aliases = sample_aliases,
+                                                   .alias_count = RON_ARRAY_LEN(sample_aliases),
+                                                   .check = sample_check};
 
 /* Loads from a TOML text; NULL when it is refused, and then `err` says why. */
 static inline struct ron_conf_snap *sample_load(const char *text, struct ron_err *err)

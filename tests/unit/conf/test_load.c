@@ -274,6 +274,68 @@ static void test_load__too_many_sections__is_a_limit(void **state)
     free(text);
 }
 
+static void test_load__second_name__is_the_key(void **state)
+{
+    (void)state;
+    struct ron_conf_snap *snap = sample_good("shape = 'text'\n[ingress]\ndrain_secs = 2\n"
+                                             "body_bytes = 77\n");
+    static const char *const flags[] = {"--ingress.drain_secs=5", "--ingress.drain_secs=4"};
+    static const char *const vars[] = {"RON_WALLET__INGRESS__DRAIN_SECS=3", NULL};
+    struct ron_conf_sources sources = {.path = "w.toml",
+                                       .text = "drain_deadline = '1s'\n",
+                                       .environ = vars,
+                                       .flags = flags,
+                                       .flag_count = 2};
+
+    assert_int_equal(ron_conf_ms(snap, SAMPLE_DRAIN), 2000);
+    assert_int_equal(ron_conf_bytes(snap, SAMPLE_BODY), 77);
+    assert_int_equal(ron_conf_choice(snap, SAMPLE_FORMAT), 1);
+    assert_int_equal(ron_conf_get(snap, 0, SAMPLE_DRAIN)->source, RON_CONF_FROM_FILE);
+    ron_conf_unref(snap);
+    snap = NULL;
+    /* Another source may use the other name, and the last of a source wins as always. */
+    assert_int_equal(ron_conf_load(NULL, &sample_table, &sources, &snap, NULL), RON_OK);
+    assert_int_equal(ron_conf_ms(snap, SAMPLE_DRAIN), 4000);
+    ron_conf_unref(snap);
+}
+
+static void test_load__second_name__refused_with_its_place(void **state)
+{
+    (void)state;
+    refuse("ingress.drain_secs = 9", "w.toml:1:22: ingress.drain_secs: 9s is out of range 1s..5s");
+    refuse("ingress.drain_secs = '2s'",
+           "w.toml:1:22: ingress.drain_secs: must be a whole number (s)");
+    refuse("ingress.drain_secs = -2",
+           "w.toml:1:22: ingress.drain_secs: must be a whole number (s)");
+    refuse("drain_deadline = '2s'\ningress.drain_secs = 2",
+           "w.toml:2:9: \"drain_deadline\" is given under both of its names");
+    refuse("shape = 'text'\nlog.format = 'text'",
+           "w.toml:2:5: \"log.format\" is given under both of its names");
+    refuse_text("RON_WALLET__INGRESS__DRAIN_SECS=2s", NULL,
+                "environment RON_WALLET__INGRESS__DRAIN_SECS: must be a whole number (s)");
+    refuse("ingress.nothing = 1", "w.toml:1:9: unknown key \"ingress.nothing\"");
+}
+
+static void test_table__wrong_second_name__is_named(void **state)
+{
+    (void)state;
+    static const struct ron_conf_alias bad[] = {{"limits.rate", "limits.rate", ""},
+                                                {"a", "limits.none", ""},
+                                                {"log", "limits.rate", ""},
+                                                {"A", "limits.rate", ""},
+                                                {"x", "origins.*.url", ""}};
+
+    for (size_t i = 0; i < RON_ARRAY_LEN(bad); i++) {
+        struct ron_conf_table table = sample_table;
+        struct ron_err err = {0};
+
+        table.aliases = &bad[i];
+        table.alias_count = 1;
+        assert_int_equal(ron_conf_table_check(&table, &err), RON_INVALID);
+        assert_non_null(strstr(err.msg, "is no second name of"));
+    }
+}
+
 /* ---- tables ---------------------------------------------------------------------------------- */
 
 #define ROW(name, type, unit, min, max, value, flags, doc)                                         \
@@ -363,6 +425,9 @@ int main(void)
                                         fixture_teardown),
         cmocka_unit_test(test_load__too_many_sections__is_a_limit),
         cmocka_unit_test(test_table__wrong_row__is_named),
+        cmocka_unit_test(test_table__wrong_second_name__is_named),
+        cmocka_unit_test(test_load__second_name__is_the_key),
+        cmocka_unit_test(test_load__second_name__refused_with_its_place),
         cmocka_unit_test(test_load__wrong_reading__is_caught),
     };
 

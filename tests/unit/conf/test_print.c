@@ -158,10 +158,10 @@ static void test_print__references__list_every_key(void **state)
         assert_non_null(strstr(ron_buf_text(&md), cell));
         assert_non_null(strstr(ron_buf_text(&man), bold));
     }
-    assert_non_null(
-        strstr(ron_buf_text(&md),
-               "| `log.format` | `RON_WALLET__LOG__FORMAT` | choice json\\|text, "
-               "default \"json\", reloadable | Shape of log lines \\| one of two. |\n"));
+    assert_non_null(strstr(ron_buf_text(&md),
+                           "| `log.format` | `RON_WALLET__LOG__FORMAT` | choice json\\|text, "
+                           "default \"json\", reloadable | Shape of log lines \\| one of two. Also "
+                           "`shape`. |\n"));
     assert_non_null(strstr(ron_buf_text(&man),
                            ".B limits.balance\nA number that may be negative.\n.br\n"
                            "integer \\-10..10, default \\-1, needs restart\n.br\n"

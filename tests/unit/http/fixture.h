@@ -127,6 +127,8 @@ enum { WEB_ROUTES = 10, WEB_ROUTES_MAX = 24 };
 
 /* A network of the test's own for the next web_open; NULL: the system's. */
 static const struct ron_net_ops *web_net;
+/* What the next web_open adds to the supervisor before it runs; NULL: nothing. */
+static void (*web_add)(struct web *web);
 
 /* ---- the server ------------------------------------------------------------------------------ */
 
@@ -187,6 +189,9 @@ static inline struct web *web_open(uint32_t workers, struct ron_http_opts o)
                                      .sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10)),
                                      .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     fx_stage_add(web->fx, &web->stage);
+    if (web_add != NULL) {
+        web_add(web);
+    }
     fx_start(web->fx);
     return web;
 }

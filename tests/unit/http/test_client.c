@@ -22,7 +22,11 @@ static void test_client__answers__with_status_header_and_body(void **state)
     struct cl *cl = cl_run((struct ron_http_target_opts){0});
     struct ron_http_fetch *f = cl_call(cl, cl->t, GET(cl, "/status/200"));
     const struct ron_http_fetch_result *r = ron_http_fetch_result(f);
+    struct ron_http_field fields[16];
     struct ron_str value;
+    size_t count = 0;
+    size_t twice = 0;
+    size_t tags = 0;
 
     (void)state;
     assert_int_equal(r->rc, RON_OK);
@@ -36,6 +40,15 @@ static void test_client__answers__with_status_header_and_body(void **state)
     assert_true(ron_str_eq(value, "\"e\""));
     assert_int_equal(ron_http_fetch_header_get(f, "X-Twice", &value), RON_CONFLICT);
     assert_int_equal(ron_http_fetch_header_get(f, "X-None", &value), RON_NOTFOUND);
+    assert_int_equal(ron_http_fetch_fields(f, fields, RON_ARRAY_LEN(fields), &count), RON_OK);
+    for (size_t i = 0; i < count; i++) {
+        twice += ron_str_eq(fields[i].name, "X-Twice");
+        tags += ron_str_eq(fields[i].name, "ETag") && ron_str_eq(fields[i].value, "\"e\"");
+        assert_true(fields[i].name.len > 0);
+    }
+    assert_int_equal(twice, 2);
+    assert_int_equal(tags, 1);
+    assert_int_equal(ron_http_fetch_fields(f, fields, count - 1, &count), RON_LIMIT);
     ron_http_fetch_release(f);
     cl_close(cl);
 }
@@ -607,8 +620,8 @@ static void test_client__bad_requests__refused(void **state)
 
 static void test_client__bad_targets__refused(void **state)
 {
-    static const char *const bad_hosts[] = {"*",       "*.", "*.1.2.3.4", "a b",
-                                            "host:80", "",   "1.2.3",     "http://x"};
+    static const char *const bad_hosts[] = {
+        "*", "*.", "*.1.2.3.4", "a b", "host:0", "host:x", "host:99999", "", "1.2.3", "http://x"};
     static const struct ron_retry_curve bad_curve = {0};
     static const struct ron_breaker_rules bad_rules = {0};
     struct cl *cl = cl_open((struct ron_http_target_opts){0});

@@ -7,7 +7,7 @@
 
 /* ---- URLs ------------------------------------------------------------------------------------ */
 
-static const struct {
+static const struct url_row {
     const char *url;
     enum ron_rc rc;
 } urls[] = {
@@ -100,6 +100,54 @@ static void test_access__urls__allowed_or_refused(void **state)
     ron_http_target_counters(cl->t, &c);
     assert_true(c.denied > 30);
     cl_free(cl);
+}
+
+static void test_access__list_with_ports__that_port_only(void **state)
+{
+    static const char *const hosts[] = {"api.example.org:8443", "8.8.8.8:443", "*.b.org:443",
+                                        "[2606:4700::1111]:444"};
+    static const struct url_row rows[] = {
+        {"https://api.example.org:8443/", RON_OK},    {"https://api.example.org/", RON_DENIED},
+        {"https://api.example.org:443/", RON_DENIED}, {"https://8.8.8.8/", RON_OK},
+        {"https://8.8.8.8:444/", RON_DENIED},         {"https://a.b.org/", RON_OK},
+        {"https://a.b.org:22/", RON_DENIED},          {"https://[2606:4700::1111]:444/", RON_OK},
+        {"https://[2606:4700::1111]/", RON_DENIED}};
+    struct cl *cl = cl_open((struct ron_http_target_opts){
+        .name = "ports", .hosts = hosts, .host_count = RON_ARRAY_LEN(hosts)});
+    struct http_url url;
+
+    (void)state;
+    for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
+        struct ron_str text = {rows[i].url, strlen(rows[i].url)};
+        enum ron_rc rc = ron__http_url_check(cl->t, text, &url, NULL);
+
+        if (rc != rows[i].rc) {
+            fail_msg("'%s': %s", rows[i].url, ron_rc_name(rc));
+        }
+    }
+    cl_free(cl);
+}
+
+static void test_url__authority__has_a_port(void **state)
+{
+    static const struct {
+        const char *url;
+        const char *authority;
+    } rows[] = {{"http://a.org", "a.org:80"},           {"https://a.org/x:y", "a.org:443"},
+                {"https://a.org:8443/x", "a.org:8443"}, {"http://[::1]/", "[::1]:80"},
+                {"http://[::1]:81", "[::1]:81"},        {"https://10.0.0.1?x:1", "10.0.0.1:443"}};
+    char text[64];
+    bool plain = false;
+
+    (void)state;
+    for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
+        assert_int_equal(ron_http_url_authority(rows[i].url, text, sizeof text, &plain, NULL),
+                         RON_OK);
+        assert_string_equal(text, rows[i].authority);
+        assert_int_equal(plain, rows[i].url[4] == ':');
+    }
+    assert_int_equal(ron_http_url_authority("http://a.org", text, 8, &plain, NULL), RON_INVALID);
+    assert_int_equal(ron_http_url_authority("ftp://a.org", text, 64, &plain, NULL), RON_INVALID);
 }
 
 /* ---- addresses ------------------------------------------------------------------------------- */
@@ -289,6 +337,8 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_access__urls__allowed_or_refused),
+        cmocka_unit_test(test_access__list_with_ports__that_port_only),
+        cmocka_unit_test(test_url__authority__has_a_port),
         cmocka_unit_test(test_access__forbidden_addresses__never_connected),
         cmocka_unit_test(test_access__flags__open_one_class),
         cmocka_unit_test(test_access__connection_of_another_target__not_reused),

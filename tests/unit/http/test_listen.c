@@ -157,6 +157,41 @@ static void test_listen__allow_list__others_are_answered_403(void **state)
     }
 }
 
+static void on_uid(struct ron_http_call *call, void *arg)
+{
+    uint32_t uid = 0;
+    bool known = ron_http_peer_uid(call, &uid);
+
+    (void)arg;
+    ron_http_answer(call, 200, "text/plain", known && uid == geteuid() ? "ours" : "none", 4);
+}
+
+static void test_listen__peer_uid__of_unix_peers_only(void **state)
+{
+    static const struct ron_http_route routes[] = {
+        {RON_HTTP_GET, "/uid", on_uid, NULL, RON_HTTP_INLINE, 0}};
+    struct place p;
+    struct web *web;
+    struct cli c;
+
+    (void)state;
+    make_place(&p);
+    const struct ron_http_listener listeners[] = {{.addr = "127.0.0.1:0"}, {.addr = p.addr}};
+    web = web_open(
+        1, (struct ron_http_opts){
+               .listeners = listeners, .listener_count = 2, .routes = routes, .route_count = 1});
+    unix_open(&c, &p);
+    cli_say(&c, GET("/uid"));
+    cli_expect(&c, 200, "ours");
+    cli_close(&c);
+    cli_open(&c, web);
+    cli_say(&c, GET("/uid"));
+    cli_expect(&c, 200, "none");
+    cli_close(&c);
+    web_close(web);
+    remove_place(&p);
+}
+
 static void test_listen__default_list__root_and_own_user(void **state)
 {
     const struct ron_http_listener def = {.addr = "unix:/x"};
@@ -197,14 +232,90 @@ static void test_listen__bad_options__refused(void **state)
     ron_registry_free(reg);
 }
 
+/* ---- moving ---------------------------------------------------------------------------------- */
+
+static bool can_connect(struct sockaddr_in addr)
+{
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool good = connect(fd, (const struct sockaddr *)&addr, sizeof addr) == 0;
+
+    (void)close(fd);
+    return good;
+}
+
+static void expect_hi(struct web *web)
+{
+    struct cli c;
+
+    tcp_open(&c, web, 0);
+    cli_say(&c, GET("/hi"));
+    cli_expect(&c, 200, "hi");
+    cli_close(&c);
+}
+
+static void test_listen__moved__the_new_address_answers_and_connections_stay(void **state)
+{
+    struct web *web = web_open(2, (struct ron_http_opts){0});
+    struct ron_err err = {0};
+    struct cli old;
+
+    (void)state;
+    cli_open(&old, web);
+    cli_say(&old, GET("/hi"));
+    cli_expect(&old, 200, "hi");
+    for (int i = 0; i < 3; i++) {
+        struct sockaddr_in left = web->addr;
+        const char *colon;
+
+        assert_int_equal(ron_http_server_move(web->server, 0, "127.0.0.1:0", &err), RON_OK);
+        colon = strrchr(ron_http_server_addr(web->server), ':');
+        web->addr.sin_port = htons((uint16_t)strtoul(colon + 1, NULL, 10));
+        assert_int_not_equal(left.sin_port, web->addr.sin_port);
+        expect_hi(web);
+        fx_until(!can_connect(left));
+    }
+    cli_say(&old, GET("/hi"));
+    cli_expect(&old, 200, "hi");
+    cli_close(&old);
+    web_close(web);
+}
+
+static void test_listen__moved_to_a_taken_port__stays_where_it_is(void **state)
+{
+    struct web *web = web_open(2, (struct ron_http_opts){0});
+    struct sockaddr_in taken = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t len = sizeof taken;
+    struct ron_err err = {0};
+    char addr[32];
+    char before[RON_ADDR_MAX];
+    int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+    (void)state;
+    assert_int_equal(bind(fd, (struct sockaddr *)&taken, sizeof taken), 0);
+    assert_int_equal(listen(fd, 1), 0);
+    assert_int_equal(getsockname(fd, (struct sockaddr *)&taken, &len), 0);
+    (void)snprintf(addr, sizeof addr, "127.0.0.1:%u", ntohs(taken.sin_port));
+    (void)snprintf(before, sizeof before, "%s", ron_http_server_addr(web->server));
+    assert_int_equal(ron_http_server_move(web->server, 0, addr, &err), RON_EXISTS);
+    assert_int_equal(ron_http_server_move(web->server, 0, "no address", &err), RON_INVALID);
+    assert_int_equal(ron_http_server_move(web->server, 0, "unix:/x/y", &err), RON_UNSUPPORTED);
+    assert_string_equal(ron_http_server_addr(web->server), before);
+    expect_hi(web);
+    (void)close(fd);
+    web_close(web);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_listen__several__each_serves_what_it_is_for),
         cmocka_unit_test(test_listen__unix_socket__closed_to_others),
         cmocka_unit_test(test_listen__allow_list__others_are_answered_403),
+        cmocka_unit_test(test_listen__peer_uid__of_unix_peers_only),
         cmocka_unit_test(test_listen__default_list__root_and_own_user),
         cmocka_unit_test(test_listen__bad_options__refused),
+        cmocka_unit_test(test_listen__moved__the_new_address_answers_and_connections_stay),
+        cmocka_unit_test(test_listen__moved_to_a_taken_port__stays_where_it_is),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -172,7 +172,7 @@ static void test_parse__good_head__parts(void **state)
 {
     static const char text[] =
         "POST /a/b%20c?x=1&y HTTP/1.1\r\nhOST: example.org:80\r\n"
-        "Content-Length:  12\t\r\nX-Corr-ID: q.1-A_\r\nRequest-Timeout: 2\r\n"
+        "Content-Length:  12\t\r\nX-Corr-ID: q.1-A_\r\nRequest-Timeout: 2.5\r\n"
         "Deadline: 99\r\nConnection: Keep-Alive\r\n\r\nbody";
     const struct ron_http_head *h = &parser.head;
     struct ron_str value;
@@ -188,7 +188,7 @@ static void test_parse__good_head__parts(void **state)
     assert_str(h->corr_id, "q.1-A_");
     assert_true(h->has_length);
     assert_int_equal(h->content_length, 12);
-    assert_int_equal(h->timeout_ms, 2000);
+    assert_int_equal(h->timeout_ms, 2500);
     assert_int_equal(h->deadline_unix_ms, 99);
     assert_true(h->keep_alive);
     assert_int_equal(h->bytes, sizeof text - 1 - 4);
@@ -206,6 +206,32 @@ static void test_parse__repeated_field__conflict(void **state)
     assert_int_equal(parse_text("GET / HTTP/1.1\r\nHost: a\r\nX: 1\r\nx: 2\r\n\r\n"),
                      RON_HTTP_DONE);
     assert_int_equal(ron_http_field_get(&parser.head, "X", &value), RON_CONFLICT);
+}
+
+static void test_parse__content_type__json_or_not(void **state)
+{
+    static const struct {
+        const char *line;
+        bool json;
+    } cases[] = {
+        {"Content-Type: application/json\r\n", true},
+        {"Content-Type: Application/JSON; charset=utf-8\r\n", true},
+        {"Content-Type: application/json ;x=1\r\n", true},
+        {"Content-Type: application/jsonl\r\n", false},
+        {"Content-Type: application/jso\r\n", false},
+        {"Content-Type: text/plain\r\n", false},
+        {"Content-Type: application/json\r\nContent-Type: application/json\r\n", false},
+        {"", false},
+    };
+
+    (void)state;
+    for (size_t i = 0; i < RON_ARRAY_LEN(cases); i++) {
+        char text[160];
+
+        (void)snprintf(text, sizeof text, "POST / HTTP/1.1\r\nHost: a\r\n%s\r\n", cases[i].line);
+        assert_int_equal(parse_text(text), RON_HTTP_DONE);
+        assert_int_equal(ron_http_is_json(&parser.head), cases[i].json);
+    }
 }
 
 static void test_parse__versions_and_connection__keep_alive(void **state)
@@ -254,6 +280,7 @@ int main(void)
         cmocka_unit_test(test_parse__request_corpus__verdict_by_name),
         cmocka_unit_test(test_parse__chunked_corpus__verdict_by_name),
         cmocka_unit_test(test_parse__good_head__parts),
+        cmocka_unit_test(test_parse__content_type__json_or_not),
         cmocka_unit_test(test_parse__repeated_field__conflict),
         cmocka_unit_test(test_parse__versions_and_connection__keep_alive),
         cmocka_unit_test(test_parse__bad_corr_id__ignored),

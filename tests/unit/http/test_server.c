@@ -492,6 +492,28 @@ static void test_server__smuggling_shapes__refused_and_closed(void **state)
     web_close(web);
 }
 
+/* An answer for which there was no memory is no defect, and it may be there the next time. */
+static void test_server__no_memory_for_an_answer__503_and_the_connection_goes_on(void **state)
+{
+    struct web *web = web_open(1, plain);
+    struct ron_http_reply *r;
+    struct cli c;
+
+    (void)state;
+    cli_open(&c, web);
+    cli_say(&c, POST("/defer", "1", "x"));
+    r = web_reply(web, 0);
+    ron_http_reply_body(r)->rc = RON_NOMEM;
+    ron_http_reply_send(r, 200, "text/plain");
+    cli_expect(&c, 503, "\"retryable\":true");
+    cli_say(&c, GET("/hi"));
+    cli_expect(&c, 200, "hi");
+    assert_int_equal(web_counters(web).rejected[RON_HTTP_MEMORY], 1);
+    assert_int_equal(web_counters(web).rejected[RON_HTTP_INTERNAL], 0);
+    cli_close(&c);
+    web_close(web);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -510,6 +532,7 @@ int main(void)
         cmocka_unit_test(test_server__large_body_and_answer__whole),
         cmocka_unit_test(test_server__expect_continue__asked_before_the_body),
         cmocka_unit_test(test_server__handler_mistakes__500_and_nothing_split),
+        cmocka_unit_test(test_server__no_memory_for_an_answer__503_and_the_connection_goes_on),
         cmocka_unit_test(test_server__client_gone__cancels_and_drops_the_answer),
         cmocka_unit_test(test_server__replies_from_many_threads__each_to_its_own),
         cmocka_unit_test(test_server__smuggling_shapes__refused_and_closed),

@@ -640,6 +640,29 @@ static void test_blob__memory_and_file__whole_and_released_once(void **state)
     close_blobs(web);
 }
 
+static void test_blob__short_files_to_a_client_that_waits__whole_and_in_order(void **state)
+{
+    enum { COUNT = 400, SHORT = 32768 }; /* more than the buffers of the sockets take */
+    struct web *web = open_blobs();
+    char head[1024];
+    struct cli c;
+
+    (void)state;
+    cli_open(&c, web);
+    for (int i = 0; i < COUNT; i++) {
+        cli_say(&c, GET("/file?from=3112960"));
+    }
+    fx_until(fx_gate_count(&released) > 0);
+    for (int i = 0; i < COUNT; i++) {
+        take_head(&c, head, sizeof head);
+        assert_non_null(strstr(head, "Content-Length: 32768\r\n"));
+        expect_pattern(&c, BIG - SHORT, SHORT);
+    }
+    assert_int_equal(fx_gate_count(&released), COUNT);
+    cli_close(&c);
+    close_blobs(web);
+}
+
 static void test_blob__client_goes_in_the_middle__released(void **state)
 {
     struct web *web = open_blobs();
@@ -728,6 +751,7 @@ int main(void)
         cmocka_unit_test(test_stream__too_many__the_reply_can_still_answer),
         cmocka_unit_test(test_stream__bad_header__500_and_the_writer_cancelled),
         cmocka_unit_test(test_blob__memory_and_file__whole_and_released_once),
+        cmocka_unit_test(test_blob__short_files_to_a_client_that_waits__whole_and_in_order),
         cmocka_unit_test(test_blob__client_goes_in_the_middle__released),
         cmocka_unit_test(test_blob__file_shorter_than_said__connection_broken_others_served),
         cmocka_unit_test(test_blob__large_download__others_are_served_meanwhile),

@@ -3,7 +3,8 @@
  *
  * Method: a network of the test's own in which marked connections always have more to read and take
  * everything at once; a second client on the same, only, worker must still be answered. A worker
- * that stays with the first would never come to it. */
+ * that stays with the first would never come to it.
+ * And replies, which are delivered in portions: none is forgotten behind a full one. */
 #include "unit/http/fixture.h"
 
 #include "ron/http/stream.h"
@@ -202,6 +203,87 @@ static void test_turns__upload_that_brings_nothing__others_are_served(void **sta
     web_close(web);
 }
 
+/* ---- replies in portions --------------------------------------------------------------------- */
+
+enum { PORTION = 16, MANY = 2 * PORTION }; /* of server.c: two full turns and no more */
+
+static struct ron_au32 held;      /* the worker is in /hold */
+static struct ron_au32 let_go;    /* and may leave it */
+static struct ron_au32 in_turn;   /* the worker is in the first turn */
+static struct ron_au32 last_sent; /* and may go on */
+
+static void on_hold(struct ron_http_call *call, void *arg)
+{
+    (void)arg;
+    ron_au32_store(&held, 1);
+    while (ron_au32_load(&let_go) == 0) {
+        (void)sched_yield();
+    }
+    ron_http_answer(call, 200, "text/plain", "held", 4);
+}
+
+/* Stays in the write of one of the first portion until the last reply has been sent. */
+static enum ron_rc stop_writev(const struct ron_env *env, int fd, const struct iovec *iov,
+                               int count, size_t *ret_len)
+{
+    if (count > 0 && memmem(iov[0].iov_base, iov[0].iov_len, "Content-Length: 5\r\n", 19) != NULL) {
+        ron_au32_store(&in_turn, 1);
+        while (ron_au32_load(&last_sent) == 0) {
+            (void)sched_yield();
+        }
+    }
+    return ron_env_linux()->net->writev(env, fd, iov, count, ret_len);
+}
+
+static enum ron_rc stop_write(const struct ron_env *env, int fd, const void *buf, size_t len,
+                              size_t *ret_len)
+{
+    struct iovec iov = {(void *)(uintptr_t)buf, len};
+
+    return stop_writev(env, fd, &iov, 1, ret_len);
+}
+
+/* Two portions lie ready, and one more reply comes during the first: the wake-up for it is the one
+ * that begins the second turn, which is full without it. */
+static void test_turns__a_reply_behind_full_portions__is_delivered(void **state)
+{
+    static const struct ron_http_route hold = {RON_HTTP_GET, "/hold",         on_hold,
+                                               NULL,         RON_HTTP_INLINE, 0};
+    struct cli *clients = calloc(MANY + 2, sizeof *clients);
+    struct web *web;
+
+    (void)state;
+    assert_non_null(clients);
+    net = *ron_env_linux()->net;
+    net.write = stop_write;
+    net.writev = stop_writev;
+    web_net = &net;
+    web = web_open(
+        1, (struct ron_http_opts){.routes = &hold, .route_count = 1, .request_timeout_ms = 60000});
+    for (size_t i = 0; i < MANY + 1; i++) {
+        cli_open(&clients[i], web);
+        cli_say(&clients[i], "POST /defer HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+        (void)web_reply(web, i);
+    }
+    cli_open(&clients[MANY + 1], web);
+    cli_say(&clients[MANY + 1], GET("/hold"));
+    fx_until(ron_au32_load(&held) != 0);
+    for (size_t i = 0; i < MANY; i++) {
+        web_send_reply(web_reply(web, i), "first"); /* 5 bytes, which the hook looks for */
+    }
+    ron_au32_store(&let_go, 1);
+    fx_until(ron_au32_load(&in_turn) != 0);
+    web_send_reply(web_reply(web, MANY), "the last");
+    ron_au32_store(&last_sent, 1);
+    for (size_t i = 0; i < MANY + 2; i++) {
+        cli_expect(&clients[i], 200, i < MANY ? "first" : i == MANY ? "the last" : "held");
+        cli_close(&clients[i]);
+    }
+    free(clients);
+    fx_until(web_counters(web).connections == 0);
+    web_close(web);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -209,6 +291,7 @@ int main(void)
         cmocka_unit_test(test_turns__body_without_pause__others_are_served),
         cmocka_unit_test(test_turns__stream_without_pause__others_are_served),
         cmocka_unit_test(test_turns__upload_that_brings_nothing__others_are_served),
+        cmocka_unit_test(test_turns__a_reply_behind_full_portions__is_delivered),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -54,6 +54,58 @@ static void test_disk__write_and_read__move_everything(void **state)
     disk->close(f->env, fd);
 }
 
+static bool is_direct(int fd)
+{
+    return (fcntl(fd, F_GETFL) & O_DIRECT) != 0;
+}
+
+/* What fits goes past the cache where the file system can; what does not, through it. */
+static void test_disk__direct__writes_what_is_and_is_not_aligned(void **state)
+{
+    const struct fixture *f = *state;
+    const struct ron_disk_ops *disk = f->env->disk;
+    int reader = open_new(f, "a");
+    int fd = -1;
+    _Alignas(RON_DIRECT_ALIGN) static char out[2 * RON_DIRECT_ALIGN];
+    _Alignas(RON_DIRECT_ALIGN) static char in[sizeof out];
+    size_t len = 0;
+    bool direct;
+
+    assert_int_equal(disk->open(f->env, fixture_path(f, "a"),
+                                RON_OPEN_READ | RON_OPEN_WRITE | RON_OPEN_DIRECT, 0, &fd, NULL),
+                     RON_OK);
+    direct = is_direct(fd);
+    memset(out, 'a', sizeof out);
+    assert_int_equal(disk->pwrite(f->env, fd, out, sizeof out, 0, NULL), RON_OK);
+    assert_int_equal(is_direct(fd), direct);
+    assert_int_equal(disk->pread(f->env, reader, in, sizeof in, 0, &len), RON_OK);
+    assert_int_equal(len, sizeof in);
+    assert_memory_equal(in, out, sizeof in);
+    /* Over what a reader has in the cache. */
+    memset(out, 'b', RON_DIRECT_ALIGN);
+    assert_int_equal(disk->pwrite(f->env, fd, out, RON_DIRECT_ALIGN, 0, NULL), RON_OK);
+    assert_int_equal(is_direct(fd), direct);
+    assert_int_equal(disk->pread(f->env, reader, in, sizeof in, 0, &len), RON_OK);
+    assert_memory_equal(in, out, sizeof in);
+
+    memset(out + 7, 'c', 20);
+    assert_int_equal(disk->pwrite(f->env, fd, out + 7, 20, 7, NULL), RON_OK);
+    assert_false(is_direct(fd));
+    assert_int_equal(disk->sync(f->env, fd, true, NULL), RON_OK);
+    assert_int_equal(disk->pread(f->env, reader, in, sizeof in, 0, &len), RON_OK);
+    assert_memory_equal(in, out, sizeof in);
+    disk->close(f->env, fd);
+
+    assert_int_equal(
+        disk->open(f->env, fixture_path(f, "a"), RON_OPEN_READ | RON_OPEN_DIRECT, 0, &fd, NULL),
+        RON_OK);
+    assert_int_equal(disk->pread(f->env, fd, in + 1, 99, 5, &len), RON_OK);
+    assert_int_equal(len, 99);
+    assert_memory_equal(in + 1, out + 5, 99);
+    disk->close(f->env, fd);
+    disk->close(f->env, reader);
+}
+
 static void test_disk__stat__tells_mode_and_owner_by_path_and_descriptor(void **state)
 {
     const struct fixture *f = *state;
@@ -303,6 +355,7 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
     const struct CMUnitTest tests[] = {
         CASE(test_disk__write_and_read__move_everything),
+        CASE(test_disk__direct__writes_what_is_and_is_not_aligned),
         CASE(test_disk__stat__tells_mode_and_owner_by_path_and_descriptor),
         CASE(test_disk__stat__knows_a_file_from_other_things),
         CASE(test_disk__lock__is_one_descriptors_until_it_is_closed),

@@ -20,10 +20,10 @@ enum { LEAVES = 70000, OLD = 12345, SKIPPED = 77 };
 #define PACKAGE "/usr/share/gocode/src/golang.org/x/mod/sumdb/tlog/tlog.go"
 
 static char dir[] = "/tmp/ron-go-XXXXXX";
-static struct led_hash *stored;
+static struct ron_tree_hash *stored;
 
 static enum ron_rc stored_read(void *ctx, const uint64_t *places, size_t count,
-                               struct led_hash *ret_hashes, struct ron_err *err)
+                               struct ron_tree_hash *ret_hashes, struct ron_err *err)
 {
     (void)ctx;
     (void)err;
@@ -33,7 +33,7 @@ static enum ron_rc stored_read(void *ctx, const uint64_t *places, size_t count,
     return RON_OK;
 }
 
-static const struct led_tree_store store = {.read = stored_read};
+static const struct ron_tree_store store = {.read = stored_read};
 
 /* Opens a file in the folder and makes the folders on its way. */
 static FILE *create(const char *name)
@@ -62,27 +62,27 @@ static void put(const char *name, const void *bytes, size_t len)
 
 static void grow(void)
 {
-    struct led_tree tree;
+    struct ron_tree tree;
     char text[24];
 
-    led_tree_init(&tree);
+    ron_tree_init(&tree);
     for (int i = 0; i < LEAVES; i++) {
-        struct led_hash hash;
+        struct ron_tree_hash hash;
         int len = snprintf(text, sizeof text, "entry %d", i);
 
-        led_hash_leaf(text, (size_t)len, &hash);
+        ron_tree_hash_leaf(text, (size_t)len, &hash);
         assert_int_equal(
-            led_tree_extend(&tree, &hash, 1, stored + led_tree_stored_count((uint64_t)i)), RON_OK);
+            ron_tree_extend(&tree, &hash, 1, stored + ron_tree_stored_count((uint64_t)i)), RON_OK);
     }
 }
 
-static void put_checkpoint(const char *name, uint64_t size, const struct led_note_signer *signer)
+static void put_checkpoint(const char *name, uint64_t size, const struct ron_note_signer *signer)
 {
-    struct led_checkpoint c = {.origin = LED_STR(ORIGIN), .size = size};
+    struct led_checkpoint c = {.origin = RON_STR_LIT(ORIGIN), .size = size};
     struct ron_buf out;
 
     ron_buf_init(&out, LED_NOTE_BYTES_MAX);
-    assert_int_equal(led_tree_root_at(&store, size, &c.root, NULL), RON_OK);
+    assert_int_equal(ron_tree_root_at(&store, size, &c.root, NULL), RON_OK);
     assert_int_equal(led_checkpoint_sign(&c, signer, &out, NULL), RON_OK);
     put(name, ron_buf_data(&out), ron_buf_len(&out));
     ron_buf_done(&out);
@@ -90,18 +90,18 @@ static void put_checkpoint(const char *name, uint64_t size, const struct led_not
 
 static void put_keys_and_checkpoints(void)
 {
-    static const uint8_t seed[LED_NOTE_SEED_BYTES] = {1, 2, 3, 4};
-    struct led_note_signer signer;
+    static const uint8_t seed[RON_NOTE_SEED_BYTES] = {1, 2, 3, 4};
+    struct ron_note_signer signer;
     struct ron_buf out;
 
     ron_buf_init(&out, 4096);
     assert_int_equal(
-        led_note_signer_make(LED_STR("ledger.example"), LED_NOTE_ED25519, seed, &signer, NULL),
+        ron_note_signer_make(RON_STR_LIT("ledger.example"), RON_NOTE_ED25519, seed, &signer, NULL),
         RON_OK);
-    assert_int_equal(led_note_key_write(&signer.key, &out), RON_OK);
+    assert_int_equal(ron_note_key_write(&signer.key, &out), RON_OK);
     put("vkey", ron_buf_data(&out), ron_buf_len(&out));
     ron_buf_clear(&out);
-    assert_int_equal(led_note_signer_write(&signer, &out), RON_OK);
+    assert_int_equal(ron_note_signer_write(&signer, &out), RON_OK);
     put("skey", ron_buf_data(&out), ron_buf_len(&out));
     ron_buf_done(&out);
     put_checkpoint("checkpoint", LEAVES, &signer);
@@ -110,7 +110,7 @@ static void put_keys_and_checkpoints(void)
 
 static void put_tiles(void)
 {
-    struct led_hash hashes[LED_TILE_WIDTH];
+    struct ron_tree_hash hashes[LED_TILE_WIDTH];
     char path[LED_TILE_PATH_SIZE];
 
     for (unsigned level = 0; level < 4; level++) {
@@ -129,16 +129,16 @@ static void put_tiles(void)
     }
 }
 
-static void put_proof(FILE *file, const char *kind, uint64_t number, const struct led_proof *proof)
+static void put_proof(FILE *file, const char *kind, uint64_t number, const struct ron_proof *proof)
 {
-    char memory[LED_HASH_TEXT_LEN + 1];
+    char memory[RON_TREE_HASH_TEXT_LEN + 1];
 
     (void)fprintf(file, "%s %llu:", kind, (unsigned long long)number);
     for (size_t i = 0; i < proof->count; i++) {
         struct ron_buf text;
 
         ron_buf_init_over(&text, memory, sizeof memory);
-        assert_int_equal(led_hash_write(&text, &proof->hashes[i]), RON_OK);
+        assert_int_equal(ron_tree_hash_write(&text, &proof->hashes[i]), RON_OK);
         (void)fprintf(file, " %s", ron_buf_text(&text));
     }
     (void)fprintf(file, "\n");
@@ -148,14 +148,14 @@ static void put_proofs(void)
 {
     struct ron_rand rand = support_rand();
     FILE *file = create("proofs");
-    struct led_proof proof;
+    struct ron_proof proof;
 
     for (int i = 0; i < 200; i++) {
         uint64_t n = i < 4 ? (uint64_t)i * (LEAVES - 1) / 3 : ron_rand_below(&rand, LEAVES);
 
-        assert_int_equal(led_proof_inclusion(&store, n, LEAVES, &proof, NULL), RON_OK);
+        assert_int_equal(ron_proof_inclusion(&store, n, LEAVES, &proof, NULL), RON_OK);
         put_proof(file, "inclusion", n, &proof);
-        assert_int_equal(led_proof_consistency(&store, n + 1, LEAVES, &proof, NULL), RON_OK);
+        assert_int_equal(ron_proof_consistency(&store, n + 1, LEAVES, &proof, NULL), RON_OK);
         put_proof(file, "consistency", n + 1, &proof);
     }
     assert_int_equal(fclose(file), 0);
@@ -176,7 +176,7 @@ static int run_go(void)
 
 static void test_go__what_the_ledger_publishes__accepted_and_a_changed_tile_refused(void **state)
 {
-    struct led_hash hashes[LED_TILE_WIDTH];
+    struct ron_tree_hash hashes[LED_TILE_WIDTH];
     const struct led_tile tile = {.level = 1, .width = LED_TILE_WIDTH};
 
     (void)state;

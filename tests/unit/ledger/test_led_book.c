@@ -413,6 +413,37 @@ static void test_led_book__horizon__refuses_stale_and_forgets_after_it(void **st
     assert_int_equal(stats.fingerprints, 1);
 }
 
+static uint64_t fingerprints(void)
+{
+    struct led_book_stats stats;
+
+    led_book_stats(book, &stats);
+    return stats.fingerprints;
+}
+
+static void test_led_book__slices_of_time__are_all_asked_and_dropped_one_by_one(void **state)
+{
+    enum { HOUR_MS = 3600 * 1000 };
+    uint8_t nonce[LED_NONCE_SIZE];
+
+    (void)state;
+    memcpy(nonce, add(LED_KIND_MINT, "a", 1)->nonce, sizeof nonce);
+    accepted();
+    now += 7 * HOUR_MS; /* A slice is 6 hours. */
+    memcpy(add(LED_KIND_MINT, "a", 1)->nonce, nonce, sizeof nonce);
+    refused(LED_REASON_IDEM_MISMATCH, "nonce", 0);
+    mint("a", 1);
+    add(LED_KIND_MINT, "a", 1)->ts_ms = now - 7 * HOUR_MS; /* Into the slice of before. */
+    accepted();
+    assert_int_equal(fingerprints(), 3);
+    now += 24 * HOUR_MS; /* The first slice ended more than 24 hours ago. */
+    mint("a", 1);
+    assert_int_equal(fingerprints(), 2);
+    now += 7 * HOUR_MS;
+    mint("a", 1);
+    assert_int_equal(fingerprints(), 2);
+}
+
 static void test_led_book__frozen__neither_pays_nor_is_paid(void **state)
 {
     struct led_account a;
@@ -474,6 +505,71 @@ static void test_led_book__views__differ_by_what_is_uncommitted(void **state)
     assert_memory_equal(digest[0], digest[1], 32);
 }
 
+static char seen[256];
+
+static void see_supply(void *arg, struct ron_str asset, struct ron_money supply)
+{
+    size_t len = strlen(seen);
+
+    (void)arg;
+    (void)snprintf(seen + len, sizeof seen - len, "%.*s=%llu ", (int)asset.len, asset.ptr,
+                   (unsigned long long)supply.v);
+}
+
+static bool see_hold(void *arg, const struct led_open_hold *hold)
+{
+    size_t len = strlen(seen);
+    int *left = arg;
+
+    (void)snprintf(seen + len, sizeof seen - len, "%.*s:%.*s=%llu@%llu ", (int)hold->id.len,
+                   hold->id.ptr, (int)hold->asset.len, hold->asset.ptr,
+                   (unsigned long long)hold->remaining.v, (unsigned long long)hold->seq);
+    return --*left > 0;
+}
+
+static const char *supplies(enum led_view view)
+{
+    seen[0] = '\0';
+    led_book_supplies(book, view, see_supply, NULL);
+    return seen;
+}
+
+static const char *holds_of(const char *account, enum led_view view, int most)
+{
+    seen[0] = '\0';
+    led_book_holds_of(book, str(account), view, see_hold, &most);
+    return seen;
+}
+
+static void test_led_book__supplies_and_holds__are_told_in_both_views(void **state)
+{
+    (void)state;
+    add(LED_KIND_MINT, "a", 100);
+    add(LED_KIND_MINT, "b", 7)->asset = str("usd");
+    accepted();
+    add(LED_KIND_HOLD, "a", 10)->id = str("h1");
+    add(LED_KIND_HOLD, "a", 20)->id = str("h2");
+    accepted();
+    assert_string_equal(supplies(LED_COMMITTED), "");
+    assert_string_equal(supplies(LED_PROJECTED), "roc=100 usd=7 ");
+    assert_string_equal(holds_of("a", LED_COMMITTED, 9), "");
+    assert_string_equal(holds_of("a", LED_PROJECTED, 9), "h2:roc=20@4 h1:roc=10@3 ");
+    assert_string_equal(holds_of("a", LED_PROJECTED, 1), "h2:roc=20@4 ");
+    assert_string_equal(holds_of("b", LED_PROJECTED, 9), "");
+    assert_string_equal(holds_of("nobody", LED_PROJECTED, 9), "");
+    (void)led_book_commit(book);
+    (void)led_book_commit(book);
+    add(LED_KIND_RELEASE, "a", 20)->ref = str("h2");
+    add(LED_KIND_BURN, "b", 7)->asset = str("usd");
+    accepted();
+    assert_string_equal(supplies(LED_COMMITTED), "roc=100 usd=7 ");
+    assert_string_equal(supplies(LED_PROJECTED), "roc=100 ");
+    assert_string_equal(holds_of("a", LED_COMMITTED, 9), "h2:roc=20@4 h1:roc=10@3 ");
+    assert_string_equal(holds_of("a", LED_PROJECTED, 9), "h1:roc=10@3 ");
+    (void)led_book_commit(book);
+    assert_string_equal(holds_of("a", LED_COMMITTED, 9), "h1:roc=10@3 ");
+}
+
 static void test_led_book__limits__full_ring_and_long_batches(void **state)
 {
     struct led_apply in = {.entries = list, .count = 0, .now_ms = now, .seq_first = 1};
@@ -517,8 +613,10 @@ int main(void)
         CASE(test_led_book__reverse__is_bounded_by_what_is_left),
         CASE(test_led_book__keys__are_used_once),
         CASE(test_led_book__horizon__refuses_stale_and_forgets_after_it),
+        CASE(test_led_book__slices_of_time__are_all_asked_and_dropped_one_by_one),
         CASE(test_led_book__frozen__neither_pays_nor_is_paid),
         CASE(test_led_book__views__differ_by_what_is_uncommitted),
+        CASE(test_led_book__supplies_and_holds__are_told_in_both_views),
         CASE(test_led_book__limits__full_ring_and_long_batches),
     };
 

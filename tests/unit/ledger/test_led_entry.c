@@ -210,6 +210,24 @@ static void test_led_entry__broken_rule__is_refused_by_member(void **state)
     refused(ENTRY(MINT "\"memo\":\"a\\nb\"," A ONE), LED_REASON_INVALID, "memo");
 }
 
+static void test_led_entry__names_of_the_ledger__refused_from_callers(void **state)
+{
+    struct led_entry e = good(LED_KIND_MINT);
+    struct led_refusal refusal;
+
+    (void)state;
+    e.id = str("expire:12");
+    assert_false(led_entry_check(&e, LED_ORIGIN_CALLER, &refusal));
+    assert_string_equal(refusal.member, "id");
+    assert_true(led_entry_check(&e, LED_ORIGIN_LEDGER, &refusal));
+    e.id = str("expire");
+    assert_true(led_entry_check(&e, LED_ORIGIN_CALLER, &refusal));
+    memcpy(e.nonce, "expire:", 8);
+    assert_false(led_entry_check(&e, LED_ORIGIN_CALLER, &refusal));
+    assert_string_equal(refusal.member, "nonce");
+    assert_true(led_entry_check(&e, LED_ORIGIN_LEDGER, &refusal));
+}
+
 #define REST ",\"kid\":\"k\",\"capability_ref\":\"c\",\"v\":1," MINT A ONE
 #define NONCE "\"nonce\":\"AAECAwQFBgcICQoLDA0ODw==\""
 
@@ -643,6 +661,7 @@ int main(void)
         cmocka_unit_test(test_led_entry__tables__names_are_unique_and_read_back),
         cmocka_unit_test(test_led_entry__good_request__every_member_arrives),
         cmocka_unit_test(test_led_entry__broken_rule__is_refused_by_member),
+        cmocka_unit_test(test_led_entry__names_of_the_ledger__refused_from_callers),
         cmocka_unit_test(test_led_entry__broken_envelope__is_refused_by_member),
         cmocka_unit_test(test_led_entry__length_limits__hold_to_the_byte),
         cmocka_unit_test(test_led_entry__each_character__belongs_to_its_grammars),

@@ -9,11 +9,29 @@
 
 enum { KEYS = 20000 };
 
+static struct led_blocks blocks;
+static struct led_pool pool;
 static uint32_t squeeze; /* hash = key * odd, upper bits kept by this mask */
 
 static uint32_t hash_of(uint32_t key)
 {
     return key * UINT32_C(2654435761) & squeeze;
+}
+
+static int setup(void **state)
+{
+    (void)state;
+    blocks = (struct led_blocks){0};
+    led_pool_init(&pool, &blocks);
+    return 0;
+}
+
+static int teardown(void **state)
+{
+    (void)state;
+    led_pool_done(&pool);
+    led_blocks_done(&blocks);
+    return 0;
 }
 
 static bool match(const void *owner, uint32_t index, const void *key)
@@ -31,7 +49,7 @@ static void run_map(struct ron_rand *rand)
     uint64_t count = 0;
 
     memset(there, 0, sizeof there);
-    assert_int_equal(led_table_init(&t), RON_OK);
+    assert_int_equal(led_table_init(&t, &pool), RON_OK);
     for (int i = 0; i < 100000; i++) {
         uint32_t key = (uint32_t)ron_rand_below(rand, KEYS);
         uint32_t found = led_table_find(&t, hash_of(key), match, NULL, &key);
@@ -72,7 +90,7 @@ static void test_led_table__equal_hashes__end_in_a_limit(void **state)
     uint32_t i = 0;
 
     (void)state;
-    assert_int_equal(led_table_init(&t), RON_OK);
+    assert_int_equal(led_table_init(&t, &pool), RON_OK);
     while (i < LED_PAGE_FILL_MAX) {
         assert_int_equal(led_table_add(&t, 7, i++), RON_OK);
     }
@@ -83,6 +101,14 @@ static void test_led_table__equal_hashes__end_in_a_limit(void **state)
     led_table_done(&t);
 }
 
+static void add_to_set(struct led_table *t, uint64_t value, bool expect_new)
+{
+    bool is_new = !expect_new;
+
+    assert_int_equal(led_set_add(t, value, &is_new), RON_OK);
+    assert_int_equal(is_new, expect_new);
+}
+
 static void test_led_table__set__keeps_zero_and_drops_in_steps(void **state)
 {
     struct ron_rand rand = support_rand();
@@ -91,16 +117,18 @@ static void test_led_table__set__keeps_zero_and_drops_in_steps(void **state)
     int steps = 0;
 
     (void)state;
-    assert_int_equal(led_table_init(&t), RON_OK);
+    assert_int_equal(led_table_init(&t, &pool), RON_OK);
     assert_false(led_set_has(&t, 0));
-    assert_int_equal(led_set_add(&t, 0), RON_OK);
+    add_to_set(&t, 0, true);
+    add_to_set(&t, 0, false);
+    add_to_set(&t, 1, false);
     assert_true(led_set_has(&t, 0));
     assert_true(led_set_remove(&t, 0));
     assert_false(led_set_remove(&t, 0));
     for (int i = 0; i < 50000; i++) {
         uint64_t value = ron_rand_u64(&rand);
 
-        assert_int_equal(led_set_add(&t, value), RON_OK);
+        add_to_set(&t, value, true);
         assert_true(led_set_has(&t, value));
     }
     assert_int_equal(t.count, 50000);
@@ -111,6 +139,22 @@ static void test_led_table__set__keeps_zero_and_drops_in_steps(void **state)
     assert_null(t.pages);
 }
 
+static void test_led_table__released_pages__are_used_again(void **state)
+{
+    struct ron_rand rand = support_rand();
+    struct led_table t;
+
+    (void)state;
+    for (int round = 0; round < 4; round++) {
+        assert_int_equal(led_table_init(&t, &pool), RON_OK);
+        for (int i = 0; i < 100000; i++) {
+            add_to_set(&t, ron_rand_u64(&rand), true);
+        }
+        led_table_done(&t);
+    }
+    assert_int_equal(pool.slab_count, 1); /* 512 pages, of which 100,000 values need at most 512 */
+}
+
 static void test_led_table__store__records_stay_in_place(void **state)
 {
     struct led_store s;
@@ -118,7 +162,7 @@ static void test_led_table__store__records_stay_in_place(void **state)
     void *first;
 
     (void)state;
-    led_store_init(&s, sizeof(uint64_t), 3, 1000);
+    led_store_init(&s, &blocks, sizeof(uint64_t), 3, 1000);
     assert_int_equal(led_store_push(&s, &index), RON_OK);
     first = led_store_at(&s, index);
     for (uint32_t i = 1; i < 1000; i++) {
@@ -135,13 +179,45 @@ static void test_led_table__store__records_stay_in_place(void **state)
     led_store_done(&s);
 }
 
+static void test_led_table__spare_blocks__are_used_first(void **state)
+{
+    struct ron_rand rand = support_rand();
+    struct led_table t;
+
+    (void)state;
+    assert_int_equal(led_table_init(&t, &pool), RON_OK);
+    assert_false(blocks.is_growing);
+    for (int i = 0; i < LED_SPARES_MAX + 1; i++) {
+        void *block = led_block_make();
+
+        assert_non_null(block);
+        led_blocks_add_spare(&blocks, block); /* The last is one too many. */
+    }
+    assert_int_equal(blocks.spare_count, LED_SPARES_MAX);
+    while (pool.slab_count < 2 + LED_SPARES_MAX) {
+        add_to_set(&t, ron_rand_u64(&rand), true);
+    }
+    assert_true(blocks.is_growing);
+    assert_int_equal(blocks.given, LED_SPARES_MAX);
+    assert_int_equal(blocks.spare_count, 0);
+    blocks.may_stall = true;
+    while (pool.slab_count < 3 + LED_SPARES_MAX) {
+        add_to_set(&t, ron_rand_u64(&rand), true);
+    }
+    led_table_done(&t);
+}
+
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_led_table__random_map__agrees_with_flags),
-        cmocka_unit_test(test_led_table__equal_hashes__end_in_a_limit),
-        cmocka_unit_test(test_led_table__set__keeps_zero_and_drops_in_steps),
-        cmocka_unit_test(test_led_table__store__records_stay_in_place),
+        CASE(test_led_table__random_map__agrees_with_flags),
+        CASE(test_led_table__equal_hashes__end_in_a_limit),
+        CASE(test_led_table__set__keeps_zero_and_drops_in_steps),
+        CASE(test_led_table__released_pages__are_used_again),
+        CASE(test_led_table__spare_blocks__are_used_first),
+        CASE(test_led_table__store__records_stay_in_place),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -35,21 +35,21 @@ static struct ron_str content(const struct ron_buf *buf)
     return (struct ron_str){.ptr = (const char *)ron_buf_data(buf), .len = ron_buf_len(buf)};
 }
 
-static struct led_note_signer log_signer(void)
+static struct ron_note_signer log_signer(void)
 {
-    struct led_note_signer signer;
+    struct ron_note_signer signer;
 
     assert_int_equal(
-        led_note_signer_make(str("ledger.example/main"), LED_NOTE_ED25519, log_seed, &signer, NULL),
+        ron_note_signer_make(str("ledger.example/main"), RON_NOTE_ED25519, log_seed, &signer, NULL),
         RON_OK);
     return signer;
 }
 
-static struct led_note_signer witness_signer(void)
+static struct ron_note_signer witness_signer(void)
 {
-    struct led_note_signer signer;
+    struct ron_note_signer signer;
 
-    assert_int_equal(led_note_signer_make(str("witness.example/w1"), LED_NOTE_COSIGNATURE,
+    assert_int_equal(ron_note_signer_make(str("witness.example/w1"), RON_NOTE_COSIGNATURE,
                                           witness_seed, &signer, NULL),
                      RON_OK);
     return signer;
@@ -57,7 +57,7 @@ static struct led_note_signer witness_signer(void)
 
 static void sign_checkpoint(struct ron_buf *out)
 {
-    struct led_note_signer signer = log_signer();
+    struct ron_note_signer signer = log_signer();
     struct led_checkpoint c = {.origin = str("ledger.example/main"), .size = 20852163};
 
     memset(&c.root, 0x5a, sizeof c.root);
@@ -67,14 +67,14 @@ static void sign_checkpoint(struct ron_buf *out)
 
 static void test_note__published_example__read_verified_and_written_alike(void **state)
 {
-    struct led_note_key key;
-    struct led_note_signer signer;
+    struct ron_note_key key;
+    struct ron_note_signer signer;
     struct led_note note;
     struct ron_buf out;
     uint64_t time_s = 7;
 
     (void)state;
-    assert_int_equal(led_note_key_read(str(go_vkey), &key, NULL), RON_OK);
+    assert_int_equal(ron_note_key_read(str(go_vkey), &key, NULL), RON_OK);
     assert_string_equal(key.name, "PeterNeumann");
     assert_int_equal(key.id, 0xc74f20a3);
     assert_int_equal(led_note_read(str(go_note), &note, NULL), RON_OK);
@@ -83,18 +83,18 @@ static void test_note__published_example__read_verified_and_written_alike(void *
     assert_int_equal(led_note_verify(&note, &key, &time_s), LED_NOTE_GOOD);
     assert_int_equal(time_s, 0);
 
-    assert_int_equal(led_note_signer_read(str(go_skey), &signer, NULL), RON_OK);
+    assert_int_equal(ron_note_signer_read(str(go_skey), &signer, NULL), RON_OK);
     ron_buf_init(&out, 4096);
     assert_int_equal(led_note_sign(str(go_text), &signer, 0, &out, NULL), RON_OK);
     assert_string_equal(ron_buf_text(&out), go_note);
     ron_buf_clear(&out);
-    assert_int_equal(led_note_signer_write(&signer, &out), RON_OK);
+    assert_int_equal(ron_note_signer_write(&signer, &out), RON_OK);
     assert_string_equal(ron_buf_text(&out), go_skey);
     ron_buf_clear(&out);
-    assert_int_equal(led_note_key_write(&signer.key, &out), RON_OK);
+    assert_int_equal(ron_note_key_write(&signer.key, &out), RON_OK);
     assert_string_equal(ron_buf_text(&out), go_vkey);
     ron_buf_done(&out);
-    led_note_signer_done(&signer);
+    ron_note_signer_done(&signer);
 }
 
 static void test_note__bad_keys__refused_untouched(void **state)
@@ -119,31 +119,31 @@ static void test_note__bad_keys__refused_untouched(void **state)
         {"PeterNeumann+c74f20a3+Ahpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW", RON_UNSUPPORTED},
         {"PeterNeumann+c74f20a3+", RON_CORRUPT},
     };
-    struct led_note_key key = {.id = 77};
-    struct led_note_signer signer = {.key.id = 77};
-    char long_name[LED_NOTE_NAME_MAX + 2];
+    struct ron_note_key key = {.id = 77};
+    struct ron_note_signer signer = {.key.id = 77};
+    char long_name[RON_NOTE_NAME_MAX + 2];
 
     (void)state;
     for (size_t i = 0; i < RON_ARRAY_LEN(bad); i++) {
-        assert_int_equal(led_note_key_read(str(bad[i].text), &key, NULL), bad[i].rc);
+        assert_int_equal(ron_note_key_read(str(bad[i].text), &key, NULL), bad[i].rc);
         assert_int_equal(key.id, 77);
     }
-    assert_int_equal(led_note_signer_read(str(go_vkey), &signer, NULL), RON_CORRUPT);
+    assert_int_equal(ron_note_signer_read(str(go_vkey), &signer, NULL), RON_CORRUPT);
     /* The id of the public half belongs to the name. */
     assert_int_equal(
-        led_note_signer_read(
+        ron_note_signer_read(
             str("PRIVATE+KEY+PeterNeuman+c74f20a3+AYEKFALVFGyNhPJEMzD1QIDr+Y7hfZx09iUvxdXHKDFz"),
             &signer, NULL),
         RON_CORRUPT);
     assert_int_equal(signer.key.id, 77);
     memset(long_name, 'a', sizeof long_name);
-    assert_int_equal(led_note_signer_make((struct ron_str){.ptr = long_name, .len = 256},
-                                          LED_NOTE_ED25519, log_seed, &signer, NULL),
+    assert_int_equal(ron_note_signer_make((struct ron_str){.ptr = long_name, .len = 256},
+                                          RON_NOTE_ED25519, log_seed, &signer, NULL),
                      RON_INVALID);
-    assert_int_equal(led_note_signer_make(str("a+b"), LED_NOTE_ED25519, log_seed, &signer, NULL),
+    assert_int_equal(ron_note_signer_make(str("a+b"), RON_NOTE_ED25519, log_seed, &signer, NULL),
                      RON_INVALID);
-    assert_int_equal(led_note_signer_make((struct ron_str){.ptr = long_name, .len = 255},
-                                          LED_NOTE_ED25519, log_seed, &signer, NULL),
+    assert_int_equal(ron_note_signer_make((struct ron_str){.ptr = long_name, .len = 255},
+                                          RON_NOTE_ED25519, log_seed, &signer, NULL),
                      RON_OK);
 }
 
@@ -215,8 +215,8 @@ static void test_note__malformed__refused(void **state)
 
 static void test_note__texts_that_cannot_be_signed__invalid(void **state)
 {
-    struct led_note_signer signer = log_signer();
-    struct led_note_signer witness = witness_signer();
+    struct ron_note_signer signer = log_signer();
+    struct ron_note_signer witness = witness_signer();
     struct ron_buf out;
 
     (void)state;
@@ -236,14 +236,14 @@ static void test_checkpoint__written__the_lines_of_the_document(void **state)
     struct ron_buf out;
 
     (void)state;
-    assert_true(led_hash_read(str("CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I="), &c.root));
+    assert_true(ron_tree_hash_read(str("CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I="), &c.root));
     ron_buf_init(&out, 4096);
     assert_int_equal(led_checkpoint_write(&c, &out, NULL), RON_OK);
     assert_string_equal(ron_buf_text(&out), "example.com/behind-the-sofa\n20852163\n"
                                             "CsUYapGGPo4dkMgIAUqom/Xajj7h2fB2MPA3j2jxq2I=\n");
     assert_int_equal(led_checkpoint_read(content(&out), &back, NULL), RON_OK);
     assert_int_equal(back.size, c.size);
-    assert_true(led_hash_equal(&back.root, &c.root));
+    assert_true(ron_tree_hash_equal(&back.root, &c.root));
     assert_int_equal(back.extensions.len, 0);
     ron_buf_clear(&out);
     c.extensions = str("one\ntwo\n");
@@ -306,7 +306,7 @@ static void test_checkpoint__malformed__refused(void **state)
 
 static void test_checkpoint__any_byte_changed__never_believed(void **state)
 {
-    struct led_note_signer signer = log_signer();
+    struct ron_note_signer signer = log_signer();
     struct led_trust trust = {
         .origin = str("ledger.example/main"), .log_keys = &signer.key, .log_key_count = 1};
     struct led_checkpoint c;
@@ -333,8 +333,8 @@ static void test_checkpoint__any_byte_changed__never_believed(void **state)
 
 static void test_cosignature__of_a_witness__attached_and_counted(void **state)
 {
-    struct led_note_signer log = log_signer();
-    struct led_note_signer witness = witness_signer();
+    struct ron_note_signer log = log_signer();
+    struct ron_note_signer witness = witness_signer();
     struct led_trust trust = {.origin = str("ledger.example/main"),
                               .log_keys = &log.key,
                               .log_key_count = 1,
@@ -374,15 +374,15 @@ static void test_cosignature__of_a_witness__attached_and_counted(void **state)
 /* The same key bytes and name as log and as witness: two ids, and neither stands for the other. */
 static void test_cosignature__of_another_message_or_time__refused(void **state)
 {
-    struct led_note_signer witness = witness_signer();
-    struct led_note_signer plain;
+    struct ron_note_signer witness = witness_signer();
+    struct ron_note_signer plain;
     struct led_note note;
     struct ron_buf bytes;
     struct ron_buf line;
     char *at;
 
     (void)state;
-    assert_int_equal(led_note_signer_make(str("witness.example/w1"), LED_NOTE_ED25519, witness_seed,
+    assert_int_equal(ron_note_signer_make(str("witness.example/w1"), RON_NOTE_ED25519, witness_seed,
                                           &plain, NULL),
                      RON_OK);
     assert_int_not_equal(plain.key.id, witness.key.id);
@@ -406,12 +406,12 @@ static void test_cosignature__of_another_message_or_time__refused(void **state)
 
 static void test_note__second_line_of_a_key__bad(void **state)
 {
-    struct led_note_key key;
+    struct ron_note_key key;
     struct led_note note;
     struct ron_buf out;
 
     (void)state;
-    assert_int_equal(led_note_key_read(str(go_vkey), &key, NULL), RON_OK);
+    assert_int_equal(ron_note_key_read(str(go_vkey), &key, NULL), RON_OK);
     ron_buf_init(&out, 4096);
     assert_int_equal(ron_buf_append_text(&out, go_note), RON_OK);
     assert_int_equal(ron_buf_append_text(&out, strstr(go_note, "\n\n") + 2), RON_OK);
@@ -435,8 +435,8 @@ static void test_note__second_line_of_a_key__bad(void **state)
 
 static enum ron_rc attach_life(void *arg)
 {
-    struct led_note_signer log;
-    struct led_note_signer witness;
+    struct ron_note_signer log;
+    struct ron_note_signer witness;
     struct led_checkpoint c = {.origin = str("o"), .size = 1};
     struct ron_buf bytes;
     struct ron_buf line;
@@ -445,8 +445,8 @@ static enum ron_rc attach_life(void *arg)
     (void)arg;
     ron_buf_init(&bytes, LED_NOTE_BYTES_MAX);
     ron_buf_init(&line, 4096);
-    RON_GOTO(led_note_signer_make(str("o"), LED_NOTE_ED25519, log_seed, &log, NULL), out);
-    RON_GOTO(led_note_signer_make(str("w"), LED_NOTE_COSIGNATURE, witness_seed, &witness, NULL),
+    RON_GOTO(ron_note_signer_make(str("o"), RON_NOTE_ED25519, log_seed, &log, NULL), out);
+    RON_GOTO(ron_note_signer_make(str("w"), RON_NOTE_COSIGNATURE, witness_seed, &witness, NULL),
              out);
     RON_GOTO(led_checkpoint_sign(&c, &log, &bytes, NULL), out);
     RON_GOTO(led_note_sign_line(str("o\n1\n"), &witness, 1, &line, NULL), out);

@@ -8,14 +8,14 @@
 
 enum { LEAVES = 37 };
 
-static struct led_hash stored[2 * LEAVES];
-static struct led_note_signer log_signer;
-static struct led_note_signer witness_signer;
+static struct ron_tree_hash stored[2 * LEAVES];
+static struct ron_note_signer log_signer;
+static struct ron_note_signer witness_signer;
 static struct led_trust trust;
 static struct ron_buf checkpoint; /* signed, cosigned */
 
 static enum ron_rc stored_read(void *ctx, const uint64_t *places, size_t count,
-                               struct led_hash *ret_hashes, struct ron_err *err)
+                               struct ron_tree_hash *ret_hashes, struct ron_err *err)
 {
     (void)ctx;
     (void)err;
@@ -25,7 +25,7 @@ static enum ron_rc stored_read(void *ctx, const uint64_t *places, size_t count,
     return RON_OK;
 }
 
-static const struct led_tree_store store = {.read = stored_read};
+static const struct ron_tree_store store = {.read = stored_read};
 
 static struct ron_str str(const char *text)
 {
@@ -45,27 +45,27 @@ static struct ron_str leaf(size_t i, char text[24])
 static int setup(void **state)
 {
     static const uint8_t seed[32] = {9};
-    struct led_tree tree;
+    struct ron_tree tree;
     struct led_checkpoint c = {.origin = str("ledger.example"), .size = LEAVES};
     struct led_note note;
     struct ron_buf line;
     char text[24];
 
     (void)state;
-    led_tree_init(&tree);
+    ron_tree_init(&tree);
     for (size_t i = 0; i < LEAVES; i++) {
-        struct led_hash hash;
+        struct ron_tree_hash hash;
         struct ron_str s = leaf(i, text);
 
-        led_hash_leaf(s.ptr, s.len, &hash);
-        assert_int_equal(led_tree_extend(&tree, &hash, 1, stored + led_tree_stored_count(i)),
+        ron_tree_hash_leaf(s.ptr, s.len, &hash);
+        assert_int_equal(ron_tree_extend(&tree, &hash, 1, stored + ron_tree_stored_count(i)),
                          RON_OK);
     }
-    led_tree_root(&tree, &c.root);
+    ron_tree_root(&tree, &c.root);
     assert_int_equal(
-        led_note_signer_make(str("ledger.example"), LED_NOTE_ED25519, seed, &log_signer, NULL),
+        ron_note_signer_make(str("ledger.example"), RON_NOTE_ED25519, seed, &log_signer, NULL),
         RON_OK);
-    assert_int_equal(led_note_signer_make(str("witness.example"), LED_NOTE_COSIGNATURE, seed,
+    assert_int_equal(ron_note_signer_make(str("witness.example"), RON_NOTE_COSIGNATURE, seed,
                                           &witness_signer, NULL),
                      RON_OK);
     ron_buf_init(&checkpoint, LED_NOTE_BYTES_MAX);
@@ -95,10 +95,10 @@ static int teardown(void **state)
 
 static void write_receipt(size_t index, struct ron_buf *out)
 {
-    struct led_proof proof;
+    struct ron_proof proof;
     char text[24];
 
-    assert_int_equal(led_proof_inclusion(&store, index, LEAVES, &proof, NULL), RON_OK);
+    assert_int_equal(ron_proof_inclusion(&store, index, LEAVES, &proof, NULL), RON_OK);
     ron_buf_init(out, LED_RECEIPT_BYTES_MAX);
     assert_int_equal(
         led_receipt_write(leaf(index, text), index, &proof, content(&checkpoint), out, NULL),
@@ -135,7 +135,7 @@ static void test_receipt__of_every_leaf__proves_it_and_no_other(void **state)
 
 static void test_receipt__written__the_lines_of_the_document(void **state)
 {
-    struct led_proof proof = {.count = 1};
+    struct ron_proof proof = {.count = 1};
     struct ron_buf out;
     const char *text;
 
@@ -237,7 +237,7 @@ static void test_receipt__malformed__refused(void **state)
     }
     ron_buf_init(&many, LED_RECEIPT_BYTES_MAX + 10);
     assert_int_equal(ron_buf_append_text(&many, HEAD "index 0\n"), RON_OK);
-    for (int i = 0; i < LED_PROOF_MAX + 1; i++) {
+    for (int i = 0; i < RON_PROOF_MAX + 1; i++) {
         assert_int_equal(ron_buf_append_text(&many, HASH "\n"), RON_OK);
     }
     assert_int_equal(ron_buf_append_text(&many, "\n" NOTE), RON_OK);
@@ -257,7 +257,7 @@ static void test_receipt__extra_of_any_length__comes_back(void **state)
     static uint8_t bytes[LED_RECEIPT_EXTRA_MAX + 1];
     static const size_t lengths[] = {1, 2, 3, 4, 767, 768, 769, 770, 1536, 1537, 65534, 65535};
     struct ron_rand rand = support_rand();
-    struct led_proof proof = {0};
+    struct ron_proof proof = {0};
     struct led_receipt r;
     struct ron_buf out;
     struct ron_buf extra;

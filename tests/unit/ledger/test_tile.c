@@ -9,36 +9,36 @@
 
 enum { LEAVES = 70000 };
 
-static struct led_hash *stored;
+static struct ron_tree_hash *stored;
 
 static enum ron_rc stored_read(void *ctx, const uint64_t *places, size_t count,
-                               struct led_hash *ret_hashes, struct ron_err *err)
+                               struct ron_tree_hash *ret_hashes, struct ron_err *err)
 {
     (void)ctx;
     (void)err;
     for (size_t i = 0; i < count; i++) {
-        assert_true(places[i] < led_tree_stored_count(LEAVES));
+        assert_true(places[i] < ron_tree_stored_count(LEAVES));
         ret_hashes[i] = stored[places[i]];
     }
     return RON_OK;
 }
 
-static const struct led_tree_store store = {.read = stored_read};
+static const struct ron_tree_store store = {.read = stored_read};
 
 static int grow(void **state)
 {
-    struct led_hash *leaves = ron_alloc_array(LEAVES, sizeof *leaves);
-    struct led_tree tree;
+    struct ron_tree_hash *leaves = ron_alloc_array(LEAVES, sizeof *leaves);
+    struct ron_tree tree;
 
     (void)state;
     stored = ron_alloc_array(2 * LEAVES, sizeof *stored);
     assert_non_null(leaves);
     assert_non_null(stored);
     for (uint32_t i = 0; i < LEAVES; i++) {
-        led_hash_leaf(&i, sizeof i, &leaves[i]);
+        ron_tree_hash_leaf(&i, sizeof i, &leaves[i]);
     }
-    led_tree_init(&tree);
-    assert_int_equal(led_tree_extend(&tree, leaves, LEAVES, stored), RON_OK);
+    ron_tree_init(&tree);
+    assert_int_equal(ron_tree_extend(&tree, leaves, LEAVES, stored), RON_OK);
     ron_free(leaves);
     return 0;
 }
@@ -175,14 +175,14 @@ static void test_tile__tree_of_70000__the_tiles_of_the_document(void **state)
     assert_int_equal(led_tile_width_at(63, 0, LEAVES), 0);
     assert_int_equal(led_tile_width_at(0, 1, 256), 0);
     assert_int_equal(led_tile_width_at(1, 0, 256), 1);
-    assert_int_equal(led_tile_width_at(0, LED_TILE_INDEX_MAX, LED_TREE_SIZE_MAX), 255);
+    assert_int_equal(led_tile_width_at(0, LED_TILE_INDEX_MAX, RON_TREE_SIZE_MAX), 255);
 }
 
 static void test_tile__hashes__those_of_the_level_below(void **state)
 {
-    struct led_hash above[LED_TILE_WIDTH];
-    struct led_hash hashes[LED_TILE_WIDTH];
-    struct led_hash hash;
+    struct ron_tree_hash above[LED_TILE_WIDTH];
+    struct ron_tree_hash hashes[LED_TILE_WIDTH];
+    struct ron_tree_hash hash;
 
     (void)state;
     assert_int_equal(
@@ -195,22 +195,22 @@ static void test_tile__hashes__those_of_the_level_below(void **state)
         for (uint32_t i = 0; i < LED_TILE_WIDTH; i++) {
             uint32_t leaf = n * 256 + i;
 
-            led_hash_leaf(&leaf, sizeof leaf, &hash);
-            assert_true(led_hash_equal(&hash, &hashes[i]));
+            ron_tree_hash_leaf(&leaf, sizeof leaf, &hash);
+            assert_true(ron_tree_hash_equal(&hash, &hashes[i]));
         }
         led_tile_root(hashes, &hash);
-        assert_true(led_hash_equal(&hash, &above[n]));
+        assert_true(ron_tree_hash_equal(&hash, &above[n]));
     }
     led_tile_root(above, &hash);
     assert_int_equal(
         led_tile_read(&(struct led_tile){.level = 2, .width = 1}, &store, LEAVES, hashes, NULL),
         RON_OK);
-    assert_true(led_hash_equal(&hash, &hashes[0]));
+    assert_true(ron_tree_hash_equal(&hash, &hashes[0]));
 }
 
 static void test_tile__not_there_yet__notfound(void **state)
 {
-    struct led_hash hashes[LED_TILE_WIDTH];
+    struct ron_tree_hash hashes[LED_TILE_WIDTH];
     uint64_t first;
     size_t count;
 

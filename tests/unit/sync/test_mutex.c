@@ -70,6 +70,36 @@ static void take_inverse(void *arg)
     ron_mutex_unlock(&l->b);
 }
 
+static void test_mutex__leaf_under_shared__counted_as_a_nest(void **state)
+{
+    struct ron_mutex shared;
+    struct ron_mutex chan;
+    struct ron_mutex leaf;
+    uint64_t before = ron_thread_nests();
+
+    (void)state;
+    ron_mutex_init(&shared, RON_RANK_SHARED, "shared");
+    ron_mutex_init(&chan, RON_RANK_CHAN, "chan");
+    ron_mutex_init(&leaf, RON_RANK_LEAF, "leaf");
+    ron_mutex_lock(&shared);
+    ron_mutex_lock(&chan);
+    ron_mutex_unlock(&chan);
+    ron_mutex_unlock(&shared);
+    ron_mutex_lock(&chan);
+    ron_mutex_lock(&leaf);
+    ron_mutex_unlock(&leaf);
+    ron_mutex_unlock(&chan);
+    assert_int_equal(ron_thread_nests(), before);
+    ron_mutex_lock(&shared);
+    ron_mutex_lock(&leaf);
+    ron_mutex_unlock(&leaf);
+    ron_mutex_unlock(&shared);
+    assert_int_equal(ron_thread_nests(), before + 1);
+    ron_mutex_done(&shared);
+    ron_mutex_done(&chan);
+    ron_mutex_done(&leaf);
+}
+
 static void test_mutex__inverse_ranks__breach_names_both(void **state)
 {
     struct locks l;
@@ -487,6 +517,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_mutex__rising_ranks__pass),
+        cmocka_unit_test(test_mutex__leaf_under_shared__counted_as_a_nest),
         cmocka_unit_test(test_mutex__inverse_ranks__breach_names_both),
         cmocka_unit_test(test_mutex__equal_ranks__breach),
         cmocka_unit_test(test_mutex__taken_twice__reported_before_it_deadlocks),

@@ -576,9 +576,77 @@ static void test_drain__task_fails_while_draining__told_and_not_restarted(void *
     assert_true(fx_close(fx));
 }
 
+/* ---- something under way --------------------------------------------------------------------- */
+
+struct busy {
+    struct ron_au32 under_way; /* answers that it waits for */
+    struct ron_au32 asked;     /* whether it may stop */
+    struct ron_au32 ended;
+};
+
+static enum ron_rc busy_handle(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    struct busy *b = arg;
+
+    (void)t;
+    (void)items;
+    (void)ron_au32_add(&b->under_way, (uint32_t)count);
+    return RON_OK;
+}
+
+static bool busy_may_stop(struct ron_task *t, void *arg)
+{
+    struct busy *b = arg;
+
+    (void)t;
+    (void)ron_au32_add(&b->asked, 1);
+    return ron_au32_load(&b->under_way) == 0;
+}
+
+static void busy_stop(struct ron_task *t, void *arg)
+{
+    struct busy *b = arg;
+
+    (void)t;
+    ron_au32_store(&b->ended, 1);
+}
+
+static void test_drain__stage_waits_for_an_answer__goes_on_until_it_is_there(void **state)
+{
+    struct fx *fx = fx_open(1);
+    struct ron_chan *in = fx_chan(fx, "in", 4, RON_CHAN_REJECT);
+    struct busy busy = {0};
+    struct ron_task *t = fx_add(fx, &(struct ron_task_def){.name = "busy",
+                                                           .kind = "k",
+                                                           .worker = RON_WORKER_ANY,
+                                                           .input = in,
+                                                           .handle = busy_handle,
+                                                           .may_stop = busy_may_stop,
+                                                           .stop = busy_stop,
+                                                           .arg = &busy});
+
+    (void)state;
+    fx_start(fx);
+    assert_true(fx_send(in, 1));
+    fx_until(ron_au32_load(&busy.under_way) == 1);
+    ron_sup_request_stop(fx->sup);
+    fx_until(ron_au32_load(&busy.asked) > 0);
+    assert_true(ron_chan_is_closed(in));
+    ron_task_wake(t); /* something came, but not the last answer */
+    fx_until(ron_au32_load(&busy.asked) > 1);
+    assert_int_equal(ron_au32_load(&busy.ended), 0);
+    ron_au32_store(&busy.under_way, 0);
+    ron_task_wake(t);
+    assert_int_equal(fx_stop(fx), RON_EXIT_DRAINED);
+    assert_int_equal(ron_au32_load(&busy.ended), 1);
+    ron_chan_free(in);
+    assert_true(fx_close(fx));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_drain__stage_waits_for_an_answer__goes_on_until_it_is_there),
         cmocka_unit_test(test_drain__deadline_option__one_to_five_seconds_three_by_default),
         cmocka_unit_test(test_drain__pipeline__told_confirmed_stages_in_order_intake_last),
         cmocka_unit_test(test_drain__messages_queued_everywhere__all_pass_through),

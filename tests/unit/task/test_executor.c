@@ -628,6 +628,79 @@ static void test_executor__handler_never_returns__left_behind_and_told(void **st
     assert_false(end.freed);
 }
 
+/* ---- staying awake --------------------------------------------------------------------------- */
+
+enum { AWAKE_MS = 10 };
+
+/* Its worker stays awake after the first message. */
+static enum ron_rc stay_awake_once(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    struct fx_gate *done = arg;
+
+    for (size_t i = 0; i < count; i++) {
+        if (fx_number(items[i]) == 1) {
+            ron_worker_stay_awake(ron_env_now_ns(ron_task_env(t)) + AWAKE_MS * RON_NS_PER_MS);
+        }
+        fx_gate_add(done, 1);
+    }
+    return RON_OK;
+}
+
+static struct ron_exec_stats exec_stats(struct fx *fx)
+{
+    struct ron_exec_stats stats;
+
+    ron_exec_get_stats(fx->exec, &stats);
+    return stats;
+}
+
+/* The clock stands still, so the worker must look on for as long as the test wants. */
+static void test_executor__worker_stays_awake__messages_wake_nobody_until_its_time(void **state)
+{
+    struct fx *fx = fx_open_virtual(1);
+    struct ron_chan *in = fx_chan(fx, "in", 16, RON_CHAN_REJECT);
+    struct ron_exec_stats before;
+    struct fx_gate done;
+
+    (void)state;
+    fx_gate_init(&done);
+    (void)fx_add(fx, &(struct ron_task_def){.name = "waits",
+                                            .kind = "waits",
+                                            .mode = RON_TASK_LOOP,
+                                            .worker = RON_WORKER_ANY,
+                                            .input = in,
+                                            .handle = stay_awake_once,
+                                            .arg = &done});
+    fx_start(fx);
+    assert_true(fx_send(in, 1));
+    assert_true(fx_gate_reached(&done, 1));
+    if (ron_spin_budget() != 0) { /* one processor: it sleeps */
+        before = exec_stats(fx);
+        fx_until(exec_stats(fx).polls > before.polls + 100);
+        for (uint64_t i = 2; i <= 5; i++) {
+            assert_true(fx_send(in, i));
+            assert_true(fx_gate_reached(&done, i));
+        }
+        assert_int_equal(exec_stats(fx).wakes, before.wakes);
+        assert_int_equal(exec_stats(fx).sleeps, before.sleeps);
+    }
+    before = exec_stats(fx);
+    fx_advance_ms(fx, AWAKE_MS);
+    fx_until(exec_stats(fx).sleeps > before.sleeps || ron_spin_budget() == 0);
+    assert_true(fx_send(in, 6)); /* and is woken again */
+    assert_true(fx_gate_reached(&done, ron_spin_budget() != 0 ? 6 : 2));
+    assert_int_equal(fx_stop(fx), RON_EXIT_DRAINED);
+    ron_chan_free(in);
+    fx_gate_done(&done);
+    assert_true(fx_close(fx));
+}
+
+static void test_executor__nobody_on_a_worker__staying_awake_does_nothing(void **state)
+{
+    (void)state;
+    ron_worker_stay_awake(UINT64_MAX);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -641,6 +714,8 @@ int main(void)
         cmocka_unit_test(test_executor__fixed_tasks__never_taken_over),
         cmocka_unit_test(test_executor__worker_makes_its_own_backlog__another_joins_in),
         cmocka_unit_test(test_executor__busy_fixed_task__shared_task_still_served),
+        cmocka_unit_test(test_executor__worker_stays_awake__messages_wake_nobody_until_its_time),
+        cmocka_unit_test(test_executor__nobody_on_a_worker__staying_awake_does_nothing),
         cmocka_unit_test(test_executor__handler_never_returns__left_behind_and_told),
     };
 

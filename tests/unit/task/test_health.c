@@ -132,6 +132,37 @@ static void test_health__all_locks_held_elsewhere__probe_answers(void **state)
     assert_true(fx_close(l.fx));
 }
 
+/* Between the request and the drain lies the supervisor's next look, held up here. Whoever is told
+ * "not ready" then is told why. */
+static void test_health__stop_just_asked_for__says_draining(void **state)
+{
+    struct locked l = {.fx = fx_open(1)};
+    struct ron_thread *holder;
+
+    (void)state;
+    l.in = fx_chan(l.fx, "in", 4, RON_CHAN_REJECT);
+    fx_gate_init(&l.held);
+    assert_int_equal(sem_init(&l.release, 0, 0), 0);
+    (void)fx_add(
+        l.fx, &(struct ron_task_def){
+                  .name = "idle", .kind = "a", .mode = RON_TASK_BLOCKING, .run = run_until_stop});
+    fx_start(l.fx);
+    fx_until(fx_health(l.fx).ready);
+    holder = start_thread("holder", hold_locks, &l);
+    assert_true(fx_gate_reached(&l.held, 1));
+    ron_sup_request_stop(l.fx->sup);
+    ron_sup_health(l.fx->sup, &l.health);
+    (void)sem_post(&l.release);
+    ron_thread_join(holder);
+    assert_false(l.health.ready);
+    assert_int_equal(l.health.state, RON_SUP_DRAINING);
+    assert_int_equal(fx_stop(l.fx), RON_EXIT_DRAINED);
+    ron_chan_free(l.in);
+    fx_gate_done(&l.held);
+    (void)sem_destroy(&l.release);
+    assert_true(fx_close(l.fx));
+}
+
 /* ---- states ---------------------------------------------------------------------------------- */
 
 struct edge {
@@ -225,6 +256,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_health__all_locks_held_elsewhere__probe_answers),
+        cmocka_unit_test(test_health__stop_just_asked_for__says_draining),
         cmocka_unit_test(test_health__state_edges__only_the_drawn_ones),
         cmocka_unit_test(test_health__whole_life__states_recorded_and_shown),
     };

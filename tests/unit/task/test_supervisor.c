@@ -28,6 +28,13 @@ static void ok_drain(struct ron_task *t, void *arg)
     ron_task_intake_stopped(t);
 }
 
+static bool ok_may_stop(struct ron_task *t, void *arg)
+{
+    (void)t;
+    (void)arg;
+    return true;
+}
+
 /* Ends when its stop watch says so. */
 static enum ron_rc run_until_stop(struct ron_task *t, void *arg)
 {
@@ -76,6 +83,12 @@ static void test_supervisor__bad_definition__refused_and_says_why(void **state)
          "a drain callback goes with the intake role"},
         {{.name = "t", .kind = "k", .handle = ok_handle, .role = RON_ROLE_INTAKE},
          "a drain callback goes with the intake role"},
+        {{.name = "t",
+          .kind = "k",
+          .mode = RON_TASK_BLOCKING,
+          .run = ok_start,
+          .may_stop = ok_may_stop},
+         "may_stop is for tasks on the executor"},
         {{.name = "t",
           .kind = "k",
           .mode = RON_TASK_BLOCKING,

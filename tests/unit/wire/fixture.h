@@ -127,6 +127,35 @@ static inline void wire_handle(struct ron_oap_call *call, void *arg)
     }
 }
 
+/* ---- who is watched for what ----------------------------------------------------------------- */
+
+/* Interests that were asked for, of connections: both ends that live on the executor. */
+static struct ron_au32 wire_watched_room;
+static struct ron_au32 wire_watched_bytes; /* alone */
+
+static inline enum ron_rc wire_set(struct ron_poller *p, int fd, uint32_t events, void *user)
+{
+    if ((events & RON_IO_EDGE) != 0) {
+        (void)ron_au32_add((events & RON_IO_WRITE) != 0 ? &wire_watched_room : &wire_watched_bytes,
+                           1);
+    }
+    return ron_env_linux()->poller->set(p, fd, events, user);
+}
+
+static inline struct fx *wire_fx(uint32_t workers)
+{
+    static struct ron_poller_ops counted;
+    struct fx *fx = fx_blank();
+
+    counted = *ron_env_linux()->poller;
+    counted.set = wire_set;
+    ron_au32_store(&wire_watched_room, 0);
+    ron_au32_store(&wire_watched_bytes, 0);
+    fx->env = *ron_env_linux();
+    fx->env.poller = &counted;
+    return fx_open_with(fx, workers, RON_DRAIN_DEADLINE_MAX_MS);
+}
+
 /* ---- the server ------------------------------------------------------------------------------ */
 
 /* Everything but the threads; `o` holds what the test cares about. addr NULL: TCP, "unix": a Unix
@@ -151,7 +180,7 @@ static inline struct wire *wire_build(uint32_t workers, struct ron_oap_opts o)
     for (size_t i = 0; i < WIRE_BIG_MAX; i++) {
         wire->big[i] = (uint8_t)(i * 131 + (i >> 8) * 7);
     }
-    wire->fx = fx_open(workers);
+    wire->fx = wire_fx(workers);
     if (o.addr != NULL && strcmp(o.addr, "unix") == 0) {
         (void)snprintf(wire->dir, sizeof wire->dir, "/tmp/ron-wire-XXXXXX");
         RON_ASSERT(mkdtemp(wire->dir) != NULL);

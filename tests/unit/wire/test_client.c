@@ -43,6 +43,9 @@ static void test_client__waits_on_a_thread__gets_its_answer(void **state)
         assert_int_equal(ron_au32_load(&wire->caps_seen), 50);
         assert_int_equal(wire_client_counters(wire->client).answered, 50);
         assert_int_equal(wire_client_counters(wire->client).connects, 1);
+        /* Room is watched for until it is connected, and not by all these small requests. */
+        assert_int_equal(ron_au32_load(&wire_watched_room), 1);
+        assert_int_equal(ron_au32_load(&wire_watched_bytes), 2); /* the server's end, and its own */
         ron_buf_done(&answer);
         wire_close(wire);
     }
@@ -315,7 +318,7 @@ static void test_client__refused_by_the_server__says_whether_it_may_have_acted(v
     wire_close(wire);
 }
 
-enum { INBOX_ASKS = 40 };
+enum { INBOX_ASKS = 40, INBOX_TURN = 3 };
 
 struct caller {
     struct ron_oap_inbox inbox;
@@ -332,7 +335,8 @@ static enum ron_rc caller_handle(struct ron_task *t, void *arg, void **items, si
     if (caller->inbox.task != t) {
         ron_au32_store(&caller->out_of_task, 1);
     }
-    for (struct ron_oap_ask *a = ron_oap_inbox_take(&caller->inbox); a != NULL; a = a->next) {
+    for (struct ron_oap_ask *a = ron_oap_inbox_take(&caller->inbox, INBOX_TURN); a != NULL;
+         a = a->next) {
         fx_gate_add(a->user, 1);
         fx_gate_add(&caller->got, 1);
     }

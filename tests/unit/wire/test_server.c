@@ -502,6 +502,33 @@ static void test_server__frames_up_to_the_limit__echoed_whole(void **state)
     wire_close(wire);
 }
 
+/* A Unix socket tells of room whenever its peer reads: an event for every answer, if one asked. */
+static void test_server__answers_taken_and_not_taken__room_is_watched_for_while_one_waits(void **s)
+{
+    struct wire *wire = wire_open(1, (struct ron_oap_opts){.addr = "unix"});
+    struct ron_oap_frame f;
+    struct peer p;
+
+    (void)s;
+    peer_open(&p, wire);
+    for (uint64_t i = 1; i <= 8; i++) {
+        peer_ask(&p, WIRE_APP, WIRE_ECHO, i, "small");
+        peer_expect(&p, i, 200, WIRE_APP, "small");
+    }
+    assert_int_equal(ron_au32_load(&wire_watched_room), 0);
+    assert_int_equal(ron_au32_load(&wire_watched_bytes), 1);
+    peer_ask(&p, WIRE_APP, WIRE_BIG, 9, "1000000"); /* more than the socket takes */
+    fx_until(ron_au32_load(&wire_watched_room) == 1);
+    assert_true(peer_next(&p, &f));
+    assert_int_equal(f.payload_len, 1000000);
+    fx_until(ron_au32_load(&wire_watched_bytes) == 2);
+    peer_ask(&p, WIRE_APP, WIRE_ECHO, 10, "after");
+    peer_expect(&p, 10, 200, WIRE_APP, "after");
+    assert_int_equal(ron_au32_load(&wire_watched_room), 1);
+    peer_close(&p);
+    wire_close(wire);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -524,6 +551,8 @@ int main(void)
         cmocka_unit_test(test_server__small_answer_limit__a_large_ping_still_comes_back),
         cmocka_unit_test(test_server__answer_larger_than_a_frame__comes_in_pieces),
         cmocka_unit_test(test_server__frames_up_to_the_limit__echoed_whole),
+        cmocka_unit_test(
+            test_server__answers_taken_and_not_taken__room_is_watched_for_while_one_waits),
     };
     return cmocka_run_group_tests_name("unit.wire.server", tests, NULL, NULL);
 }

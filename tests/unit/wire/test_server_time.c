@@ -274,9 +274,15 @@ static void test_server__published__subscribers_of_that_app_get_it(void **state)
         peer_open(&p[i], wire);
         peer_hello(&p[i]);
     }
+    assert_false(ron_oap_has_subscribers(wire->server, WIRE_APP));
     subscribe(&p[0], "{\"app\":100}");
+    assert_true(ron_oap_has_subscribers(wire->server, WIRE_APP));
+    assert_false(ron_oap_has_subscribers(wire->server, WIRE_ALWAYS));
+    assert_false(ron_oap_has_subscribers(wire->server, 7));
     subscribe(&p[1], "{\"app\":100}");
+    subscribe(&p[1], "{\"app\":100}"); /* again is nothing */
     subscribe(&p[1], "{\"app\":101}");
+    assert_true(ron_oap_has_subscribers(wire->server, WIRE_ALWAYS));
     peer_ask(&p[2], 0, RON_OAP_CTL_SUBSCRIBE, 51, "{\"app\":7}");
     peer_expect(&p[2], 51, 404, 0, "not_found");
     assert_int_equal(wire_counters(wire).subscribers, 2);
@@ -302,6 +308,13 @@ static void test_server__published__subscribers_of_that_app_get_it(void **state)
     assert_memory_equal(f.payload, "more", 4);
     peer_ask(&p[0], 0, RON_OAP_CTL_PING, 54, "");
     peer_expect(&p[0], 54, 200, 0, ""); /* nothing in between */
+    assert_true(ron_oap_has_subscribers(wire->server, WIRE_APP));
+    peer_ask(&p[1], 0, RON_OAP_CTL_UNSUBSCRIBE, 55, "{\"app\":101}");
+    peer_expect(&p[1], 55, 200, 0, "{}");
+    assert_false(ron_oap_has_subscribers(wire->server, WIRE_ALWAYS));
+    peer_close(&p[1]);
+    fx_until(!ron_oap_has_subscribers(wire->server, WIRE_APP));
+    peer_open(&p[1], wire);
     for (int i = 0; i < 3; i++) {
         peer_close(&p[i]);
     }

@@ -89,7 +89,17 @@ const struct ron_conf_snap *ron_app_conf(const struct ron_app *app);
 /* The present ones, for tasks. */
 struct ron_conf_box *ron_app_conf_box(struct ron_app *app);
 
+/* The environment that settings are read from, ended by NULL; NULL: none. For secrets whose names
+ * are settings. */
+const char *const *ron_app_environ(const struct ron_app *app);
+
 /* In build: the routes of the service, kept, not copied. */
 void ron_app_set_routes(struct ron_app *app, const struct ron_http_route *routes, size_t count);
+/* In build: whose requests the rate counts (ron/http/server.h); without it, the address's. */
+void ron_app_set_client_key(struct ron_app *app, ron_http_client_key *key, void *arg);
+/* In build: told of every answer (ron/http/server.h, on_done) behind the frame's metrics, on the
+ * worker's thread: for a service that counts refusals under names of its own. */
+void ron_app_set_on_done(struct ron_app *app,
+                         void (*on_done)(void *arg, const struct ron_http_done *done), void *arg);
 void ron_app_set_state(struct ron_app *app, void *state);
 void *ron_app_state(const struct ron_app *app);

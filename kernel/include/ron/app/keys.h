@@ -19,8 +19,9 @@
 
 /* An address is at most RON_ADDR_MAX - 1 bytes. */
 #define RON_APP_KEYS_TOP(X, addr)                                                                  \
-    X(RON_APP_BIND_ADDR, "bind_addr", STRING, "bytes", 1, 127, addr, RON_CONF_FIXED,               \
-      "Address of the service: host:port, [v6]:port or unix:/path; port 0 takes a free one.")      \
+    X(RON_APP_BIND_ADDR, "bind_addr", STRING, "bytes", 1, 127, addr, RON_CONF_RELOAD,              \
+      "Address of the service: host:port, [v6]:port or unix:/path; port 0 takes a free one. A "    \
+      "reload moves it from one host:port to another and keeps open connections.")                 \
     X(RON_APP_METRICS_ADDR, "metrics_addr", STRING, "bytes", 0, 127, "", RON_CONF_FIXED,           \
       "A second address that serves health, metrics, version and topology only; empty for none.")  \
     X(RON_APP_WORKERS, "workers", INT, "threads", 0, 64, "0", RON_CONF_FIXED,                      \
@@ -33,16 +34,19 @@
       RON_CONF_FIXED, "Connections at once; one more is answered 503 and closed.")                 \
     X(RON_APP_INFLIGHT, "limits.inflight", INT, "requests", 1, 1000000, "512", RON_CONF_FIXED,     \
       "Requests that may wait inside the service at once; one more is answered 429.")              \
-    X(RON_APP_RATE, "limits.rate", INT, "requests/s", 0, 10000000, rate, RON_CONF_RELOAD,          \
+    X(RON_APP_RATE, "limits.rate_per_second", INT, "requests/s", 0, 10000000, rate,                \
+      RON_CONF_RELOAD,                                                                             \
       "Requests per second, refilled continuously; beyond it the answer is 429; 0 is no limit.")   \
     X(RON_APP_BURST, "limits.burst", INT, "requests", 0, 10000000, burst, RON_CONF_RELOAD,         \
       "Requests that may come at once above the rate; 0 takes half of the rate.")                  \
     X(RON_APP_SCOPE, "limits.scope", ENUM, "client|instance", 0, 0, "client", RON_CONF_FIXED,      \
       "Whether each client has the rate for itself, or all share it.")                             \
-    X(RON_APP_MAX_BODY, "limits.max_body", SIZE, "", 1, RON_CONF_GIB(1), body, RON_CONF_FIXED,     \
-      "Bytes of a request body, decided by its announced length before reading.")                  \
+    X(RON_APP_MAX_BODY, "limits.max_body_bytes", SIZE, "", 1, RON_CONF_GIB(1), body,               \
+      RON_CONF_FIXED, "Bytes of a request body, decided by its announced length before reading.")  \
     X(RON_APP_MAX_DECODED, "limits.max_decoded", SIZE, "", 1, RON_CONF_GIB(1), "10MiB",            \
-      RON_CONF_FIXED, "Bytes that a compressed body may unpack to; tenfold is the other limit.")   \
+      RON_CONF_FIXED, "Bytes that a compressed body may unpack to, whatever its ratio.")           \
+    X(RON_APP_DECODE_RATIO, "limits.decompress_ratio_cap", INT, "times", 1, 1000, "10",            \
+      RON_CONF_FIXED, "How many times its size as sent a compressed body may unpack to.")          \
     X(RON_APP_MAX_URI, "limits.max_uri", SIZE, "", 64, RON_CONF_KIB(16), "4KiB", RON_CONF_FIXED,   \
       "Bytes of a request target.")                                                                \
     X(RON_APP_MAX_HEAD, "limits.max_head", SIZE, "", 1024, RON_CONF_KIB(16), "16KiB",              \

@@ -60,6 +60,15 @@ char *ron_strdup_at(const char *text, const char *site) RON_MALLOC_LIKE(ron_free
  * for blocks of ron_alloc_aligned: the alignment would be lost. */
 #define ron_realloc_array(ptr, count, size) ron_realloc_array_at((ptr), (count), (size), __func__)
 
+/* Advice that the block should lie in huge pages, for large tables that are read at random: fewer
+ * lookups then wait for the page tables. Has an effect on the whole huge pages (2 MiB, aligned)
+ * inside the block, where the system allows it; content and ownership stay as they are. */
+void ron_alloc_advise_huge(void *block, size_t size);
+
+/* Gives memory that was freed back to the system. Takes milliseconds with much of it, and whoever
+ * allocates meanwhile may wait: for a lull. */
+void ron_alloc_trim(void);
+
 /* A copy of a text. */
 #define ron_strdup(text) ron_strdup_at((text), __func__)
 

@@ -36,12 +36,17 @@ struct ron_buf {
     size_t len;
     size_t cap; /* bytes of memory usable for content; one more exists for the NUL */
     size_t max;
-    bool fixed; /* memory belongs to the caller and cannot grow */
+    size_t align; /* 0: that of any block */
+    bool fixed;   /* memory belongs to the caller and cannot grow */
     enum ron_rc rc;
 };
 
 /* An empty buffer that may grow to max bytes (at least 1). Does not allocate. */
 void ron_buf_init(struct ron_buf *buf, size_t max);
+
+/* The same, with content that begins on a multiple of `align` (a power of two) as long as nothing
+ * is consumed: for writes past the system's cache. */
+void ron_buf_init_aligned(struct ron_buf *buf, size_t max, size_t align);
 
 /* A buffer over memory of the caller; holds size - 1 bytes (B4). size is at least 2. Never uses the
  * heap, so the only failure is RON_LIMIT. */

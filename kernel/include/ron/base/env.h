@@ -120,7 +120,14 @@ enum ron_open_flags {
      * opening it does not wait for another end. For folders that strangers may have put things
      * in. */
     RON_OPEN_PLAIN = 1u << 5,
+    /* Past the system's cache, for bulk that is written once and read seldom. A hint: it holds
+     * while buffer, offset and length are multiples of what device and file system want
+     * (RON_DIRECT_ALIGN suffices for all, a sector for most); what does not fit goes through the
+     * cache, as does all that follows on this descriptor. Other descriptors see every write. */
+    RON_OPEN_DIRECT = 1u << 6,
 };
+
+enum { RON_DIRECT_ALIGN = 4096 };
 
 struct ron_file_stat {
     uint64_t size_bytes;

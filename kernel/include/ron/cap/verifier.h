@@ -23,7 +23,7 @@
 #include <stdint.h>
 
 #include "ron/base/env.h"
-#include "ron/cap/cap.h"
+#include "ron/cap/grant.h"
 
 enum {
     RON_CAP_CACHE_DEFAULT = 4096, /* entries: clients at once of one service; 6.5 MiB */
@@ -61,6 +61,16 @@ RON_MUST_USE enum ron_cap_why ron_cap_verifier_check(struct ron_cap_verifier *v,
                                                      struct ron_str token,
                                                      const struct ron_cap_request *request,
                                                      struct ron_cap_info *ret_info);
+
+/* Signature and expiry; the other caveats are the caller's to judge, with ron_cap_grant_allows. The
+ * grant lies in the arena, which has RON_CAP_GRANT_BYTES left (TOO_LARGE when it does not fit what
+ * is left). `ret_info` may be NULL; it is filled
+ * when the signature is good. */
+RON_MUST_USE enum ron_cap_why ron_cap_verifier_open(struct ron_cap_verifier *v,
+                                                    struct ron_str token, uint64_t now_ms,
+                                                    struct ron_arena *arena,
+                                                    struct ron_cap_grant *ret_grant,
+                                                    struct ron_cap_info *ret_info);
 
 /* Wipes every entry of an older generation or that expired by `now_ms` (0: none did), set by set,
  * so that checks go on meanwhile. It looks at every entry: for a thread that may take its time.

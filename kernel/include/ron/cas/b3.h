@@ -51,6 +51,11 @@ void ron_b3_hash(const void *bytes, size_t len, struct ron_b3 *ret_hash);
 void ron_b3_hash_many(const uint8_t *const *inputs, size_t count, size_t len,
                       struct ron_b3 *ret_hashes);
 
+/* The same of inputs of any lengths; those beside each other that have as many whole blocks of 64
+ * bytes, and 1024 bytes at most, are hashed side by side. */
+void ron_b3_hash_each(const uint8_t *const *inputs, const size_t *lens, size_t count,
+                      struct ron_b3 *ret_hashes);
+
 struct ron_b3_hasher {
     uint64_t _state[RON_B3_STATE_WORDS];
 };
@@ -65,6 +70,19 @@ void ron_b3_update(struct ron_b3_hasher *h, const void *bytes, size_t len);
 void ron_b3_final(const struct ron_b3_hasher *h, struct ron_b3 *ret_hash);
 /* The same with as many bytes as asked for; the first 32 are the hash. */
 void ron_b3_final_long(const struct ron_b3_hasher *h, void *ret_bytes, size_t len);
+
+/* ---- the tree under a hash ------------------------------------------------------------------- */
+
+/* A hash is the root of a binary tree over chunks of 1024 bytes (the last one may be shorter; no
+ * bytes at all are one chunk). These give its nodes, for proofs of a part. `root`: it is the whole
+ * tree. */
+enum { RON_B3_CHUNK = 1024 };
+/* At most RON_B3_CHUNK bytes, the `number`th chunk of its input. */
+void ron_b3_chunk(const void *bytes, size_t len, uint64_t number, bool root, struct ron_b3 *ret_cv);
+/* `count` whole chunks, side by side in the lanes of the processor; none is the root. */
+void ron_b3_chunks(const uint8_t *bytes, size_t count, uint64_t number, struct ron_b3 *ret_cvs);
+void ron_b3_parent(const struct ron_b3 *left, const struct ron_b3 *right, bool root,
+                   struct ron_b3 *ret_cv);
 
 /* ---- content ids ----------------------------------------------------------------------------- */
 

@@ -90,12 +90,22 @@ struct ron_conf_key {
     const char *doc; /* one sentence */
 };
 
+/* A second name of a key, such as the one that a specification gives it. All sources take either;
+ * both in one source are an error, because nobody could say which one counts. */
+struct ron_conf_alias {
+    const char *name; /* "ingress.timeout_secs"; no "*" */
+    const char *key;  /* "timeouts.request"; no "*" */
+    const char *unit; /* "s": the value is a whole number of them; "": it is as the key's */
+};
+
 struct ron_conf_snap;
 
 struct ron_conf_table {
     const char *service; /* "wallet": RON_WALLET__... */
     const struct ron_conf_key *keys;
     size_t key_count;
+    const struct ron_conf_alias *aliases; /* may be NULL */
+    size_t alias_count;
     /* Optional: rules between keys. A refusal fails the load or reload. */
     enum ron_rc (*check)(const struct ron_conf_snap *snap, struct ron_err *err);
 };

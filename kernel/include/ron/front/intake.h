@@ -11,6 +11,10 @@
  * between, so a task that fails and is started again refuses nobody. ron_intake_free closes them,
  * after the executor is freed.
  *
+ * An address may be moved while the server runs: ron_intake_move opens the new sockets, and each
+ * worker, when it runs next, takes who waits at its old one, closes it and listens at the new one.
+ * Connections that are open stay.
+ *
  * Invariants:
  *   N1 a worker's lane is touched by its worker only, from begin to end.
  *   N2 a socket that cannot accept now (descriptors have run out) is left alone for
@@ -67,9 +71,16 @@ RON_MUST_USE enum ron_rc ron_intake_new(const struct ron_intake_opts *opts,
 void ron_intake_free(struct ron_intake *in);
 RON_MUST_USE enum ron_rc ron_intake_attach(struct ron_intake *in, struct ron_sup *sup,
                                            struct ron_err *err);
-/* The address with the port that was got. */
+/* The address with the port that was got. The text lives until the move after the next. */
 const char *ron_intake_addr(const struct ron_intake *in, size_t at);
 bool ron_intake_is_unix(const struct ron_intake *in, size_t at);
+
+/* Moves a TCP address to another. From any thread, one at a time. RON_UNSUPPORTED when either is a
+ * Unix socket; RON_EXISTS (in use), RON_INVALID, RON_IO: all stays as it was. */
+RON_MUST_USE enum ron_rc ron_intake_move(struct ron_intake *in, size_t at, const char *addr,
+                                         struct ron_err *err);
+/* In the task of worker `index`, whenever it runs: does its part of a move. Costs a load. */
+void ron_intake_look(struct ron_intake *in, uint32_t index);
 
 /* In the task of worker `index`: takes connections from here on, */
 void ron_intake_begin(struct ron_intake *in, uint32_t index, struct ron_task *t);

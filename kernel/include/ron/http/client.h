@@ -42,7 +42,7 @@ enum {
     RON_HTTP_TARGETS_MAX = 32,       /* origins of the largest configuration, doubled */
     RON_HTTP_HOSTS_MAX = 64,         /* of one target */
     RON_HTTP_OPS_MAX = 16,           /* operations of one target: label values are bounded */
-    RON_HTTP_FETCH_HEADERS_MAX = 32, /* that a caller adds */
+    RON_HTTP_FETCH_HEADERS_MAX = 32, /* that a caller adds; of a relay RON_HTTP_HEADERS_MAX */
     RON_HTTP_REDIRECTS_MAX = 10,     /* libcurl's and browsers' limits are near 20 */
     RON_HTTP_PIECE_MAX = 65536,      /* of a body, given to a sink or asked from a source */
 };
@@ -101,10 +101,11 @@ enum ron_http_target_flags {
 struct ron_http_target_opts {
     const char *name;         /* label `svc` and `peer`; [a-z0-9_.-] */
     const char *const *hosts; /* "api.example.org", "*.example.org" (below it), "192.0.2.7",
-                                 "[2001:db8::7]"; copied */
+                                 "[2001:db8::7]"; with ":443" behind it that port only; copied */
     size_t host_count;
-    const char *const *ops; /* label `op` of its calls; string constants */
-    size_t op_count;        /* [1: "call"] */
+    const char *const *ops;       /* label `op` of its calls; string constants */
+    size_t op_count;              /* [1: "call"] */
+    const char *const *retry_ops; /* [ops] their label in backoff_retries_total; constants */
     uint32_t flags;
     const char *unix_path;                   /* [none] all calls through this Unix socket */
     const struct ron_retry_curve *retry;     /* [one try]; copied */
@@ -137,6 +138,15 @@ RON_MUST_USE enum ron_rc ron_http_client_attach(struct ron_http_client *c, struc
  * fetches are still held: then they and the client are left behind. */
 bool ron_http_client_free(struct ron_http_client *c);
 
+/* The host of an absolute URL, as a target's list of hosts has it, and whether it is http://, not
+ * https://. `ret_host` has `size` bytes. RON_INVALID for anything else. */
+RON_MUST_USE enum ron_rc ron_http_url_host(const char *url, char *ret_host, size_t size,
+                                           bool *ret_plain, struct ron_err *err);
+/* The same with its port, that of the scheme when the URL has none: a list of this one entry keeps
+ * redirects on the very server. */
+RON_MUST_USE enum ron_rc ron_http_url_authority(const char *url, char *ret_authority, size_t size,
+                                                bool *ret_plain, struct ron_err *err);
+
 /* ---- one call -------------------------------------------------------------------------------- */
 
 struct ron_http_fetch_header {
@@ -144,8 +154,9 @@ struct ron_http_fetch_header {
     struct ron_str value;
 };
 
-/* Takes a piece of the body of an answer below 300, on the client's task. RON_OK; RON_AGAIN: not
- * now, the same bytes are given again after ron_http_fetch_resume; anything else ends the fetch. */
+/* Takes a piece of the body of an answer below 300, of a relay of any final answer, on the client's
+ * task. RON_OK; RON_AGAIN: not now, the same bytes are given again after ron_http_fetch_resume;
+ * anything else ends the fetch. */
 typedef enum ron_rc ron_http_fetch_sink(struct ron_http_fetch *f, void *arg, const void *bytes,
                                         size_t len);
 /* Fills up to `size` bytes of the request's body; *ret_len 0 is its end. RON_OK; RON_AGAIN as
@@ -168,7 +179,14 @@ struct ron_http_fetch_opts {
     ron_http_fetch_sink *sink;     /* [kept in the result]; no retry once it has taken a byte */
     struct ron_deadline deadline;  /* 0 or never: only the target's */
     bool idempotent;               /* POST or PATCH that is safe to repeat (it carries a key) */
-    uint64_t response_max;         /* [the target's]; at most that */
+    bool patient; /* the time of a try counts from the last piece of a body that moved */
+    /* A gateway's call: the sink takes the body of every answer, and the lines sent are `fields`,
+     * behind `headers`: Host, User-Agent, Accept and Accept-Encoding are the caller's, and are left
+     * out where it has none (Host: that of the URL). */
+    bool relay;
+    const struct ron_http_field *fields;
+    size_t field_count;
+    uint64_t response_max; /* [the target's]; at most that */
     void (*done)(struct ron_http_fetch *f, void *arg);
     struct ron_chan *done_chan; /* instead of done: gets the fetch itself */
     void *arg;
@@ -204,6 +222,10 @@ const struct ron_http_fetch_result *ron_http_fetch_result(const struct ron_http_
  * more than once. */
 RON_MUST_USE enum ron_rc ron_http_fetch_header_get(const struct ron_http_fetch *f, const char *name,
                                                    struct ron_str *ret_value);
+/* All of them, in their order; slices as above. RON_LIMIT: more than `max`. */
+RON_MUST_USE enum ron_rc ron_http_fetch_fields(const struct ron_http_fetch *f,
+                                               struct ron_http_field *out, size_t max,
+                                               size_t *ret_count);
 int ron_http_fetch_status(const struct ron_http_fetch *f);
 void *ron_http_fetch_arg(const struct ron_http_fetch *f);
 

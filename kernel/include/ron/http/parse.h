@@ -91,6 +91,8 @@ void ron_http_parser_init(struct ron_http_parser *p, const struct ron_http_limit
  * head. REFUSED: `reason` says why, and stays. Whether a body is too large is not decided here. */
 enum ron_http_step ron_http_parse(struct ron_http_parser *p, const char *buf, size_t len);
 
+/* Whether Content-Type is application/json, in any case and with any parameters. */
+bool ron_http_is_json(const struct ron_http_head *head);
 /* The value of a header, by its name in any case. RON_NOTFOUND; RON_CONFLICT when it stands more
  * than once. */
 RON_MUST_USE enum ron_rc ron_http_field_get(const struct ron_http_head *head, const char *name,
@@ -125,6 +127,11 @@ enum ron_http_step ron_http_chunked_feed(struct ron_http_chunked *d, const char 
                                          size_t *ret_used, size_t *ret_at, size_t *ret_len);
 
 /* ---- targets --------------------------------------------------------------------------------- */
+
+/* Whether `target` is one in origin form ("/path?query"): characters of RFC 3986, whole escapes.
+ * Splits it at the first '?'; both parts stay encoded, and the query has ptr NULL without one. */
+bool ron_http_split_target(struct ron_str target, struct ron_str *ret_path,
+                           struct ron_str *ret_query);
 
 /* Decodes %XX into out; never longer than the input. plus_is_space for query values. RON_INVALID
  * for a broken escape or a decoded control character (NUL included); RON_LIMIT when it does not fit

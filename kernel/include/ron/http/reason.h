@@ -43,7 +43,7 @@
     X(TRAILER, 400, "MALFORMED", "trailer", false, "the trailer is malformed or long")             \
     X(CONNECTION, 400, "MALFORMED", "connection", false, "the header Connection is malformed")     \
     X(BAD_DEADLINE, 400, "MALFORMED", "bad_deadline", false,                                       \
-      "Request-Timeout or Deadline is no whole number")                                            \
+      "Request-Timeout or Deadline is no number")                                                  \
     X(URI_LONG, 414, "URI_LIMIT", "uri_long", false, "the request target is too long")             \
     X(HEADERS_MANY, 431, "HEADER_LIMIT", "headers_many", false, "too many header lines")           \
     X(HEAD_LARGE, 431, "HEADER_LIMIT", "head_large", false, "the request head is too large")       \
@@ -63,7 +63,7 @@
     X(BUSY, 429, "BACKPRESSURE", "busy", true, "too many requests are under way")                  \
     X(CONNECTIONS, 503, "BACKPRESSURE", "connections", true, "too many connections are open")      \
     X(PEER, 403, "FORBIDDEN", "peer_denied", false, "this user may not connect here")              \
-    X(MEMORY, 503, "BACKPRESSURE", "memory", true, "request bodies hold all memory set aside")     \
+    X(MEMORY, 503, "BACKPRESSURE", "memory", true, "requests and answers hold all memory")         \
     X(READ_SLOW, 408, "TIMEOUT", "read_timeout", true, "the request came too slowly")              \
     X(DEADLINE, 503, "TIMEOUT", "timeout", true, "the deadline of the request passed")             \
     X(DRAINING, 503, "DRAINING", "draining", true, "the service is shutting down")                 \

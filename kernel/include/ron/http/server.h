@@ -177,6 +177,10 @@ bool ron_http_server_free(struct ron_http_server *s);
 /* For a reload, from any thread; burst 0 is half of the rate. RON_INVALID leaves it as it was. */
 RON_MUST_USE enum ron_rc ron_http_server_set_rate(struct ron_http_server *s, uint32_t rate_per_s,
                                                   uint32_t burst, struct ron_err *err);
+/* Moves a listener to another TCP address; open connections stay. From any thread, one at a time.
+ * As ron_intake_move (ron/front/intake.h). */
+RON_MUST_USE enum ron_rc ron_http_server_move(struct ron_http_server *s, size_t listener,
+                                              const char *addr, struct ron_err *err);
 /* With the port that was given for 0; of the first listener, and of any. */
 const char *ron_http_server_addr(const struct ron_http_server *s);
 const char *ron_http_server_listener_addr(const struct ron_http_server *s, size_t index);
@@ -194,12 +198,15 @@ const struct ron_trace_ctx *ron_http_trace(const struct ron_http_call *call);
 struct ron_deadline ron_http_deadline(const struct ron_http_call *call);
 /* Address of the client; RON_ADDR_MAX bytes are enough. */
 void ron_http_peer(const struct ron_http_call *call, char *buf, size_t size);
+/* The user of a Unix peer, by the system's word; false for others. */
+RON_MUST_USE bool ron_http_peer_uid(const struct ron_http_call *call, uint32_t *ret_uid);
 /* The verified certificate of the client (ron/http/tls.h); false when there is none. */
 RON_MUST_USE bool ron_http_tls_peer(const struct ron_http_call *call,
                                     struct ron_tls_peer *ret_peer);
 
 /* Adds a header to the answer. The name is a token, the value holds no controls: else RON_INVALID,
- * and the answer becomes 500 (a header cut in two must not reach the wire). RON_LIMIT alike. */
+ * and the answer becomes 500 (a header cut in two must not reach the wire). RON_LIMIT alike. A Date
+ * stands instead of the server's own: a cache passes on that of its origin. */
 enum ron_rc ron_http_add_header(struct ron_http_call *call, const char *name, struct ron_str value);
 /* The whole answer. `body` may be reused when it returns. content_type NULL: no body expected. */
 void ron_http_answer(struct ron_http_call *call, int status, const char *content_type,

@@ -25,6 +25,14 @@ enum { RON_FILE_PATH_SIZE = 1024 };
 RON_MUST_USE enum ron_rc ron_file_read_all(const struct ron_env *env, const char *path,
                                            struct ron_buf *buf, struct ron_err *err);
 
+/* Reads a secret: a regular file of this process's user that nobody else may use (mode 0600 or
+ * less), whole, into `memory`, which the caller wipes, also after a failure. What is looked at is
+ * what is read. RON_DENIED for a file that is another's or open to others, RON_INVALID for what is
+ * no regular file (a pipe is not waited for), RON_LIMIT for a larger one, RON_NOTFOUND. */
+RON_MUST_USE enum ron_rc ron_file_read_private(const struct ron_env *env, const char *path,
+                                               void *memory, size_t size, size_t *ret_len,
+                                               struct ron_err *err);
+
 /* Replaces or creates a file so that at every instant, crashes included, the path holds the old
  * content or the new one, whole: write beside, sync, rename, sync the directory. RON_OK means
  * durable. After a failure the path holds old or new (new only when the directory's own sync

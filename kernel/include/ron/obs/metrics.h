@@ -87,6 +87,11 @@ void ron_metrics_free(struct ron_metrics *m);
 RON_MUST_USE enum ron_rc ron_metrics_declare(struct ron_metrics *m,
                                              const struct ron_metric_def *def,
                                              struct ron_metric **ret_metric, struct ron_err *err);
+/* A table of them; ret_metrics[i] is that of defs[i]. */
+RON_MUST_USE enum ron_rc ron_metrics_declare_all(struct ron_metrics *m,
+                                                 const struct ron_metric_def *defs, size_t count,
+                                                 struct ron_metric **ret_metrics,
+                                                 struct ron_err *err);
 /* A family of names.h. */
 struct ron_metric *ron_metrics_name(struct ron_metrics *m, enum ron_metric_name name);
 /* Any declared family, or NULL. */

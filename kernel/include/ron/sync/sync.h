@@ -212,6 +212,9 @@ void ron_thread_cancel(struct ron_thread *t);
 bool ron_thread_cancelled(void); /* of the calling thread */
 /* Whether the calling thread may block; returns the old setting. */
 bool ron_thread_set_may_block(bool may_block);
+/* How often this thread took a lock of rank leaf while it held one of rank shared. A path that must
+ * never hold two locks for service data compares it before and after. */
+uint64_t ron_thread_nests(void);
 #if !RON_MODEL
 /* For task/signals and io alone: masks a signal set in the calling thread and those it starts;
  * sends a signal to one thread. */

@@ -30,6 +30,12 @@ RON_MUST_USE enum ron_rc ron_exec_new(const struct ron_exec_opts *opts, struct r
 bool ron_exec_free(struct ron_exec *exec);
 uint32_t ron_exec_workers(const struct ron_exec *exec);
 
+/* The worker that runs the caller looks for work until this time (monotonic ns) before it sleeps.
+ * For who knows that something comes soon and that one sleep and wake-up cost more than the wait:
+ * the worker is busy meanwhile. A worker that finds that others need its core gives it up and does
+ * not do so for a while; on a machine with one core, and outside of workers, this does nothing. */
+void ron_worker_stay_awake(uint64_t until_ns);
+
 struct ron_exec_stats {
     uint64_t runs;   /* handler calls */
     uint64_t polls;  /* poller waits */

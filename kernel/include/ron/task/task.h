@@ -17,10 +17,9 @@
  * Messages given to `handle` belong to it, whatever it returns.
  *
  * Roles in a drain: an *intake* task is told first (`drain`), stops taking new work, confirms with
- * ron_task_intake_stopped, goes on answering what is under way, and ends last: when it is asked to,
- * or, if it has a `may_stop`, when that says so too (the drain's deadline still holds). A *stage*
- * task has a number; stages are drained in rising order, each only when the ones before it have
- * ended. */
+ * ron_task_intake_stopped, goes on answering what is under way, and ends last: when it is asked to.
+ * A *stage* task has a number; stages are drained in rising order, each only when the ones before
+ * it have ended. A loop task with a `may_stop` decides when it has nothing under way any more. */
 #pragma once
 
 #include "ron/base/env.h"
@@ -77,7 +76,9 @@ struct ron_task_def {
     enum ron_rc (*handle)(struct ron_task *t, void *arg, void **items, size_t count);
     enum ron_rc (*run)(struct ron_task *t, void *arg); /* blocking mode only, instead of handle */
     void (*drain)(struct ron_task *t, void *arg);      /* intake role only */
-    bool (*may_stop)(struct ron_task *t, void *arg);   /* the same; asked at each wake. NULL: yes */
+    /* Loop mode: asked at each wake once it should end (asked to stop, or its input closed and
+     * drained). False: it has something under way and goes on until the drain's deadline. */
+    bool (*may_stop)(struct ron_task *t, void *arg);
     void (*stop)(struct ron_task *t, void *arg);
     void *arg;
 };

@@ -61,10 +61,12 @@ const char *ron_oap_outcome_label(enum ron_oap_outcome outcome);
 struct ron_oap_inbox {
     struct ron_task *task;
     struct ron_aptr _stack;
+    struct ron_oap_ask *_taken; /* from the stack, oldest first, and not yet given */
 };
-/* All that have come, oldest first, linked by `next`; NULL when none. For the inbox's task alone.
- * */
-struct ron_oap_ask *ron_oap_inbox_take(struct ron_oap_inbox *inbox);
+/* Up to `max` that have come, oldest first, linked by `next`; NULL when none. When more are left,
+ * the task is woken for them, so that it can take them in a turn of their own. For the inbox's task
+ * alone. */
+struct ron_oap_ask *ron_oap_inbox_take(struct ron_oap_inbox *inbox, size_t max);
 
 struct ron_oap_ask {
     /* Given by the caller. */

@@ -121,6 +121,10 @@ const char *ron_oap_server_addr(const struct ron_oap_server *s);
 RON_MUST_USE enum ron_rc ron_oap_publish(struct ron_oap_server *s, uint16_t app, uint16_t code,
                                          const void *payload, size_t len);
 
+/* Whether anybody has subscribed to `app`: events that cost something are made only then. From any
+ * thread; who was told that he is subscribed is seen. */
+bool ron_oap_has_subscribers(const struct ron_oap_server *s, uint16_t app);
+
 /* ---- inside a handler ------------------------------------------------------------------------ */
 
 struct ron_oap_request {

@@ -1,0 +1,345 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* led_front.c - POST /ingest and its answers: a request becomes a work, a work becomes an answer.
+ *
+ * Place: service, on the workers of the HTTP front; the answer comes from whichever stage ended the
+ * work. Checks here cost nothing and tell nothing: mode, content type, memory. Who the caller is is
+ * looked at before the body (led_preval.h). */
+#include <string.h>
+
+#include "led_svc.h"
+#include "ron/base/assert.h"
+#include "ron/http/tls.h"
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* X(reason, "CODE"): the code of the envelope for each reason. */
+static const char *const codes[LED_REASON_COUNT] = {
+    [LED_REASON_OK] = "OK",
+    [LED_REASON_UNAUTH] = "UNAUTH",
+    [LED_REASON_CAP_INVALID] = "FORBIDDEN",
+    [LED_REASON_UNKNOWN_KIND] = "UNKNOWN_KIND",
+    [LED_REASON_POLICY_DENIED] = "POLICY_DENIED",
+    [LED_REASON_BUSY] = "BACKPRESSURE",
+    [LED_REASON_TOO_LARGE] = "TOO_LARGE",
+    [LED_REASON_TIMEOUT] = "TIMEOUT",
+    [LED_REASON_INTERNAL] = "INTERNAL",
+    [LED_REASON_INVALID] = "MALFORMED",
+    [LED_REASON_CONFLICT] = "CONFLICT",
+    [LED_REASON_INSUFFICIENT_FUNDS] = "INSUFFICIENT_FUNDS",
+    [LED_REASON_NONCE_CONFLICT] = "NONCE_CONFLICT",
+    [LED_REASON_IDEM_MISMATCH] = "IDEMPOTENCY_CONFLICT",
+    [LED_REASON_NOT_FOUND] = "NOT_FOUND",
+    [LED_REASON_SAFE_MODE] = "SAFE_MODE",
+    [LED_REASON_DRAINING] = "DRAINING",
+    [LED_REASON_NOT_LEADER] = "NOT_LEADER",
+};
+
+struct ron_http_error led_http_error(enum led_reason reason, const char *detail)
+{
+    return (struct ron_http_error){.status = led_reason_http_status(reason),
+                                   .code = codes[reason],
+                                   .message = detail != NULL ? detail : led_reason_doc(reason),
+                                   .reason = led_reason_name(reason),
+                                   .retryable = led_reason_retryable(reason),
+                                   .retry_after_s = reason == LED_REASON_SAFE_MODE ? 30 : 0};
+}
+
+void led_front_fail(struct ron_http_call *call, enum led_reason reason, const char *detail)
+{
+    struct ron_http_error error = led_http_error(reason, detail);
+
+    ron_http_fail_with(call, &error);
+}
+
+int led_front_refusal(struct led_svc *s, const struct led_work *w, struct ron_buf *out)
+{
+    const struct led_refusal *first = &w->refusals.items[0];
+    struct ron_http_error e = led_http_error(first->reason, first->detail);
+    struct ron_json_writer j;
+
+    ron_json_begin(&j, out);
+    ron_json_open(&j, NULL, '{');
+    ron_json_text(&j, "code", e.code);
+    ron_json_text(&j, "message", e.message[0] != '\0' ? e.message : led_reason_doc(first->reason));
+    ron_json_bool(&j, "retryable", e.retryable);
+    ron_json_text(&j, "corr_id", w->corr_id);
+    ron_json_text(&j, "reason", e.reason);
+    led_response_members(&j, &(struct led_response){.accepted = false,
+                                                    .new_root = w->root.bytes,
+                                                    .refusals = &w->refusals});
+    ron_json_close(&j, '}');
+    led_guard_count_refusal(s->guard, first->reason);
+    return w->no_room ? 503 : e.status;
+}
+
+void led_front_cancelled(const struct led_work *w, struct ron_buf *out)
+{
+    struct ron_json_writer j;
+
+    ron_json_begin(&j, out);
+    ron_json_open(&j, NULL, '{');
+    ron_json_str(&j, "idem_id", w->batch.idem_id);
+    ron_json_text(&j, "outcome", "cancelled");
+    ron_json_close(&j, '}');
+}
+
+/* No room at the committer is 503, like safe mode and draining; the full queues before it 429. */
+static void http_done(struct led_work *w)
+{
+    struct led_svc *s = w->service;
+    struct ron_http_reply *reply = w->reply;
+    struct ron_buf *out = ron_http_reply_body(reply);
+    int status = 200;
+
+    if (w->result == LED_RESULT_REFUSED) {
+        status = led_front_refusal(s, w, out);
+        if (status == 429 || status == 503) {
+            RON_IGNORE(ron_http_reply_add_header(reply, "Retry-After",
+                                                 w->refusals.items[0].reason == LED_REASON_SAFE_MODE
+                                                     ? (struct ron_str){"30", 2}
+                                                     : (struct ron_str){"1", 1}));
+        }
+    } else if (w->result == LED_RESULT_CANCELLED) {
+        led_front_cancelled(w, out);
+    } else {
+        led_response_to_json(out, &(struct led_response){.accepted = true,
+                                                         .seq_start = w->seq_first,
+                                                         .seq_end = w->seq_last,
+                                                         .new_root = w->root.bytes});
+        if (w->replayed) {
+            led_metrics_replayed(s);
+            RON_IGNORE(ron_http_reply_add_header(reply, "Idempotent-Replayed",
+                                                 (struct ron_str){"true", 4}));
+        }
+    }
+    led_works_put(s->works, w);
+    ron_http_reply_send(reply, status, "application/json");
+}
+
+/* ---- callers --------------------------------------------------------------------------------- */
+
+void led_front_caller(struct led_svc *s, struct ron_http_call *call, struct led_caller *ret)
+{
+    struct ron_tls_peer tls;
+    bool has_tls = led_guard_wants_tls_peer(s->guard) && ron_http_tls_peer(call, &tls);
+    struct ron_str value = {0};
+    uint32_t uid = 0;
+    bool unix_peer = ron_http_peer_uid(call, &uid);
+
+    *ret = (struct led_caller){0};
+    RON_IGNORE(ron_http_field_get(ron_http_head(call), "authorization", &value));
+    ret->why = ron_cap_bearer(value, &ret->token);
+    ret->peer = unix_peer ? LED_PEER_UDS : has_tls ? LED_PEER_MTLS : LED_PEER_TCP;
+    ret->peer_scopes =
+        led_guard_peer_scopes(s->guard, unix_peer ? &uid : NULL, has_tls ? &tls : NULL);
+}
+
+bool led_front_reads_open(const struct led_svc *s)
+{
+    return ron_conf_choice(s->conf, LED_AUTH_READS) == LED_READS_OPEN;
+}
+
+bool led_front_may(struct led_svc *s, const struct led_caller *caller, enum led_scope scope,
+                   struct ron_str account, struct led_refusal *ret)
+{
+    uint8_t room[LED_AUTH_BYTES];
+    struct ron_arena arena;
+    struct led_auth *auth = NULL;
+    struct led_refusal refusal = {0};
+    uint64_t now_ms = ron_env_wall_ms(s->env);
+
+    ron_arena_init_over(&arena, room, sizeof room);
+    if (led_guard_open(s->guard, caller, now_ms, &arena, &auth, &refusal) == LED_VERDICT_OK &&
+        led_guard_allows(s->guard, caller, auth, scope, account, (struct ron_str){0}, now_ms,
+                         &refusal)) {
+        return true;
+    }
+    if (refusal.reason == LED_REASON_OK) {
+        led_refuse(&refusal, LED_REASON_UNAUTH, "", "the KMS has not vouched for this capability");
+    }
+    led_guard_count_refusal(s->guard, refusal.reason);
+    *ret = refusal;
+    return false;
+}
+
+bool led_front_allowed(struct led_svc *s, struct ron_http_call *call, enum led_scope scope,
+                       struct ron_str account)
+{
+    struct led_caller caller;
+    struct led_refusal refusal;
+
+    if (scope == LED_SCOPE_READ && led_front_reads_open(s)) {
+        return true;
+    }
+    led_front_caller(s, call, &caller);
+    if (led_front_may(s, &caller, scope, account, &refusal)) {
+        return true;
+    }
+    led_front_fail(call, refusal.reason, refusal.detail);
+    return false;
+}
+
+/* The Unix socket lets only listed users in (uds.allow_uids); where capabilities are verified here
+ * they show one of the operator too. */
+bool led_front_admin(struct led_svc *s, struct ron_http_call *call)
+{
+    return s->verifier == NULL || led_front_allowed(s, call, LED_SCOPE_ADMIN, (struct ron_str){0});
+}
+
+/* ---- ingest ---------------------------------------------------------------------------------- */
+
+/* A switch in the query: absent, "true" or "false". */
+static bool read_switch(const struct ron_http_call *call, const char *name, bool *ret)
+{
+    char room[8];
+    struct ron_str value = {0};
+    enum ron_rc rc =
+        ron_http_query_get(ron_http_head(call)->query, name, room, sizeof room, &value);
+
+    *ret = false;
+    if (rc == RON_NOTFOUND) {
+        return true;
+    }
+    if (rc != RON_OK) {
+        return false;
+    }
+    *ret = value.len == 4 && memcmp(value.ptr, "true", 4) == 0;
+    return *ret || (value.len == 5 && memcmp(value.ptr, "false", 5) == 0);
+}
+
+static void copy_text(char *to, size_t size, struct ron_str from)
+{
+    size_t len = RON_MIN(from.len, size - 1);
+
+    memcpy(to, from.ptr, len);
+    to[len] = '\0';
+}
+
+/* A work for this call, with its reply. NULL: the call was answered. */
+static struct led_work *new_work(struct led_svc *s, struct ron_http_call *call, size_t arena_bytes)
+{
+    struct ron_http_reply *reply = NULL;
+    struct led_work *w;
+
+    if (led_svc_mode(s) != LED_RUNNING) {
+        enum led_reason reason = led_svc_stopped_reason(s);
+        char leader[LED_PG_URL_MAX + 1];
+
+        led_guard_count_refusal(s->guard, reason);
+        if (reason == LED_REASON_NOT_LEADER && led_lead_hint(s, leader)) {
+            RON_IGNORE(
+                ron_http_add_header(call, "Ron-Leader", (struct ron_str){leader, strlen(leader)}));
+        }
+        led_front_fail(call, reason, NULL);
+        return NULL;
+    }
+    w = led_works_get(s->works, arena_bytes);
+    if (w == NULL) {
+        ron_http_fail(call, RON_HTTP_BUSY);
+        return NULL;
+    }
+    if (ron_http_defer(call, &reply) != RON_OK) {
+        led_works_put(s->works, w);
+        ron_http_fail(call, RON_HTTP_BUSY);
+        return NULL;
+    }
+    w->service = s;
+    w->reply = reply;
+    w->done = http_done;
+    w->received_ns = ron_env_now_ns(s->env);
+    w->deadline = ron_http_deadline(call);
+    w->trace = *ron_http_trace(call);
+    copy_text(w->corr_id, sizeof w->corr_id, ron_http_corr_id(call));
+    led_front_caller(s, call, &w->caller);
+    return w;
+}
+
+/* Gives the work back and answers at once after all. */
+static void take_back(struct led_svc *s, struct ron_http_call *call, struct led_work *w,
+                      enum ron_http_reason reason)
+{
+    ron_http_undefer(call, w->reply);
+    led_works_put(s->works, w);
+    ron_http_fail(call, reason);
+}
+
+void led_front_ingest(struct ron_http_call *call, void *arg)
+{
+    struct led_svc *s = arg;
+    struct ron_str body = ron_http_body(call);
+    struct led_work *w;
+    bool dry_run = false;
+    bool import = false;
+    enum ron_rc rc;
+
+    if (!ron_http_is_json(ron_http_head(call))) {
+        struct ron_http_error e = {.status = 415,
+                                   .code = "UNSUPPORTED_MEDIA_TYPE",
+                                   .message = "send the batch as application/json",
+                                   .reason = "content_type"};
+
+        ron_http_fail_with(call, &e);
+        return;
+    }
+    if (!read_switch(call, "dry_run", &dry_run) || !read_switch(call, "import", &import)) {
+        led_front_fail(call, LED_REASON_INVALID, "dry_run and import are true or false");
+        return;
+    }
+    w = new_work(s, call, led_preval_arena_size(LED_FORM_JSON, body));
+    if (w == NULL) {
+        return;
+    }
+    w->kind = LED_WORK_INGEST;
+    w->form = LED_FORM_JSON;
+    w->in = body;
+    w->flags = (dry_run ? LED_APPLY_DRY_RUN : 0U) | (import ? LED_APPLY_IMPORT : 0U);
+    led_trace_stage(s, w, "ingress", "ingress", w->received_ns);
+    rc = led_svc_submit(s, w);
+    if (rc != RON_OK) {
+        take_back(s, call, w, rc == RON_CLOSED ? RON_HTTP_DRAINING : RON_HTTP_BUSY);
+    }
+}
+
+/* POST /outcome/{idem_id}/cancel: from now on the key can never commit. */
+void led_front_cancel(struct led_svc *s, struct ron_http_call *call, struct ron_str idem_id)
+{
+    struct led_work *w;
+
+    if (!led_token_valid(idem_id)) {
+        led_front_fail(call, LED_REASON_INVALID, "an idem_id is 1-128 printable characters");
+        return;
+    }
+    if (!led_front_allowed(s, call, LED_SCOPE_TRANSFER, (struct ron_str){0})) {
+        return;
+    }
+    w = new_work(s, call, LED_ID_MAX);
+    if (w != NULL) {
+        led_front_cancel_work(s, w, idem_id);
+    }
+}
+
+void led_front_cancel_work(struct led_svc *s, struct led_work *w, struct ron_str idem_id)
+{
+    w->kind = LED_WORK_CANCEL;
+    w->batch.idem_id.ptr = ron_arena_dup(&w->arena, idem_id.ptr, idem_id.len);
+    w->batch.idem_id.len = idem_id.len;
+    if (!led_svc_lease(s)) {
+        led_work_refuse(w, LED_REASON_SAFE_MODE, "", "the journal is being opened anew");
+        led_work_done(w);
+        return;
+    }
+    if (s->eng.index == NULL || !led_svc_of_engine(s, w)) {
+        led_svc_unlease(s);
+        led_work_refuse(w, LED_REASON_SAFE_MODE, "", "writes are stopped");
+        led_work_done(w);
+        return;
+    }
+    w->idem = led_idem_key(s->hash_key, idem_id);
+    led_preval_look_up(s->eng.index, w);
+    led_svc_unlease(s);
+    if (w->look_up != 0) {
+        led_svc_look_up(s, w);
+    } else {
+        led_svc_validated(s, w);
+    }
+}

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* led_lead.h - several ledgers on one log: which of them leads, and what the others do.
+ *
+ * Place: service; the task "leader" (blocking) and the sink of the committer, over led_pg.h. Only
+ * with engine.sink = "postgres"; otherwise struct led_svc has no led_lead and is always its own
+ * leader.
+ *
+ *     FOLLOWING ── caught up, and the leader was not heard of for postgres.lease ──► claim
+ *         ▲                                                                            │ fenced
+ *         │◄───────────────────────────────────────────────────────────────────────────┤
+ *         │ fenced, or an append that is not settled in time                           │ it is in
+ *         └──────────────────────────── RUNNING (leads) ◄──────────────────────────────┘
+ *
+ * The database is the truth. The data directory is a copy: every frame that is in the database is
+ * appended to the local log, in the same order and to the byte, so that reads and recovery do not
+ * read the database. A leader appends to the database first, then here; a follower reads there,
+ * verifies the chain and every root, and applies it.
+ *
+ * Invariants:
+ *   V1. The local log is a prefix of the one in the database. A start whose last local frame is not
+ *       in the database stops in safe mode: somebody lost what we may have acknowledged.
+ *   V2. Leading is decided by the claim alone: a frame without records, with the next epoch, at
+ *       head + 1. The lease only says when to try.
+ *   V3. `at` belongs to the leader task while FOLLOWING and to the committer while RUNNING; it
+ *       changes hands with the mode.
+ *
+ * Threads: led_lead_hint any; led_lead_lost the committer; the rest build and take-down. */
+#pragma once
+
+#include <stdbool.h>
+
+#include "led_commit.h"
+#include "led_pg.h"
+
+struct led_svc;
+struct led_lead;
+
+/* From the settings; s->lead stays NULL for a log of one's own. The database must answer: its uuid
+ * is that of the ledger. */
+RON_MUST_USE enum ron_rc led_lead_open(struct led_svc *s, struct ron_err *err);
+void led_lead_free(struct led_lead *lead); /* NULL is fine */
+/* Of the ledger in the database. */
+const uint8_t *led_lead_uuid(const struct led_lead *lead);
+/* After recovery: whether the local log is of this ledger and a prefix (V1); RON_CONFLICT and
+ * RON_NOTFOUND say that it is not. */
+RON_MUST_USE enum ron_rc led_lead_place(struct led_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc led_stage_lead_add(struct led_svc *s, struct ron_err *err);
+
+/* The committer's append was fenced or is not settled: follow from now on. */
+void led_lead_lost(struct led_svc *s, enum ron_rc rc, const struct ron_err *err);
+/* Address of the leader, when one is known. */
+RON_MUST_USE bool led_lead_hint(struct led_svc *s, char ret_url[LED_PG_URL_MAX + 1]);

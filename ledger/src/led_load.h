@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* led_load.h - an NDJSON export into an empty ledger, without a service: sequencer and committer
+ * driven by hand, to the same root.
+ *
+ * Place: ledger; plain code that blocks. Works are committed in groups as large as a frame takes.
+ * The rules of the way are those of led_import.h. Threads: one. */
+#pragma once
+
+#include "led_recover.h"
+
+struct led_load;
+
+/* The engine is borrowed and must be empty: RON_CONFLICT. */
+RON_MUST_USE enum ron_rc led_load_new(struct led_recovered *engine, struct led_load **ret_load,
+                                      struct ron_err *err);
+void led_load_free(struct led_load *load);
+/* Bytes of the file, in any pieces. The first failure is final and names the line or entry. */
+RON_MUST_USE enum ron_rc led_load_push(struct led_load *load, const void *bytes, size_t len,
+                                       struct ron_err *err);
+/* The file is over: commits what is left and compares root and numbers with its last line. */
+RON_MUST_USE enum ron_rc led_load_end(struct led_load *load, struct ron_err *err);

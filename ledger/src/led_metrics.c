@@ -1,0 +1,155 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* led_metrics.c - what the ledger counts, under the names of the specification. */
+#include "led_svc.h"
+#include "ron/base/alloc.h"
+
+/* 5 ms to 600 ms, as the specification gives them, and finer steps below for local disks. */
+static const uint64_t commit_bounds[] = {250000,   500000,    1000000,   2000000,
+                                         5000000,  10000000,  20000000,  40000000,
+                                         80000000, 150000000, 300000000, 600000000};
+static const uint64_t preval_bounds[] = {2000,   5000,   10000,   25000,   50000,
+                                         100000, 250000, 1000000, 5000000, 100000000};
+static const uint64_t size_bounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
+
+/* X(field, TYPE, UNIT, "name", "labels", bounds, "help") */
+#define LED_METRICS(X)                                                                             \
+    X(commits, COUNTER, ONE, "ledger_commits_total", "", NULL, 0, "Groups made durable.")          \
+    X(entries, COUNTER, ONE, "ledger_entries_total", "", NULL, 0, "Entries made durable.")         \
+    X(latency, HISTOGRAM, NS, "ledger_commit_latency_seconds", "", commit_bounds,                  \
+      RON_ARRAY_LEN(commit_bounds), "From the request's arrival to its commit.")                   \
+    X(batch_latency, HISTOGRAM, NS, "committer_batch_latency_seconds", "", commit_bounds,          \
+      RON_ARRAY_LEN(commit_bounds), "Write and sync of a group.")                                  \
+    X(preval, HISTOGRAM, NS, "prevalidator_duration_seconds", "", preval_bounds,                   \
+      RON_ARRAY_LEN(preval_bounds), "One step of a prevalidator on one request.")                  \
+    X(window, HISTOGRAM, ONE, "sequencer_batch_size", "", size_bounds, RON_ARRAY_LEN(size_bounds), \
+      "Requests in a window of the sequencer.")                                                    \
+    X(gaps, COUNTER, ONE, "seq_gap_detected_total", "", NULL, 0,                                   \
+      "Breaks of the journal's chain that were found.")                                            \
+    X(sync_fails, COUNTER, ONE, "wal_fsync_fail_total", "", NULL, 0,                               \
+      "Groups that could not be made durable.")                                                    \
+    X(safe_mode, GAUGE, ONE, "ledger_safe_mode", "", NULL, 0, "1 while writes are stopped.")       \
+    X(head_seq, GAUGE, ONE, "ledger_head_seq", "", NULL, 0, "Last durable seq.")                   \
+    X(index_lag, GAUGE, ONE, "ledger_index_lag_entries", "", NULL, 0,                              \
+      "Entries that the index does not know yet.")                                                 \
+    X(log_bytes, GAUGE, ONE, "ledger_log_bytes", "", NULL, 0, "Bytes of all segments.")            \
+    X(replays, COUNTER, ONE, "ledger_replays_total", "", NULL, 0,                                  \
+      "Requests answered with the outcome of an earlier one.")
+
+struct led_metrics {
+#define X(field, ...) struct ron_metric *field;
+    LED_METRICS(X)
+#undef X
+    struct ron_metric *drops;
+    struct ron_series *drops_preval;
+};
+
+static void collect(struct ron_scrape *scrape, void *arg)
+{
+    struct led_svc *s = arg;
+    struct led_metrics *m = s->metrics;
+    uint64_t head = ron_au64_load(&s->durable_seq);
+    uint64_t indexed = ron_au64_load(&s->indexed_seq);
+
+    ron_scrape_sample(scrape, m->safe_mode,
+                      led_svc_mode(s) == LED_SAFE || led_svc_mode(s) == LED_SWAPPING, NULL, 0);
+    ron_scrape_sample(scrape, m->head_seq, head, NULL, 0);
+    ron_scrape_sample(scrape, m->index_lag, head > indexed ? head - indexed : 0, NULL, 0);
+    ron_scrape_sample(scrape, m->log_bytes, ron_au64_load(&s->log_bytes), NULL, 0);
+}
+
+/* A rate needs the zero before the first event, most of all of failures. Gauges are collected. */
+static void show_from_the_start(const struct led_metrics *m)
+{
+    struct ron_metric *const all[] = {m->commits,       m->entries,    m->latency,
+                                      m->batch_latency, m->preval,     m->window,
+                                      m->gaps,          m->sync_fails, m->replays};
+
+    for (size_t i = 0; i < RON_ARRAY_LEN(all); i++) {
+        (void)ron_metric_only(all[i]);
+    }
+}
+
+enum ron_rc led_metrics_new(struct led_svc *s, struct ron_err *err)
+{
+    struct ron_metrics *metrics = ron_app_metrics(s->app);
+    struct led_metrics *m = ron_alloc_zero(sizeof *m);
+
+    if (m == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the metrics");
+    }
+    s->metrics = m;
+#define X(field, type_, unit_, name_, labels_, bounds_, count_, help_)                             \
+    RON_TRY(ron_metrics_declare(metrics,                                                           \
+                                &(struct ron_metric_def){.name = name_,                            \
+                                                         .help = help_,                            \
+                                                         .type = RON_METRIC_##type_,               \
+                                                         .unit = RON_METRIC_##unit_,               \
+                                                         .labels = labels_,                        \
+                                                         .bounds = bounds_,                        \
+                                                         .bound_count = count_},                   \
+                                &m->field, err));
+    LED_METRICS(X)
+#undef X
+    RON_TRY(ron_metrics_declare(
+        metrics,
+        &(struct ron_metric_def){.name = "drops_total",
+                                 .help = "Validated requests that newer ones displaced.",
+                                 .type = RON_METRIC_COUNTER,
+                                 .labels = "queue"},
+        &m->drops, err));
+    m->drops_preval = ron_metric_series(m->drops, "preval");
+    show_from_the_start(m);
+    return ron_metrics_collector(metrics, collect, s, err);
+}
+
+void led_metrics_free(struct led_svc *s)
+{
+    ron_free(s->metrics);
+    s->metrics = NULL;
+}
+
+void led_metrics_prevalidated(struct led_svc *s, uint64_t took_ns)
+{
+    ron_histogram_observe(ron_metric_only(s->metrics->preval), took_ns);
+}
+
+void led_metrics_window(struct led_svc *s, size_t works)
+{
+    ron_histogram_observe(ron_metric_only(s->metrics->window), works);
+}
+
+void led_metrics_committed(struct led_svc *s, const struct led_commit_done *done,
+                           struct led_work *const *works, size_t count)
+{
+    struct led_metrics *m = s->metrics;
+    uint64_t now_ns = ron_env_now_ns(s->env);
+
+    ron_counter_add(ron_metric_only(m->commits), 1);
+    ron_counter_add(ron_metric_only(m->entries), done->entries);
+    ron_histogram_observe(ron_metric_only(m->batch_latency), done->sync_ns);
+    for (size_t i = 0; i < count; i++) {
+        if (works[i]->received_ns != 0) {
+            ron_histogram_observe(ron_metric_only(m->latency), now_ns - works[i]->received_ns);
+        }
+    }
+}
+
+void led_metrics_replayed(struct led_svc *s)
+{
+    ron_counter_add(ron_metric_only(s->metrics->replays), 1);
+}
+
+void led_metrics_dropped(struct led_svc *s)
+{
+    ron_counter_add(s->metrics->drops_preval, 1);
+}
+
+void led_metrics_gap(struct led_svc *s)
+{
+    ron_counter_add(ron_metric_only(s->metrics->gaps), 1);
+}
+
+void led_metrics_sync_failed(struct led_svc *s)
+{
+    ron_counter_add(ron_metric_only(s->metrics->sync_fails), 1);
+}

@@ -1,0 +1,98 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* led_pg.h - PostgreSQL as a ledger's log: a row for each frame, the primary key as fence.
+ *
+ * Place: ledger, over ron/pg. Schema and bytes: docs/formats/ledger-postgres.md.
+ *
+ *     ron.ledger_log     (ledger, slot) -> epoch, seq_first, entries, prev_root, root, frame
+ *     ron.ledger_leader  ledger -> epoch, url, when it was last heard of: a hint, never safety
+ *
+ * Slot 0 is the genesis: its `frame` is the uuid of the ledger. Slots follow without a gap.
+ *
+ * Invariants:
+ *   G1. A frame gets slot n + 1 only when the row of slot n has its prev_root and an epoch not
+ *       above its own: one INSERT ... SELECT. The primary key tells who took the slot.
+ *   G2. led_pg_append answers RON_OK only for a frame that is in the log and replicated as the
+ *       server's settings ask: after a commit without a warning. An unknown outcome is settled by
+ *       sending the same row again: it goes in, or the slot is taken, by us or by another.
+ *   G3. Rows are inserted and read, never changed.
+ *   G4. No lock, clock or lease takes part in safety: two leaders at once cannot both append.
+ *
+ * Threads: one at a time, which may block. A committer and a follower have a connection each. */
+#pragma once
+
+#include "led_frame.h"
+#include "ron/base/clock.h"
+#include "ron/base/env.h"
+
+struct led_pg;
+
+enum {
+    LED_PG_NAME_MAX = 64,
+    LED_PG_URL_MAX = 200,
+    LED_PG_READ_ROWS = 32, /* of one read: at most so many frames in memory */
+};
+
+struct led_pg_opts {
+    const struct ron_env *env;
+    const char *conninfo;
+    const char *ledger;  /* name, 1..LED_PG_NAME_MAX bytes of [a-z0-9_-]; copied */
+    uint64_t connect_ms; /* one attempt */
+    uint64_t call_ms;    /* one statement, but for appends */
+    uint64_t append_ms;  /* an append with all its tries */
+};
+
+/* Where the log stands: the row of `slot`. */
+struct led_pg_head {
+    uint64_t slot;
+    uint64_t epoch;
+    uint64_t last_seq;
+    struct ron_tree_hash root;
+};
+
+struct led_pg_lease {
+    uint64_t epoch;
+    uint64_t age_ms; /* by the database's clock */
+    char url[LED_PG_URL_MAX + 1];
+};
+
+/* Makes schema, tables and partitions, or brings them up to date; with a role, grants it what a
+ * ledger needs and no more. For the owner of the database; again and again does nothing. */
+RON_MUST_USE enum ron_rc led_pg_migrate(const struct led_pg_opts *opts, const char *role,
+                                        struct ron_err *err);
+
+RON_MUST_USE enum ron_rc led_pg_new(const struct led_pg_opts *opts, struct led_pg **ret_pg,
+                                    struct ron_err *err);
+void led_pg_free(struct led_pg *pg); /* NULL is fine */
+
+/* The uuid of the ledger: that of the genesis, which is written with `fresh` when there is none. */
+RON_MUST_USE enum ron_rc led_pg_genesis(struct led_pg *pg, const uint8_t fresh[LED_UUID_SIZE],
+                                        uint8_t ret_uuid[LED_UUID_SIZE], struct ron_err *err);
+/* The last row. */
+RON_MUST_USE enum ron_rc led_pg_head(struct led_pg *pg, struct led_pg_head *ret_head,
+                                     struct ron_err *err);
+/* Whether the log holds a row that ends at `last_seq` with this root, and the last such one whose
+ * frame has that epoch and time: where a local copy stands. RON_NOTFOUND: the log lacks it. */
+RON_MUST_USE enum ron_rc led_pg_find(struct led_pg *pg, uint64_t last_seq,
+                                     const struct ron_tree_hash *root, uint64_t epoch,
+                                     uint64_t time_ms, struct led_pg_head *ret_head,
+                                     struct ron_err *err);
+/* The frame behind `at` (G1), which moves on when it is in. RON_CONFLICT: the slot is another's, we
+ * are fenced. RON_CORRUPT: the row at `at` is not what we were told. RON_TIMEOUT: not settled in
+ * append_ms; it may still go in. RON_DENIED, RON_NOTFOUND, RON_INVALID: the database refuses for
+ * good. */
+RON_MUST_USE enum ron_rc led_pg_append(struct led_pg *pg, struct led_pg_head *at,
+                                       const struct led_frame *frame, const uint8_t *bytes,
+                                       size_t len, struct ron_err *err);
+/* Calls for each row after *slot, in order, at most LED_PG_READ_ROWS; *slot moves on with each that
+ * was seen. Bytes are a whole frame and were read, not verified. */
+typedef enum ron_rc led_pg_see(void *arg, uint64_t slot, const uint8_t *bytes, size_t len,
+                               struct ron_err *err);
+RON_MUST_USE enum ron_rc led_pg_read(struct led_pg *pg, uint64_t *slot, led_pg_see *see, void *arg,
+                                     size_t *ret_rows, struct ron_err *err);
+
+/* Says who leads; of an older epoch than is written there it says nothing. */
+RON_MUST_USE enum ron_rc led_pg_beat(struct led_pg *pg, uint64_t epoch, const char *url,
+                                     struct ron_err *err);
+/* RON_NOTFOUND: nobody ever led. */
+RON_MUST_USE enum ron_rc led_pg_lease(struct led_pg *pg, struct led_pg_lease *ret_lease,
+                                      struct ron_err *err);

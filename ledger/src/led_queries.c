@@ -1,0 +1,131 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* led_queries.c - the pool of queries, and how they are answered. */
+#include <string.h>
+
+#include "led_svc.h"
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+
+struct led_queries {
+    struct ron_mutex lock;
+    struct led_query *idle;
+    uint32_t out;
+};
+
+enum ron_rc led_queries_new(struct led_queries **ret_queries, struct ron_err *err)
+{
+    struct led_queries *p = ron_alloc_zero(sizeof *p);
+
+    if (p == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the pool of queries");
+    }
+    ron_mutex_init(&p->lock, RON_RANK_LEAF, "ledger.queries");
+    *ret_queries = p;
+    return RON_OK;
+}
+
+void led_queries_free(struct led_queries *p)
+{
+    if (p == NULL) {
+        return;
+    }
+    RON_ASSERT(p->out == 0);
+    while (p->idle != NULL) {
+        struct led_query *q = p->idle;
+
+        p->idle = q->next;
+        ron_free(q);
+    }
+    ron_mutex_done(&p->lock);
+    ron_free(p);
+}
+
+struct led_query *led_query_get(struct led_queries *p)
+{
+    struct led_query *q = NULL;
+    bool fresh = false;
+
+    ron_mutex_lock(&p->lock);
+    if (p->out < LED_SVC_QUERIES_MAX) {
+        p->out++;
+        q = p->idle;
+        fresh = q == NULL;
+        if (q != NULL) {
+            p->idle = q->next;
+        }
+    }
+    ron_mutex_unlock(&p->lock);
+    if (fresh) {
+        q = ron_alloc(sizeof *q);
+        if (q == NULL) {
+            ron_mutex_lock(&p->lock);
+            p->out--;
+            ron_mutex_unlock(&p->lock);
+        }
+    }
+    if (q != NULL) {
+        memset(q, 0, sizeof *q);
+    }
+    return q;
+}
+
+void led_query_put(struct led_queries *p, struct led_query *q)
+{
+    ron_mutex_lock(&p->lock);
+    q->next = p->idle;
+    p->idle = q;
+    p->out--;
+    ron_mutex_unlock(&p->lock);
+}
+
+struct ron_buf *led_reply_body(const struct led_reply *r)
+{
+    return r->oap != NULL ? ron_oap_reply_body(r->oap) : ron_http_reply_body(r->http);
+}
+
+bool led_reply_cancelled(const struct led_reply *r)
+{
+    return r->oap != NULL ? ron_oap_reply_cancelled(r->oap) : ron_http_reply_cancelled(r->http);
+}
+
+struct ron_oap_error led_oap_error(const struct ron_http_error *e)
+{
+    return (struct ron_oap_error){
+        .status = (uint16_t)e->status, .code = e->code, .message = e->message, .reason = e->reason};
+}
+
+void led_query_refuse(struct led_svc *s, struct led_query *q, enum led_reason reason,
+                      const char *detail)
+{
+    struct led_reply reply = q->reply;
+    struct led_work *work = q->work;
+
+    led_query_put(s->queries, q);
+    if (work != NULL) {
+        led_work_refuse(work, reason, "", detail == NULL ? led_reason_doc(reason) : detail);
+        led_work_done(work);
+    } else {
+        struct ron_http_error error = led_http_error(reason, detail);
+
+        if (reply.oap != NULL) {
+            struct ron_oap_error oap = led_oap_error(&error);
+
+            ron_oap_reply_fail_with(reply.oap, &oap);
+        } else {
+            ron_http_reply_fail_with(reply.http, &error);
+        }
+    }
+}
+
+void led_query_answer(struct led_svc *s, struct led_query *q, int status, const char *type)
+{
+    struct led_reply reply = q->reply;
+
+    RON_ASSERT(reply.http != NULL || reply.oap != NULL);
+    led_query_put(s->queries, q);
+    if (reply.oap != NULL) {
+        ron_oap_reply_send(reply.oap, (uint16_t)status);
+    } else {
+        ron_http_reply_send(reply.http, status, type);
+    }
+}

@@ -1,0 +1,242 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* led_routes.c - the routes of the ledger: what is asked, by whom, of which stage.
+ *
+ * Place: service, on the workers of the HTTP front. A handler reads parameters (led_ask.h), checks
+ * the caller and hands a query on; nobody here touches the book or a file. api/ledger.yaml
+ * describes all of it. */
+#include <string.h>
+
+#include "led_export.h"
+#include "led_svc.h"
+
+/* ---- handing on ------------------------------------------------------------------------------ */
+
+/* Takes a reply and sends the query to the sequencer, which answers or passes it on. */
+static void ask(struct led_svc *s, struct ron_http_call *call, const struct led_query *want)
+{
+    struct led_query *q = led_query_get(s->queries);
+    enum ron_rc rc;
+
+    if (q == NULL) {
+        ron_http_fail(call, RON_HTTP_BUSY);
+        return;
+    }
+    *q = *want;
+    if (ron_http_defer(call, &q->reply.http) != RON_OK) {
+        led_query_put(s->queries, q);
+        ron_http_fail(call, RON_HTTP_BUSY);
+        return;
+    }
+    rc = ron_chan_try_send(s->asks, q, NULL);
+    if (rc != RON_OK) {
+        ron_http_undefer(call, q->reply.http);
+        led_query_put(s->queries, q);
+        ron_http_fail(call, rc == RON_CLOSED ? RON_HTTP_DRAINING : RON_HTTP_BUSY);
+    }
+}
+
+/* ---- reads ----------------------------------------------------------------------------------- */
+
+/* Every GET that is served over OAP too. */
+static void on_read(struct ron_http_call *call, void *arg)
+{
+    const struct ron_http_head *head = ron_http_head(call);
+    struct led_query q;
+    struct ron_http_error error;
+
+    if (!led_ask_parse(head->path, head->query, &q, &error)) {
+        ron_http_fail_with(call, &error);
+    } else if (led_ask_is_public(&q) ||
+               led_front_allowed(arg, call, LED_SCOPE_READ,
+                                 (struct ron_str){q.account, q.account_len})) {
+        ask(arg, call, &q);
+    }
+}
+
+/* Asked by wallets many times a second, so it costs the sequencer nothing. */
+static void on_head(struct ron_http_call *call, void *arg)
+{
+    char room[160];
+    struct led_svc_head head;
+    struct ron_buf out;
+
+    led_svc_head(arg, &head);
+    ron_buf_init_over(&out, room, sizeof room);
+    led_ask_write_head(&out, head.seq, &head.root, head.ts_ms);
+    ron_http_answer(call, 200, "application/json", ron_buf_data(&out), ron_buf_len(&out));
+}
+
+/* ---- accounts and keys: what is no GET ------------------------------------------------------- */
+
+/* POST /accounts/{account}/freeze and /unfreeze. */
+static void on_account_post(struct ron_http_call *call, void *arg)
+{
+    struct led_svc *s = arg;
+    struct ron_str path = ron_http_param(call, 0);
+    struct led_query q = {.ask = LED_ASK_FREEZE};
+    struct ron_http_error error;
+
+    if (led_ask_ends_with(&path, "/unfreeze")) {
+        q.flag = false;
+    } else if (led_ask_ends_with(&path, "/freeze")) {
+        q.flag = true;
+    } else {
+        ron_http_fail(call, RON_HTTP_NOT_FOUND);
+        return;
+    }
+    if (!led_ask_account(path, &q, &error)) {
+        ron_http_fail_with(call, &error);
+    } else if (led_front_allowed(s, call, LED_SCOPE_FREEZE,
+                                 (struct ron_str){q.account, q.account_len})) {
+        ask(s, call, &q);
+    }
+}
+
+static void on_outcome_post(struct ron_http_call *call, void *arg)
+{
+    struct ron_str path = ron_http_param(call, 0);
+    struct ron_http_error error;
+    char room[LED_ID_MAX + 1];
+    uint16_t len = 0;
+
+    if (!led_ask_ends_with(&path, "/cancel")) {
+        ron_http_fail(call, RON_HTTP_NOT_FOUND);
+    } else if (!led_ask_name(path, room, sizeof room, &len, &error)) {
+        ron_http_fail_with(call, &error);
+    } else {
+        led_front_cancel(arg, call, (struct ron_str){room, len});
+    }
+}
+
+static void on_export(struct ron_http_call *call, void *arg)
+{
+    struct led_query q = {.ask = LED_ASK_EXPORT};
+    char room[16];
+    struct ron_str value = {0};
+    enum ron_rc rc =
+        ron_http_query_get(ron_http_head(call)->query, "format", room, sizeof room, &value);
+    enum led_export_format format = LED_EXPORT_NDJSON;
+    struct ron_http_error error;
+
+    if (rc != RON_NOTFOUND && (rc != RON_OK || !led_export_format_parse(value, &format))) {
+        led_front_fail(call, LED_REASON_INVALID, "format is ndjson, hledger, ledger or beancount");
+        return;
+    }
+    q.limit = format;
+    if (!led_ask_number(ron_http_head(call)->query, "from", 1, &q.a, &error) ||
+        !led_ask_number(ron_http_head(call)->query, "to", 0, &q.b, &error)) {
+        ron_http_fail_with(call, &error);
+    } else if (led_front_allowed(arg, call, LED_SCOPE_READ, (struct ron_str){0})) {
+        ask(arg, call, &q);
+    }
+}
+
+static void on_checkpoint(struct ron_http_call *call, void *arg)
+{
+    struct led_svc *s = arg;
+    struct led_svc_head head;
+
+    led_svc_head(s, &head);
+    led_signer_http_get(s->signer, call, head.seq, &head.root);
+}
+
+static void on_cosign(struct ron_http_call *call, void *arg)
+{
+    struct led_svc *s = arg;
+
+    led_signer_http_cosign(s->signer, call);
+}
+
+void led_routes_older(void *arg, struct ron_http_call *call, uint64_t since, uint32_t limit)
+{
+    struct led_query q = {.ask = LED_ASK_ROOTS, .a = since, .limit = limit};
+
+    ask(arg, call, &q);
+}
+
+/* ---- the operator: Unix socket only ---------------------------------------------------------- */
+
+static void admin(struct ron_http_call *call, void *arg, enum led_ask what)
+{
+    struct led_query q = {.ask = what};
+    struct ron_str body = ron_http_body(call);
+
+    if (body.len >= sizeof q.text) {
+        led_front_fail(call, LED_REASON_TOO_LARGE, "the body is longer than 511 bytes");
+        return;
+    }
+    memcpy(q.text, body.ptr, body.len);
+    q.text_len = (uint16_t)body.len;
+    if (led_front_admin(arg, call)) {
+        ask(arg, call, &q);
+    }
+}
+
+static void on_status(struct ron_http_call *call, void *arg)
+{
+    admin(call, arg, LED_ASK_STATUS);
+}
+
+static void on_enter_safe(struct ron_http_call *call, void *arg)
+{
+    admin(call, arg, LED_ASK_SAFE);
+}
+
+static void on_resume(struct ron_http_call *call, void *arg)
+{
+    admin(call, arg, LED_ASK_RESUME);
+}
+
+static void on_verify(struct ron_http_call *call, void *arg)
+{
+    admin(call, arg, LED_ASK_VERIFY);
+}
+
+static void on_snapshot(struct ron_http_call *call, void *arg)
+{
+    admin(call, arg, LED_ASK_SNAPSHOT);
+}
+
+static void on_drain(struct ron_http_call *call, void *arg)
+{
+    struct led_svc *s = arg;
+
+    if (led_front_admin(s, call)) {
+        ron_http_answer(call, 202, "application/json", "{\"draining\":true}", 17);
+        ron_sup_request_stop(ron_app_sup(s->app));
+    }
+}
+
+void led_routes_fill(struct led_svc *s)
+{
+    const struct ron_http_route rows[] = {
+        {RON_HTTP_POST, "/ingest", led_front_ingest, s, 0, 0},
+        {RON_HTTP_GET, "/accounts/{path*}", on_read, s, 0, 0},
+        {RON_HTTP_POST, "/accounts/{path*}", on_account_post, s, 0, 0},
+        {RON_HTTP_GET, "/entries/{seq:u64}", on_read, s, 0, 0},
+        {RON_HTTP_GET, "/entries/by-id/{id*}", on_read, s, 0, 0},
+        {RON_HTTP_GET, "/outcome/{idem_id*}", on_read, s, 0, 0},
+        {RON_HTTP_POST, "/outcome/{idem_id*}", on_outcome_post, s, 0, 0},
+        {RON_HTTP_GET, "/supply", on_read, s, 0, 0},
+        {RON_HTTP_GET, "/export", on_export, s, 0, 0},
+        {RON_HTTP_GET, "/roots", led_roots_http_get, s->roots, 0, 0},
+        {RON_HTTP_GET, "/roots/stream", led_roots_http_stream, s->roots, 0, 0},
+        {RON_HTTP_GET, "/head", on_head, s, RON_HTTP_INLINE, 0},
+        {RON_HTTP_GET, "/checkpoint", on_checkpoint, s, RON_HTTP_INLINE, 0},
+        {RON_HTTP_POST, "/checkpoint/cosignatures", on_cosign, s, RON_HTTP_INLINE, 0},
+        {RON_HTTP_GET, "/proof/inclusion", on_read, s, 0, 0},
+        {RON_HTTP_GET, "/proof/consistency", on_read, s, 0, 0},
+        {RON_HTTP_GET, "/tile/{path*}", on_read, s, 0, 0},
+        {RON_HTTP_GET, "/receipt/{seq:u64}", on_read, s, 0, 0},
+        {RON_HTTP_GET, "/admin/status", on_status, s, RON_HTTP_ADMIN, 0},
+        {RON_HTTP_POST, "/admin/safe-mode", on_enter_safe, s, RON_HTTP_ADMIN, 0},
+        {RON_HTTP_POST, "/admin/resume", on_resume, s, RON_HTTP_ADMIN, 0},
+        {RON_HTTP_POST, "/admin/verify", on_verify, s, RON_HTTP_ADMIN, 0},
+        {RON_HTTP_POST, "/admin/snapshot", on_snapshot, s, RON_HTTP_ADMIN, 0},
+        {RON_HTTP_POST, "/admin/drain", on_drain, s, RON_HTTP_ADMIN | RON_HTTP_INLINE, 0},
+    };
+
+    memcpy(s->routes, rows, sizeof rows);
+    s->route_count = RON_ARRAY_LEN(rows);
+    ron_app_set_routes(s->app, s->routes, s->route_count);
+}

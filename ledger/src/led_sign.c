@@ -1,0 +1,603 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* led_sign.c - the signer: what is cached, what is published and kept, and what witnesses add.
+ *
+ * Kept checkpoints are numbered from 0 in the order in which they were published; number n lies in
+ * kept[n % LED_SIGN_KEPT]. A cosignature is verified on a copy without the lock; then the kept note
+ * is replaced, unless another cosignature came in between: the copy is then made anew. Each such
+ * turn spends one witness, so there are few. */
+#include "led_sign.h"
+
+#include <string.h>
+
+#include "led_sign_priv.h"
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+#include "ron/base/secret.h"
+#include "ron/io/file.h"
+#include "ron/sync/sync.h"
+
+enum {
+    SIGNER_MAGIC = 0x6c736967,
+    /* Name twice (255 each), size, root, and 68 bytes in base64. */
+    OWN_NOTE_SIZE = 1024,
+    CHECKPOINT_MODE = 0600, /* like all files of the data directory; it is served over HTTP */
+};
+
+#define EM_DASH "\xe2\x80\x94 "
+
+struct led_signer {
+    uint32_t magic;
+    const struct ron_env *env;
+    char *path; /* of the checkpoint; NULL: memory only */
+    struct ron_note_signer key;
+    struct ron_note_key witnesses[LED_SIGN_WITNESSES_MAX];
+    size_t witness_count;
+    bool loaded; /* fixed at the start, like the two below */
+    uint64_t loaded_size;
+    struct ron_tree_hash loaded_root;
+    struct ron_au64 interval_ms;
+    /* Of the thread that saves. */
+    bool tried;
+    uint64_t tried_ms;
+
+    struct ron_mutex mu; /* guards what follows */
+    bool has_head;
+    uint64_t head_size;
+    struct ron_tree_hash head_root;
+    uint64_t last_size; /* the last one signed for a caller; last_len 0: none */
+    struct ron_tree_hash last_root;
+    size_t last_len;
+    char last[OWN_NOTE_SIZE];
+    uint64_t published; /* number of the next one */
+    bool unsaved;       /* the newest has cosignatures that its file lacks */
+    struct led_sign_note kept[LED_SIGN_KEPT];
+
+    struct ron_stat signatures;
+    struct ron_stat published_total; /* by this object */
+    struct ron_stat cosignatures;
+    struct ron_stat refused;
+    struct ron_stat save_failures;
+};
+
+static struct ron_str str_of(const struct ron_buf *buf)
+{
+    return (struct ron_str){.ptr = (const char *)ron_buf_data(buf), .len = ron_buf_len(buf)};
+}
+
+static struct ron_str origin_of(const struct led_signer *s)
+{
+    return (struct ron_str){.ptr = s->key.key.name, .len = s->key.key.name_len};
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static enum ron_rc read_witnesses(struct led_signer *s, const struct led_signer_opts *o,
+                                  struct ron_err *err)
+{
+    if (o->witness_count > LED_SIGN_WITNESSES_MAX) {
+        return ron_err_set(err, RON_LIMIT, "there are at most %d witnesses",
+                           LED_SIGN_WITNESSES_MAX);
+    }
+    for (size_t i = 0; i < o->witness_count; i++) {
+        struct ron_note_key *key = &s->witnesses[i];
+        struct ron_err why = {0};
+
+        if (ron_note_key_read(o->witnesses[i], key, &why) != RON_OK) {
+            return ron_err_set(err, RON_INVALID, "witness %zu: %s", i + 1, why.msg);
+        }
+        if (key->type != RON_NOTE_COSIGNATURE) {
+            return ron_err_set(err, RON_INVALID, "witness %zu: cosignatures have keys of type 4",
+                               i + 1);
+        }
+        for (size_t j = 0; j < i; j++) {
+            if (key->id == s->witnesses[j].id && strcmp(key->name, s->witnesses[j].name) == 0) {
+                return ron_err_set(err, RON_INVALID, "witness %zu stands twice", i + 1);
+            }
+        }
+    }
+    s->witness_count = o->witness_count;
+    return RON_OK;
+}
+
+/* Checks what the file held, and counts its good cosignatures. */
+static enum ron_rc check_loaded(struct led_signer *s, struct ron_err *err)
+{
+    struct led_sign_note *kept = &s->kept[0];
+    struct led_checkpoint c = {0};
+    struct led_note note = {0};
+    struct ron_err why = {0};
+
+    if (led_checkpoint_open(led__sign_note_str(kept),
+                            &(struct led_trust){.origin = origin_of(s),
+                                                .log_keys = &s->key.key,
+                                                .log_key_count = 1,
+                                                .witness_keys = s->witnesses,
+                                                .witness_key_count = s->witness_count},
+                            &c, &why) != RON_OK) {
+        return ron_err_set(err, RON_CONFLICT, "%s is not ours: %s", s->path, why.msg);
+    }
+    RON_TRY(led_note_read(led__sign_note_str(kept), &note, err));
+    for (size_t i = 0; i < s->witness_count; i++) {
+        kept->witnesses += led_note_verify(&note, &s->witnesses[i], NULL) == LED_NOTE_GOOD;
+    }
+    s->published = 1;
+    s->loaded = true;
+    s->loaded_size = kept->size;
+    s->loaded_root = kept->root;
+    s->has_head = true;
+    s->head_size = kept->size;
+    s->head_root = kept->root;
+    return RON_OK;
+}
+
+static enum ron_rc open_files(struct led_signer *s, const struct led_signer_opts *o,
+                              struct ron_err *err)
+{
+    struct ron_err absent = {0};
+    enum ron_rc rc = RON_NOTFOUND;
+
+    if (o->checkpoint_path != NULL) {
+        if (o->key_path == NULL) {
+            return ron_err_set(err, RON_INVALID, "a checkpoint file needs a key file");
+        }
+        s->path = ron_strdup(o->checkpoint_path);
+        if (s->path == NULL) {
+            return ron_err_set(err, RON_NOMEM, "no memory for the signer");
+        }
+        rc = led__sign_note_load(s->env, s->path, &s->kept[0], &absent);
+        if (rc != RON_OK && rc != RON_NOTFOUND) {
+            return ron_err_set(err, rc, "%s", absent.msg);
+        }
+    }
+    RON_TRY(led__sign_key_open(o, rc == RON_OK, &s->key, err));
+    return rc == RON_OK ? check_loaded(s, err) : RON_OK;
+}
+
+enum ron_rc led_signer_new(const struct led_signer_opts *opts, struct led_signer **ret_signer,
+                           struct ron_err *err)
+{
+    struct led_signer *s = ron_alloc_zero(sizeof *s);
+    enum ron_rc rc;
+
+    if (s == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the signer");
+    }
+    s->magic = SIGNER_MAGIC;
+    s->env = opts->env;
+    ron_mutex_init(&s->mu, RON_RANK_SHARED, "led_signer");
+    led_signer_set_interval(s, opts->interval_ms);
+    rc = read_witnesses(s, opts, err);
+    if (rc == RON_OK) {
+        rc = open_files(s, opts, err);
+    }
+    if (rc != RON_OK) {
+        led_signer_free(s);
+        return rc;
+    }
+    *ret_signer = s;
+    return RON_OK;
+}
+
+void led_signer_free(struct led_signer *s)
+{
+    if (s == NULL) {
+        return;
+    }
+    RON_CHECK_MAGIC(s, SIGNER_MAGIC);
+    ron_note_signer_done(&s->key); /* G4 */
+    ron_mutex_done(&s->mu);
+    ron_free(s->path);
+    s->magic = 0;
+    ron_free(s);
+}
+
+const struct ron_note_key *led_signer_key(const struct led_signer *s)
+{
+    return &s->key.key;
+}
+
+bool led_signer_loaded(const struct led_signer *s, uint64_t *ret_size,
+                       struct ron_tree_hash *ret_root)
+{
+    if (s->loaded) {
+        *ret_size = s->loaded_size;
+        *ret_root = s->loaded_root;
+    }
+    return s->loaded;
+}
+
+void led_signer_set_interval(struct led_signer *s, uint64_t interval_ms)
+{
+    ron_au64_store(&s->interval_ms, interval_ms == 0 ? LED_SIGN_INTERVAL_DEFAULT_MS : interval_ms);
+}
+
+void led_signer_get_stats(const struct led_signer *s, struct led_signer_stats *ret_stats)
+{
+    ret_stats->signatures = ron_stat_get(&s->signatures);
+    ret_stats->published = ron_stat_get(&s->published_total);
+    ret_stats->cosignatures = ron_stat_get(&s->cosignatures);
+    ret_stats->refused = ron_stat_get(&s->refused);
+    ret_stats->save_failures = ron_stat_get(&s->save_failures);
+}
+
+/* ---- signing --------------------------------------------------------------------------------- */
+
+void led_signer_set_head(struct led_signer *s, uint64_t size, const struct ron_tree_hash *root)
+{
+    ron_mutex_lock(&s->mu);
+    if (!s->has_head || size > s->head_size) {
+        s->has_head = true;
+        s->head_size = size;
+        s->head_root = *root;
+    }
+    ron_mutex_unlock(&s->mu);
+}
+
+/* The number of the kept checkpoint of that size, or `published`. With the lock held. */
+static uint64_t find_kept(const struct led_signer *s, uint64_t size)
+{
+    for (uint64_t n = s->published; n-- > 0 && s->published - n <= LED_SIGN_KEPT;) {
+        if (s->kept[n % LED_SIGN_KEPT].size == size) {
+            return n;
+        }
+    }
+    return s->published;
+}
+
+/* G1: whether a root was already given for this size, or the size is one that we are past. */
+static bool contradicts(const struct led_signer *s, uint64_t size, const struct ron_tree_hash *root,
+                        const struct led_sign_note *kept)
+{
+    if (s->loaded && (size < s->loaded_size ||
+                      (size == s->loaded_size && !ron_tree_hash_equal(root, &s->loaded_root)))) {
+        return true;
+    }
+    return (kept != NULL && !ron_tree_hash_equal(root, &kept->root)) ||
+           (s->last_len > 0 && s->last_size == size && !ron_tree_hash_equal(root, &s->last_root)) ||
+           (s->has_head && s->head_size == size && !ron_tree_hash_equal(root, &s->head_root));
+}
+
+static enum ron_rc conflict(uint64_t size, struct ron_err *err)
+{
+    return ron_err_set(err, RON_CONFLICT, "a checkpoint of size %llu contradicts a published one",
+                       (unsigned long long)size);
+}
+
+/* Signs into `out`, which lies over OWN_NOTE_SIZE bytes. Without the lock. */
+static enum ron_rc sign(struct led_signer *s, uint64_t size, const struct ron_tree_hash *root,
+                        struct ron_buf *out, struct ron_err *err)
+{
+    RON_TRY(led_checkpoint_sign(
+        &(struct led_checkpoint){.origin = origin_of(s), .size = size, .root = *root}, &s->key, out,
+        err));
+    ron_stat_add(&s->signatures, 1);
+    return RON_OK;
+}
+
+enum ron_rc led_signer_checkpoint(struct led_signer *s, uint64_t size,
+                                  const struct ron_tree_hash *root, struct ron_buf *out,
+                                  struct ron_err *err)
+{
+    char memory[LED_SIGN_NOTE_SIZE]; /* what is kept may carry cosignatures */
+    struct ron_buf note;
+    uint64_t n;
+    bool bad;
+
+    RON_CHECK_MAGIC(s, SIGNER_MAGIC);
+    ron_buf_init_over(&note, memory, sizeof memory);
+    ron_mutex_lock(&s->mu);
+    n = find_kept(s, size);
+    bad = contradicts(s, size, root, n < s->published ? &s->kept[n % LED_SIGN_KEPT] : NULL);
+    if (!bad && n < s->published) {
+        const struct led_sign_note *kept = &s->kept[n % LED_SIGN_KEPT];
+
+        RON_IGNORE(ron_buf_append(&note, kept->bytes, kept->len)); /* fits */
+    } else if (!bad && s->last_len > 0 && s->last_size == size) {
+        RON_IGNORE(ron_buf_append(&note, s->last, s->last_len)); /* fits */
+    }
+    ron_mutex_unlock(&s->mu);
+    if (bad) {
+        return conflict(size, err);
+    }
+    if (ron_buf_len(&note) == 0) {
+        RON_TRY(sign(s, size, root, &note, err));
+        RON_ASSERT(ron_buf_len(&note) <= sizeof s->last); /* OWN_NOTE_SIZE */
+        ron_mutex_lock(&s->mu);
+        if (s->last_len == 0 || size > s->last_size) {
+            s->last_size = size;
+            s->last_root = *root;
+            s->last_len = ron_buf_len(&note);
+            memcpy(s->last, ron_buf_data(&note), s->last_len);
+        }
+        ron_mutex_unlock(&s->mu);
+    }
+    if (ron_buf_append(out, ron_buf_data(&note), ron_buf_len(&note)) != RON_OK) {
+        return ron_err_set(err, ron_buf_error(out), "no room for a checkpoint");
+    }
+    return RON_OK;
+}
+
+enum ron_rc led_signer_published(struct led_signer *s, size_t witnesses, struct ron_buf *out,
+                                 struct ron_err *err)
+{
+    char bytes[LED_SIGN_NOTE_SIZE];
+    size_t len = 0;
+
+    ron_mutex_lock(&s->mu);
+    for (uint64_t n = s->published; n-- > 0 && s->published - n <= LED_SIGN_KEPT && len == 0;) {
+        const struct led_sign_note *kept = &s->kept[n % LED_SIGN_KEPT];
+
+        if (kept->witnesses >= witnesses) {
+            len = kept->len;
+            memcpy(bytes, kept->bytes, len);
+        }
+    }
+    ron_mutex_unlock(&s->mu);
+    if (len == 0) {
+        return ron_err_set(err, RON_NOTFOUND, "no recent checkpoint has %zu cosignatures",
+                           witnesses);
+    }
+    if (ron_buf_append(out, bytes, len) != RON_OK) {
+        return ron_err_set(err, ron_buf_error(out), "no room for a checkpoint");
+    }
+    return RON_OK;
+}
+
+/* ---- witnesses ------------------------------------------------------------------------------- */
+
+/* What a body says: for which checkpoint, and its lines. */
+struct offer {
+    bool whole;          /* a note */
+    struct ron_str text; /* of a note */
+    uint64_t size;       /* of lines alone: as the caller said */
+    struct ron_str lines;
+};
+
+static enum ron_rc read_offer(struct ron_str body, uint64_t size, struct offer *ret,
+                              struct ron_err *err)
+{
+    struct led_note note = {0};
+    struct ron_str front = body;
+
+    if (body.len >= LED_SIGN_NOTE_SIZE) {
+        return ron_err_set(err, RON_LIMIT, "cosignatures have less than %d bytes",
+                           LED_SIGN_NOTE_SIZE);
+    }
+    if (ron_str_skip(&front, RON_STR_LIT(EM_DASH))) {
+        *ret = (struct offer){.size = size, .lines = body};
+        return RON_OK;
+    }
+    RON_TRY(led_note_read(body, &note, err));
+    *ret = (struct offer){
+        .whole = true,
+        .text = note.text,
+        .lines = {.ptr = body.ptr + note.text.len + 1, .len = body.len - note.text.len - 1}};
+    return RON_OK;
+}
+
+/* The text of a kept note ends before its empty line. */
+static bool has_text(const struct led_sign_note *kept, struct ron_str text)
+{
+    return kept->len > text.len + 1 && memcmp(kept->bytes, text.ptr, text.len) == 0 &&
+           kept->bytes[text.len] == '\n';
+}
+
+/* With the lock held: the number of the checkpoint that is meant, or `published`. */
+static uint64_t find_offered(const struct led_signer *s, const struct offer *o)
+{
+    if (!o->whole && o->size == LED_SIGN_NEWEST && s->published > 0) {
+        return s->published - 1;
+    }
+    if (!o->whole) {
+        return find_kept(s, o->size);
+    }
+    for (uint64_t n = s->published; n-- > 0 && s->published - n <= LED_SIGN_KEPT;) {
+        if (has_text(&s->kept[n % LED_SIGN_KEPT], o->text)) {
+            return n;
+        }
+    }
+    return s->published;
+}
+
+/* Whether the note has exactly this signature line; no line of a text begins with that dash and a
+ * blank, because an origin has no blanks. */
+static bool has_line(struct ron_str note, struct ron_str line)
+{
+    struct ron_str front = line;
+    struct ron_str other;
+
+    if (!ron_str_skip(&front, RON_STR_LIT(EM_DASH))) {
+        return false;
+    }
+    while (ron_line_next(&note, &other)) {
+        if (ron_str_equal(other, line)) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Attaches the lines to a copy of the note; those that it has already are passed over, which is
+ * also how our own line in a whole note is. */
+static enum ron_rc attach_all(const struct led_signer *s, const struct offer *o,
+                              struct ron_buf *note, size_t *ret_count, struct ron_err *err)
+{
+    struct ron_str rest = o->lines;
+    size_t count = 0;
+
+    while (rest.len > 0) {
+        struct ron_str line;
+
+        if (!ron_line_next(&rest, &line)) {
+            line = rest;
+            rest.len = 0;
+        }
+        if (has_line(str_of(note), line)) {
+            continue;
+        }
+        RON_TRY(led_note_attach(note, line, s->witnesses, s->witness_count, err));
+        count++;
+    }
+    if (count == 0) {
+        return ron_err_set(err, RON_EXISTS, "there is no new cosignature");
+    }
+    *ret_count = count;
+    return RON_OK;
+}
+
+/* One turn. RON_AGAIN: another cosignature came in between. */
+static enum ron_rc cosign_once(struct led_signer *s, const struct offer *o, size_t *ret_count,
+                               struct ron_err *err)
+{
+    char memory[LED_SIGN_NOTE_SIZE];
+    struct led_sign_note *kept;
+    struct ron_buf note;
+    size_t was_len = 0;
+    size_t count = 0;
+    uint64_t n;
+    enum ron_rc rc = RON_OK;
+
+    ron_buf_init_over(&note, memory, sizeof memory);
+    ron_mutex_lock(&s->mu);
+    n = find_offered(s, o);
+    kept = &s->kept[n % LED_SIGN_KEPT];
+    if (n < s->published) {
+        was_len = kept->len;
+        RON_IGNORE(ron_buf_append(&note, kept->bytes, kept->len)); /* fits */
+    }
+    ron_mutex_unlock(&s->mu);
+    if (was_len == 0) {
+        return ron_err_set(err, RON_CONFLICT, "this is not a checkpoint that waits for witnesses");
+    }
+    RON_TRY(attach_all(s, o, &note, &count, err));
+    ron_mutex_lock(&s->mu);
+    if (s->published - n > LED_SIGN_KEPT) {
+        rc = RON_CONFLICT;
+    } else if (kept->len != was_len) {
+        rc = RON_AGAIN;
+    } else {
+        kept->len = (uint32_t)ron_buf_len(&note);
+        memcpy(kept->bytes, ron_buf_data(&note), kept->len);
+        kept->witnesses += (uint32_t)count;
+        s->unsaved = s->unsaved || n + 1 == s->published;
+    }
+    ron_mutex_unlock(&s->mu);
+    if (rc == RON_CONFLICT) {
+        return ron_err_set(err, rc, "this checkpoint is no longer kept");
+    }
+    *ret_count = count;
+    return rc;
+}
+
+enum ron_rc led_signer_cosign(struct led_signer *s, struct ron_str body, uint64_t size,
+                              size_t *ret_count, struct ron_err *err)
+{
+    struct offer offer = {0};
+    size_t count = 0;
+    enum ron_rc rc = read_offer(body, size, &offer, err);
+
+    if (rc == RON_OK) {
+        /* Ends: each turn but the last spends a witness of a note, and there are no new notes with
+         * the same text. */
+        do {
+            rc = cosign_once(s, &offer, &count, err);
+        } while (rc == RON_AGAIN);
+    }
+    if (rc != RON_OK) {
+        ron_stat_add(&s->refused, 1);
+        return rc;
+    }
+    ron_stat_add(&s->cosignatures, count);
+    *ret_count = count;
+    return RON_OK;
+}
+
+/* ---- publishing ------------------------------------------------------------------------------ */
+
+/* What has to be written, as a copy. */
+struct to_save {
+    bool fresh;    /* a new checkpoint, to be signed */
+    bool more;     /* the newest one again, with more cosignatures */
+    uint64_t size; /* fresh */
+    struct ron_tree_hash root;
+};
+
+static struct to_save what_to_save(struct led_signer *s, struct ron_buf *note)
+{
+    struct to_save t = {0};
+
+    ron_mutex_lock(&s->mu);
+    const struct led_sign_note *newest =
+        s->published > 0 ? &s->kept[(s->published - 1) % LED_SIGN_KEPT] : NULL;
+
+    t.fresh = s->has_head && (newest == NULL || s->head_size > newest->size);
+    t.more = !t.fresh && newest != NULL && s->unsaved;
+    t.size = s->head_size;
+    t.root = s->head_root;
+    if (t.more) {
+        RON_IGNORE(ron_buf_append(note, newest->bytes, newest->len)); /* fits */
+    }
+    ron_mutex_unlock(&s->mu);
+    return t;
+}
+
+/* The file holds `note`. */
+static void saved(struct led_signer *s, const struct to_save *t, const struct ron_buf *note)
+{
+    ron_mutex_lock(&s->mu);
+    if (t->fresh) {
+        struct led_sign_note *kept = &s->kept[s->published % LED_SIGN_KEPT];
+
+        kept->size = t->size;
+        kept->root = t->root;
+        kept->witnesses = 0;
+        kept->len = (uint32_t)ron_buf_len(note);
+        memcpy(kept->bytes, ron_buf_data(note), kept->len);
+        s->published++;
+        s->unsaved = false;
+        ron_stat_bump(&s->published_total, 1);
+    } else {
+        s->unsaved = s->kept[(s->published - 1) % LED_SIGN_KEPT].len != ron_buf_len(note);
+    }
+    ron_mutex_unlock(&s->mu);
+}
+
+enum ron_rc led_signer_save(struct led_signer *s, struct ron_err *err)
+{
+    char memory[LED_SIGN_NOTE_SIZE];
+    struct ron_buf note;
+    struct to_save t;
+    enum ron_rc rc = RON_OK;
+
+    RON_CHECK_MAGIC(s, SIGNER_MAGIC);
+    ron_buf_init_over(&note, memory, sizeof memory);
+    s->tried = true;
+    s->tried_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
+    t = what_to_save(s, &note);
+    if (!t.fresh && !t.more) {
+        return RON_OK;
+    }
+    if (t.fresh) {
+        rc = sign(s, t.size, &t.root, &note, err);
+    }
+    if (rc == RON_OK && s->path != NULL) { /* G2 */
+        rc = ron_file_replace(s->env, s->path, ron_buf_data(&note), ron_buf_len(&note),
+                              CHECKPOINT_MODE, err);
+    }
+    if (rc != RON_OK) {
+        ron_stat_add(&s->save_failures, 1);
+        return rc;
+    }
+    saved(s, &t, &note);
+    return RON_OK;
+}
+
+enum ron_rc led_signer_save_due(struct led_signer *s, struct ron_err *err)
+{
+    uint64_t now_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
+
+    if (s->tried && now_ms - s->tried_ms < ron_au64_load(&s->interval_ms)) {
+        return RON_OK;
+    }
+    return led_signer_save(s, err);
+}

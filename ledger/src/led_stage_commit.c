@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* led_stage_commit.c - the committer as a task: groups of sequenced works, one sync for each.
+ *
+ * Place: service; a blocking task with a thread of its own, the only writer of log and tree.
+ *
+ * While it waits for the disk the sequencer fills the queue, and all that is there makes the next
+ * group: the window adapts by itself and never delays a lone request.
+ *
+ * Order at the end of a group: the numbers for the sequencer, then head and root for readers and
+ * subscribers, then the answers. So whoever was answered finds his write. */
+#include "led_svc.h"
+#include "ron/base/assert.h"
+
+static void refuse_all(struct led_work **works, size_t count, enum led_reason reason,
+                       const char *detail)
+{
+    for (size_t i = 0; i < count; i++) {
+        led_work_refuse(works[i], reason, "", detail);
+        led_work_done(works[i]);
+    }
+}
+
+void led_svc_publish(struct led_svc *s, const struct led_svc_head *head)
+{
+    struct led_root_event event = {.seq = head->seq, .ts_ms = head->ts_ms};
+
+    event.root = head->root;
+    ron_mutex_lock(&s->head_lock);
+    s->head_root = head->root;
+    s->head_ms = head->ts_ms;
+    ron_au64_store(&s->durable_seq, head->seq);
+    ron_mutex_unlock(&s->head_lock);
+    led_roots_publish(s->roots, &event);
+}
+
+static void publish(struct led_svc *s, const struct led_commit_done *done, size_t count)
+{
+    struct led_svc_head head = {.seq = done->seq_last, .ts_ms = done->time_ms};
+
+    head.root = done->root;
+    (void)ron_au64_add(&s->durable_works, count);
+    ron_au64_store(&s->sync_ns, done->sync_ns);
+    if (done->entries > 0) {
+        led_svc_publish(s, &head);
+    }
+    ron_task_wake(s->seq_task);
+}
+
+/* The failure of a group leaves open whether it is on disk, so its callers are told neither yes nor
+ * no for good: with the same keys they learn it after the journal was verified. */
+static enum led_reason fail(struct led_svc *s, const struct ron_err *err, enum ron_rc rc)
+{
+    if (s->lead != NULL && (rc == RON_CONFLICT || rc == RON_TIMEOUT)) {
+        led_lead_lost(s, rc, err);
+        return rc == RON_CONFLICT ? LED_REASON_NOT_LEADER : LED_REASON_TIMEOUT;
+    }
+    led_metrics_sync_failed(s);
+    if (rc == RON_CORRUPT) {
+        led_metrics_gap(s);
+    }
+    led_svc_enter_safe(s, rc == RON_LIMIT ? "disk full" : "commit failed", err->msg);
+    ron_au32_store(&s->abort_wanted, 1);
+    ron_task_wake(s->seq_task);
+    return LED_REASON_SAFE_MODE;
+}
+
+/* Writes were stopped while these works were in the queue. Those of the present engine are taken
+ * back by the sequencer. */
+static void refuse_stopped(struct led_svc *s, struct led_work **works, size_t count)
+{
+    if (led_svc_lease(s)) {
+        if (led_svc_of_engine(s, works[count - 1])) {
+            ron_au32_store(&s->abort_wanted, 1);
+            ron_task_wake(s->seq_task);
+        }
+        led_svc_unlease(s);
+    }
+    refuse_all(works, count, led_svc_stopped_reason(s), "writes are stopped");
+}
+
+/* Refuses those in front that an engine sequenced that is no more; how many. */
+static size_t pass_over(struct led_svc *s, struct led_work **works, size_t count)
+{
+    size_t n = 0;
+
+    while (n < count && !led_svc_of_engine(s, works[n])) {
+        n++;
+    }
+    refuse_all(works, n, LED_REASON_SAFE_MODE, "the journal was opened anew");
+    return n;
+}
+
+static enum ron_rc commit_handle(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    struct led_svc *s = arg;
+    struct led_work **works = (struct led_work **)items;
+    uint64_t nests = ron_thread_nests();
+    size_t gone;
+
+    (void)t;
+    if (led_svc_mode(s) != LED_RUNNING || !led_svc_lease(s)) {
+        refuse_stopped(s, works, count);
+        return RON_OK;
+    }
+    gone = pass_over(s, works, count);
+    works += gone;
+    count -= gone;
+    while (count > 0) {
+        size_t n = led_commit_gather(s->eng.commit, works, count);
+        struct led_commit_done done = {0};
+        struct ron_err err = {0};
+        uint64_t from_ns = ron_env_now_ns(s->env);
+        enum ron_rc rc = led_commit_group(s->eng.commit, works, n, &done, &err);
+
+        if (rc != RON_OK) {
+            refuse_all(works, count, fail(s, &err, rc),
+                       "the commit failed; ask with the same key later");
+            break;
+        }
+        led_feed_put(s->feed, works, n, done.seq_first, done.seq_last, &done.root);
+        publish(s, &done, n);
+        if (done.entries > 0) {
+            led_oap_on_commit(s, works, n, done.seq_last);
+        }
+        led_metrics_committed(s, &done, works, n);
+        for (size_t i = 0; i < n; i++) {
+            led_trace_stage(s, works[i], "committer", "commit", from_ns);
+            led_work_done(works[i]);
+        }
+        works += n;
+        count -= n;
+    }
+    led_svc_unlease(s);
+    RON_ASSERT_SLOW(ron_thread_nests() == nests); /* on this path never two locks at once */
+    return RON_OK;
+}
+
+enum ron_rc led_stage_commit_add(struct led_svc *s, struct ron_err *err)
+{
+    return ron_sup_add(ron_app_sup(s->app),
+                       &(struct ron_task_def){.name = "committer",
+                                              .kind = "committer",
+                                              .mode = RON_TASK_BLOCKING,
+                                              .stage = 4,
+                                              .input = s->commit,
+                                              .batch_max = LED_GROUP_MAX,
+                                              .restart = {.essential = true},
+                                              .handle = commit_handle,
+                                              .arg = s},
+                       NULL, err);
+}

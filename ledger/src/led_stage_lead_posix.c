@@ -1,0 +1,479 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* led_stage_lead_posix.c - the leader task: follow, claim, be heard of; the contract is in
+ * led_lead.h.
+ *
+ * A round of a follower: read rows behind `at`, append each to the local log, put it through tree
+ * and book (led_replay.h) while the sequencer is kept away, publish. When nothing is left and the
+ * leader is silent, claim. */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "led_replay.h"
+#include "led_svc.h"
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+
+enum {
+    POLL_MS = 20,         /* between two looks at an idle log */
+    RETRY_MS = 200,       /* after the database failed */
+    BEHIND_MAX = 1 << 17, /* entries that the index may lack: what the sequencer remembers */
+    BEATS_PER_LEASE = 4,
+    CALL_MS = 2000,
+    CONNECT_MS = 2000,
+};
+
+struct led_lead {
+    struct led_svc *s;
+    struct led_pg *tail;   /* of the leader task */
+    struct led_pg *append; /* of the committer; the task's for a claim */
+    struct led_sink sink;
+    struct led_pg_head at; /* V3 */
+    uint64_t epoch;        /* that we claimed last; of the task */
+    uint8_t uuid[LED_UUID_SIZE];
+    uint64_t lease_ms;
+    char url[LED_PG_URL_MAX + 1];
+    struct ron_mutex hint_lock;
+    char hint[LED_PG_URL_MAX + 1]; /* under hint_lock */
+
+    /* Of the leader task. */
+    struct led_replay *replay; /* NULL: not begun with this engine */
+    uint32_t generation;       /* of the engine that `replay` and `at` are of */
+    struct ron_buf frame;      /* aligned as the log wants it */
+    uint64_t beat_ns;          /* when it was said last who leads */
+    bool caught_up;
+    struct ron_need *need;
+};
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static enum ron_rc sink_append(void *arg, const struct led_frame *frame, const uint8_t *bytes,
+                               size_t len, struct ron_err *err)
+{
+    struct led_lead *l = arg;
+
+    return led_pg_append(l->append, &l->at, frame, bytes, len, err);
+}
+
+static void set_hint(struct led_lead *l, const char *url)
+{
+    ron_mutex_lock(&l->hint_lock);
+    (void)snprintf(l->hint, sizeof l->hint, "%s", url);
+    ron_mutex_unlock(&l->hint_lock);
+}
+
+bool led_lead_hint(struct led_svc *s, char ret_url[LED_PG_URL_MAX + 1])
+{
+    bool known = false;
+
+    if (s->lead != NULL) {
+        ron_mutex_lock(&s->lead->hint_lock);
+        memcpy(ret_url, s->lead->hint, sizeof s->lead->hint);
+        ron_mutex_unlock(&s->lead->hint_lock);
+        known = ret_url[0] != '\0';
+    }
+    return known;
+}
+
+static enum ron_rc connect_both(struct led_lead *l, struct ron_err *err)
+{
+    struct led_svc *s = l->s;
+    const struct led_pg_opts o = {
+        .env = ron_app_env(s->app),
+        .conninfo = ron_conf_secret(s->conf, LED_PG_DSN).text,
+        .ledger = ron_conf_str(s->conf, LED_PG_LEDGER).text,
+        .connect_ms = CONNECT_MS,
+        .call_ms = CALL_MS,
+        .append_ms = (uint64_t)ron_conf_ms(s->conf, LED_PG_APPEND),
+    };
+    uint64_t random[2] = {s->env->rand_u64(s->env), s->env->rand_u64(s->env)};
+
+    if (ron_conf_bool(s->conf, LED_PG_MIGRATE)) {
+        RON_TRY(led_pg_migrate(&o, NULL, err));
+    }
+    RON_TRY(led_pg_new(&o, &l->tail, err));
+    RON_TRY(led_pg_new(&o, &l->append, err));
+    return led_pg_genesis(l->tail, (const uint8_t *)random, l->uuid, err);
+}
+
+enum ron_rc led_lead_open(struct led_svc *s, struct ron_err *err)
+{
+    struct ron_conf_str url = ron_conf_str(s->conf, LED_PG_URL);
+    struct led_lead *l;
+    enum ron_rc rc;
+
+    if (ron_conf_choice(s->conf, LED_ENGINE_SINK) != LED_SINK_POSTGRES) {
+        return RON_OK;
+    }
+    l = ron_alloc_zero(sizeof *l);
+    if (l == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the leader task");
+    }
+    l->s = s;
+    s->lead = l;
+    l->sink = (struct led_sink){.append = sink_append, .arg = l};
+    l->lease_ms = (uint64_t)ron_conf_ms(s->conf, LED_PG_LEASE);
+    (void)snprintf(l->url, sizeof l->url, "%s", url.text);
+    ron_mutex_init(&l->hint_lock, RON_RANK_LEAF, "ledger.leader");
+    ron_buf_init_aligned(&l->frame, LED_FRAME_MAX, RON_DIRECT_ALIGN);
+    RON_TRY(ron_needs_add(ron_app_needs(s->app), "shared_log", false, &l->need, err));
+    rc = connect_both(l, err);
+    if (rc != RON_OK) {
+        ron_err_prefix(err, "postgres");
+    }
+    return rc;
+}
+
+void led_lead_free(struct led_lead *l)
+{
+    if (l == NULL) {
+        return;
+    }
+    led_replay_free(l->replay);
+    led_pg_free(l->tail);
+    led_pg_free(l->append);
+    ron_buf_done(&l->frame);
+    ron_mutex_done(&l->hint_lock);
+    ron_free(l);
+}
+
+const uint8_t *led_lead_uuid(const struct led_lead *l)
+{
+    return l->uuid;
+}
+
+enum ron_rc led_lead_place(struct led_svc *s, struct ron_err *err)
+{
+    struct led_lead *l = s->lead;
+    struct led_log_head head;
+
+    led_log_head(s->eng.log, &head);
+    if (memcmp(head.uuid, l->uuid, sizeof l->uuid) != 0) {
+        return ron_err_set(err, RON_CONFLICT,
+                           "the data directory is of another ledger than the database");
+    }
+    return led_pg_find(l->tail, head.last_seq, &head.root, head.last_epoch, head.time_ms, &l->at,
+                       err);
+}
+
+/* ---- following ------------------------------------------------------------------------------- */
+
+static enum ron_rc begin_replay(struct led_lead *l, struct ron_err *err)
+{
+    struct led_svc *s = l->s;
+    struct led_log_head head;
+    struct led_replay_opts o = {
+        .seq = s->eng.seq,
+        .index = s->eng.index,
+        .hashes = s->eng.hashes,
+        .look_back = s->eng.log,
+    };
+
+    led_log_head(s->eng.log, &head);
+    o.image_seq = head.last_seq;
+    o.indexed_seq = head.last_seq;
+    o.indexed_root = head.root;
+    memcpy(o.hash_key, s->hash_key, sizeof o.hash_key);
+    return led_replay_new(&o, &l->replay, err);
+}
+
+/* Into the local log, then through tree and book. */
+static enum ron_rc take_frame(struct led_lead *l, const struct led_frame *frame,
+                              struct ron_err *err)
+{
+    struct led_svc *s = l->s;
+    struct led_svc_head head = {.seq = frame->seq_first + frame->entries - 1,
+                                .ts_ms = frame->time_ms};
+
+    if (l->replay == NULL) {
+        RON_TRY(begin_replay(l, err));
+    }
+    led_log_set_epoch(s->eng.log, frame->epoch);
+    RON_TRY(
+        led_log_append(s->eng.log, frame, ron_buf_data(&l->frame), ron_buf_len(&l->frame), err));
+    RON_TRY(led_replay_frame(l->replay, frame, "database", err));
+    head.root = frame->new_root;
+    if (frame->entries > 0) {
+        led_svc_publish(s, &head);
+    }
+    return RON_OK;
+}
+
+static enum ron_rc copy_frame(struct led_lead *l, const uint8_t *bytes, size_t len,
+                              struct led_frame *ret_frame, struct ron_err *err)
+{
+    struct led_log_head head;
+    size_t size = 0;
+
+    ron_buf_clear(&l->frame);
+    RON_TRY(ron_buf_append(&l->frame, bytes, len));
+    if (led_frame_read(ron_buf_data(&l->frame), len, ret_frame, &size) != LED_FRAME_GOOD ||
+        size != len || memcmp(ret_frame->uuid, l->uuid, sizeof l->uuid) != 0) {
+        return ron_err_set(err, RON_CORRUPT, "a row of the database is no frame of this ledger");
+    }
+    led_log_head(l->s->eng.log, &head);
+    if (ret_frame->epoch < head.last_epoch) {
+        return ron_err_set(err, RON_CORRUPT, "a row of the database has an epoch that is over");
+    }
+    return RON_OK;
+}
+
+static enum ron_rc see_row(void *arg, uint64_t slot, const uint8_t *bytes, size_t len,
+                           struct ron_err *err)
+{
+    struct led_lead *l = arg;
+    struct led_frame frame;
+    enum ron_rc rc;
+
+    if (!led_svc_follow_book(l->s)) {
+        return ron_err_set(err, RON_AGAIN, "the journal is being opened anew");
+    }
+    if (led_seq_in_flight(l->s->eng.seq) > 0 || ron_au32_load(&l->s->abort_wanted) != 0) {
+        led_svc_leave_book(l->s);
+        return ron_err_set(err, RON_AGAIN, "works of when we led are being taken back");
+    }
+    rc = copy_frame(l, bytes, len, &frame, err);
+    rc = rc == RON_OK ? take_frame(l, &frame, err) : rc;
+    if (rc == RON_OK) {
+        l->at = (struct led_pg_head){
+            .slot = slot, .epoch = frame.epoch, .last_seq = frame.seq_first + frame.entries - 1};
+        l->at.root = frame.new_root;
+    }
+    led_svc_leave_book(l->s);
+    return rc;
+}
+
+/* ---- claiming -------------------------------------------------------------------------------- */
+
+static enum ron_rc empty_frame(struct led_lead *l, struct led_frame *ret_frame, struct ron_err *err)
+{
+    struct led_log_head head;
+    struct led_frame f = {
+        .epoch = l->at.epoch + 1, .seq_first = l->at.last_seq + 1, .entries = 0, .records = 0};
+    enum ron_rc rc;
+
+    led_log_head(l->s->eng.log, &head);
+    f.time_ms = RON_MAX(head.time_ms, ron_env_wall_ms(l->s->env));
+    f.prev_root = l->at.root;
+    f.new_root = l->at.root;
+    memcpy(f.uuid, l->uuid, sizeof f.uuid);
+    ron_buf_clear(&l->frame);
+    rc = led_frame_begin(&l->frame);
+    rc = rc == RON_OK ? led_frame_end(&l->frame, &f) : rc;
+    if (rc != RON_OK) {
+        return ron_err_set(err, rc, "the frame of a new epoch cannot be built");
+    }
+    *ret_frame = f;
+    return RON_OK;
+}
+
+/* The frame of our epoch is in the database: a committer over what was followed. */
+static enum ron_rc take_over(struct led_lead *l, const struct led_frame *frame, struct ron_err *err)
+{
+    struct led_svc *s = l->s;
+    struct led_commit_opts o = {.env = s->env, .log = s->eng.log, .sink = &l->sink};
+    struct led_replay_result done;
+    struct led_commit *commit = NULL;
+    struct ron_tree tree;
+    struct led_log_head head;
+
+    RON_TRY(take_frame(l, frame, err));
+    RON_TRY(led_replay_end(l->replay, &done, err));
+    led_log_head(s->eng.log, &head);
+    tree = done.tree;
+    o.hashes = led_hashes_store(s->eng.hashes);
+    o.tree = &tree;
+    RON_TRY(led_commit_new(&o, &commit, err));
+    led_commit_free(s->eng.commit);
+    s->eng.commit = commit;
+    led_replay_free(l->replay);
+    l->replay = NULL;
+    set_hint(l, "");
+    if (!led_svc_set_leading(s, true)) {
+        return ron_err_set(err, RON_AGAIN, "safe mode came first");
+    }
+    ron_need_set(l->need, RON_NEED_OK, "", 0);
+    RON_LOG(s->log, WARN, "this ledger leads", RON_LOG_U64("epoch", frame->epoch),
+            RON_LOG_U64("seq", head.last_seq));
+    return RON_OK;
+}
+
+static enum ron_rc claim(struct led_lead *l, struct ron_err *err)
+{
+    struct led_svc *s = l->s;
+    struct led_pg_head at = l->at;
+    struct led_frame frame = {0};
+    enum ron_rc rc;
+
+    RON_TRY(empty_frame(l, &frame, err));
+    rc =
+        led_pg_append(l->append, &at, &frame, ron_buf_data(&l->frame), ron_buf_len(&l->frame), err);
+    if (rc == RON_CONFLICT || rc == RON_CORRUPT) {
+        return ron_err_set(err, RON_AGAIN, "another ledger was first");
+    }
+    RON_TRY(rc); /* What is not known to be in is read like any row if it is. */
+    if (!led_svc_follow_book(s)) {
+        return ron_err_set(err, RON_AGAIN, "the journal is being opened anew");
+    }
+    l->at = at;
+    l->epoch = frame.epoch;
+    rc = take_over(l, &frame, err);
+    led_svc_leave_book(s);
+    RON_TRY(rc);
+    return led_pg_beat(l->tail, frame.epoch, l->url, err);
+}
+
+/* Whether nobody has been heard of for a lease. A database that does not answer tells nothing. */
+static enum ron_rc leader_is_silent(struct led_lead *l, bool *ret_silent, struct ron_err *err)
+{
+    struct led_pg_lease lease = {0};
+    enum ron_rc rc = led_pg_lease(l->tail, &lease, err);
+
+    if (rc != RON_OK && rc != RON_NOTFOUND) {
+        return rc;
+    }
+    set_hint(l, rc == RON_OK ? lease.url : "");
+    *ret_silent = rc == RON_NOTFOUND || lease.epoch == 0 || lease.age_ms >= l->lease_ms;
+    return RON_OK;
+}
+
+/* ---- rounds ---------------------------------------------------------------------------------- */
+
+static void tell_need(struct led_lead *l)
+{
+    char cause[RON_NEED_CAUSE_MAX + 1];
+    char leader[LED_PG_URL_MAX + 1] = "";
+
+    if (!l->caught_up) {
+        ron_need_set(l->need, RON_NEED_MISSING, "catching up with the shared log", 1);
+        return;
+    }
+    RON_IGNORE(led_lead_hint(l->s, leader));
+    (void)snprintf(cause, sizeof cause, "follows %.90s", leader[0] != '\0' ? leader : "a log");
+    ron_need_set(l->need, RON_NEED_DEGRADED, cause, 0);
+}
+
+/* Another engine: it was made from the local log, so `at` is looked for again. */
+static enum ron_rc new_engine(struct led_lead *l, struct ron_err *err)
+{
+    if (l->generation == l->s->generation) {
+        return RON_OK;
+    }
+    led_replay_free(l->replay);
+    l->replay = NULL;
+    l->caught_up = false;
+    RON_TRY(led_lead_place(l->s, err));
+    l->generation = l->s->generation;
+    return RON_OK;
+}
+
+/* *ret_wait_ms: until the next round. */
+static enum ron_rc follow_round(struct led_lead *l, uint64_t *ret_wait_ms, struct ron_err *err)
+{
+    struct led_svc *s = l->s;
+    uint64_t slot;
+    size_t rows = 0;
+    bool silent = false;
+
+    RON_TRY(new_engine(l, err));
+    if (ron_au64_load(&s->durable_seq) - ron_au64_load(&s->indexed_seq) > BEHIND_MAX) {
+        *ret_wait_ms = POLL_MS; /* The sequencer remembers what the index lacks, to a bound. */
+        return RON_OK;
+    }
+    slot = l->at.slot;
+    RON_TRY(led_pg_read(l->tail, &slot, see_row, l, &rows, err));
+    *ret_wait_ms = rows == LED_PG_READ_ROWS ? 0 : POLL_MS;
+    l->caught_up = l->caught_up || rows < LED_PG_READ_ROWS;
+    if (rows > 0) {
+        return RON_OK;
+    }
+    RON_TRY(leader_is_silent(l, &silent, err));
+    tell_need(l);
+    return silent && l->caught_up ? claim(l, err) : RON_OK;
+}
+
+static enum ron_rc lead_round(struct led_lead *l, uint64_t *ret_wait_ms, struct ron_err *err)
+{
+    uint64_t now_ns = ron_env_now_ns(l->s->env);
+
+    *ret_wait_ms = POLL_MS;
+    if (now_ns - l->beat_ns < l->lease_ms / BEATS_PER_LEASE * RON_NS_PER_MS) {
+        return RON_OK;
+    }
+    l->beat_ns = now_ns;
+    return led_pg_beat(l->tail, l->epoch, l->url, err);
+}
+
+void led_lead_lost(struct led_svc *s, enum ron_rc rc, const struct ron_err *err)
+{
+    RON_LOG(
+        s->log, ERROR, "this ledger follows from now on",
+        RON_LOG_STR("cause", rc == RON_CONFLICT ? "another one leads" : "an append not settled"),
+        RON_LOG_ERR(err));
+    ron_au32_store(&s->abort_wanted, 1);
+    RON_IGNORE(led_svc_set_leading(s, false));
+    ron_task_wake(s->seq_task);
+}
+
+/* What a round could not do. Damage of the log or a copy that does not fit is for an operator. */
+static void round_failed(struct led_lead *l, enum ron_rc rc, const struct ron_err *err)
+{
+    if (rc == RON_AGAIN || rc == RON_TIMEOUT || rc == RON_CLOSED || rc == RON_NOMEM) {
+        ron_need_set(l->need, led_svc_mode(l->s) == LED_RUNNING ? RON_NEED_OK : RON_NEED_MISSING,
+                     err->msg, 1);
+        return;
+    }
+    if (rc == RON_DENIED || rc == RON_INVALID || rc == RON_IO || rc == RON_EXISTS) {
+        ron_need_set(l->need, RON_NEED_MISSING, err->msg, 5);
+        RON_LOG(l->s->log, ERROR, "the shared log cannot be used", RON_LOG_ERR(err));
+        return;
+    }
+    led_svc_enter_safe(l->s, "shared log", err->msg);
+}
+
+static enum ron_rc lead_run(struct ron_task *t, void *arg)
+{
+    struct led_lead *l = arg;
+    struct ron_watch *stop = ron_task_stop_watch(t);
+    uint64_t seen = 0;
+
+    l->generation = l->s->generation; /* placed by the build */
+    while (ron_watch_get(stop, &seen) != RON_TASK_STOP) {
+        struct ron_err err = {0};
+        uint64_t wait_ms = RETRY_MS;
+        enum led_mode mode = led_svc_mode(l->s);
+        uint64_t value = 0;
+        enum ron_rc rc = RON_OK;
+
+        if (mode == LED_FOLLOWING) {
+            rc = follow_round(l, &wait_ms, &err);
+        } else if (mode == LED_RUNNING) {
+            rc = lead_round(l, &wait_ms, &err);
+        }
+        if (rc != RON_OK) {
+            wait_ms = rc == RON_AGAIN ? POLL_MS : RETRY_MS;
+            round_failed(l, rc, &err);
+        }
+        if (wait_ms > 0 && ron_watch_wait(stop, seen, ron_deadline_after_ms(ron_mono_ns(), wait_ms),
+                                          &value, &seen) == RON_CANCELLED) {
+            return RON_CANCELLED;
+        }
+    }
+    return RON_OK;
+}
+
+enum ron_rc led_stage_lead_add(struct led_svc *s, struct ron_err *err)
+{
+    if (s->lead == NULL) {
+        return RON_OK;
+    }
+    return ron_sup_add(
+        ron_app_sup(s->app),
+        &(struct ron_task_def){.name = "leader",
+                               .kind = "leader",
+                               .mode = RON_TASK_BLOCKING,
+                               .stage = 2, /* before the sequencer, whose book it uses */
+                               .run = lead_run,
+                               .arg = s->lead},
+        NULL, err);
+}

@@ -1,0 +1,558 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* led_stage_seq.c - the sequencer as a task: windows, durable news, and questions about the book.
+ *
+ * Place: service; a loop task, the only one that touches led_seq and the book.
+ *
+ * A round: take over what the committer made durable, decide on a window of works, answer asks,
+ * take a step of an image. The committer's queue is asked for room before anything gets a seq; a
+ * work without room is refused at once (CommitBackpressure), so nothing waits unseen.
+ *
+ * News from the committer come as two numbers (durable_works, abort_wanted) and a wake-up, not as
+ * messages: many commits between two rounds cost one look. The committer stores them before it
+ * answers, so who was answered and asks for a balance sees his own write. */
+#include "led_svc.h"
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+
+enum {
+    ASKS_PER_ROUND = 128,
+    HOLDS_MAX = 1000, /* told of one account */
+    IMAGE_STEPS = 4,  /* of an image in one round: well under a millisecond */
+};
+
+struct led_seq_stage {
+    struct led_svc *s;
+    struct ron_wait_node asks_node;
+    uint32_t generation;   /* of the engine that the numbers are of */
+    uint64_t durable_seen; /* of durable_works */
+    uint64_t indexed_seen;
+    bool imaging; /* an image of the book is being made */
+};
+
+/* ---- works ----------------------------------------------------------------------------------- */
+
+static void refuse(struct led_work *w, enum led_reason reason, const char *detail)
+{
+    led_work_refuse(w, reason, "", detail);
+    led_work_done(w);
+}
+
+/* As much room as there is, up to `want`. */
+static uint32_t reserve(struct led_svc *s, uint32_t want)
+{
+    while (want > 0 && ron_chan_reserve(s->commit, want) != RON_OK) {
+        want /= 2;
+    }
+    return want;
+}
+
+static uint32_t dispatch(struct led_svc *s, struct led_work **works, size_t count, uint64_t from_ns)
+{
+    uint32_t committed = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        struct led_work *w = works[i];
+
+        led_trace_stage(s, w, "sequencer", "preval", from_ns);
+        switch ((enum led_fate)w->fate) {
+        case LED_FATE_COMMIT:
+            w->sequenced_ns = from_ns;
+            ron_chan_send_reserved(s->commit, w);
+            committed++;
+            break;
+        case LED_FATE_DONE:
+            led_work_done(w);
+            break;
+        case LED_FATE_LOOK_UP:
+            led_svc_look_up(s, w);
+            break;
+        case LED_FATE_KEPT:
+        case LED_FATE_NONE:
+            RON_ASSERT(false);
+        }
+    }
+    return committed;
+}
+
+/* Drops works that were prepared for an engine that is no more; how many are left. */
+static size_t of_engine(struct led_svc *s, struct led_work **works, size_t count)
+{
+    size_t left = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (led_svc_of_engine(s, works[i])) {
+            works[left++] = works[i];
+        } else {
+            refuse(works[i], LED_REASON_SAFE_MODE, "the journal was opened anew");
+        }
+    }
+    return left;
+}
+
+/* Decides on these works. Those that find no room at the committer are refused here: they have no
+ * seq yet, so nothing was promised. */
+static void window(struct led_seq_stage *st, void **items, size_t count)
+{
+    struct led_svc *s = st->s;
+    struct led_work *out[2 * LED_WINDOW_MAX];
+    struct led_work **works = (struct led_work **)items;
+    uint64_t now_ms = ron_env_wall_ms(s->env);
+    uint64_t from_ns = ron_env_now_ns(s->env);
+    size_t waiting = led_seq_waiting(s->eng.seq);
+    bool expired = led_seq_next_expiry_ms(s->eng.seq) <= now_ms;
+    uint32_t want;
+    uint32_t room;
+    size_t n;
+
+    count = of_engine(s, works, count);
+    want = (uint32_t)(count + waiting + (expired ? LED_WINDOW_MAX / 4 : 0));
+    if (want == 0) {
+        return;
+    }
+    room = reserve(s, want);
+    if (room < count) {
+        for (size_t i = room; i < count; i++) {
+            works[i]->no_room = true;
+            refuse(works[i], LED_REASON_BUSY, "the committer's queue is full");
+        }
+        count = room;
+    }
+    n = led_seq_window(s->eng.seq, works, count, now_ms, room, out);
+    led_metrics_window(s, count);
+    ron_chan_unreserve(s->commit, room - dispatch(s, out, n, from_ns));
+}
+
+static void take_news(struct led_seq_stage *st)
+{
+    struct led_svc *s = st->s;
+    /* Before the count: what was made durable before the failure is counted, not taken back. */
+    bool abort_wanted = ron_au32_load(&s->abort_wanted) == 1;
+    uint64_t durable = ron_au64_load(&s->durable_works);
+    uint64_t indexed = ron_au64_load(&s->indexed_seq);
+
+    if (st->generation != s->generation) { /* another engine, which counts anew */
+        st->generation = s->generation;
+        st->durable_seen = 0;
+        st->indexed_seen = 0;
+        st->imaging = false;
+    }
+    if (durable != st->durable_seen) {
+        led_seq_committed(s->eng.seq, (size_t)(durable - st->durable_seen));
+        st->durable_seen = durable;
+    }
+    if (indexed != st->indexed_seen) {
+        led_seq_indexed(s->eng.seq, indexed);
+        st->indexed_seen = indexed;
+    }
+    if (abort_wanted) {
+        ron_au32_store(&s->abort_wanted, 0);
+        led_seq_abort(s->eng.seq); /* ends the works that it keeps, as safe_mode */
+    }
+}
+
+/* Writes are stopped: refuses these works, and those that were kept. What is in flight is the
+ * committer's to make durable or to refuse; it tells which. */
+static void stopped(struct led_svc *s, void **items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        refuse(items[i], led_svc_stopped_reason(s), "writes are stopped");
+    }
+    if (led_seq_waiting(s->eng.seq) > 0 && led_seq_in_flight(s->eng.seq) == 0) {
+        led_seq_abort(s->eng.seq);
+    }
+}
+
+/* ---- asks ------------------------------------------------------------------------------------ */
+
+struct balance_list {
+    struct ron_json_writer w;
+    size_t count;
+};
+
+static void put_money(struct ron_json_writer *w, const char *name, struct ron_money money)
+{
+    char text[RON_MONEY_TEXT_SIZE];
+
+    ron_money_format(money, text);
+    ron_json_text(w, name, text);
+}
+
+static void see_balance(void *arg, struct ron_str asset, const struct led_balance *balance)
+{
+    struct balance_list *list = arg;
+
+    ron_json_open(&list->w, NULL, '{');
+    ron_json_str(&list->w, "asset", asset);
+    put_money(&list->w, "available", balance->available);
+    put_money(&list->w, "held", balance->held);
+    ron_json_close(&list->w, '}');
+}
+
+static void answer_balances(struct led_svc *s, struct led_query *q)
+{
+    const struct led_book *book = led_seq_book(s->eng.seq);
+    struct ron_str name = {q->account, q->account_len};
+    struct balance_list list = {0};
+    struct led_account account = {0};
+
+    if (!led_book_account(book, name, LED_COMMITTED, &account)) {
+        led_query_refuse(s, q, LED_REASON_NOT_FOUND, "no entry names this account");
+        return;
+    }
+    ron_json_begin(&list.w, led_reply_body(&q->reply));
+    ron_json_open(&list.w, NULL, '{');
+    ron_json_str(&list.w, "account", name);
+    ron_json_u64(&list.w, "seq", led_seq_durable(s->eng.seq));
+    ron_json_u64(&list.w, "last_seq", account.last_seq);
+    ron_json_u64(&list.w, "account_nonce", account.account_nonce);
+    ron_json_bool(&list.w, "frozen", account.frozen);
+    ron_json_open(&list.w, "balances", '[');
+    led_book_each(book, name, LED_COMMITTED, see_balance, &list);
+    ron_json_close(&list.w, ']');
+    ron_json_close(&list.w, '}');
+    led_query_answer(s, q, 200, "application/json");
+}
+
+static void see_supply(void *arg, struct ron_str asset, struct ron_money supply)
+{
+    struct balance_list *list = arg;
+
+    ron_json_open(&list->w, NULL, '{');
+    ron_json_str(&list->w, "asset", asset);
+    put_money(&list->w, "supply", supply);
+    ron_json_close(&list->w, '}');
+}
+
+static void answer_supply(struct led_svc *s, struct led_query *q)
+{
+    struct balance_list list = {0};
+
+    ron_json_begin(&list.w, led_reply_body(&q->reply));
+    ron_json_open(&list.w, NULL, '{');
+    ron_json_u64(&list.w, "seq", led_seq_durable(s->eng.seq));
+    ron_json_open(&list.w, "assets", '[');
+    led_book_supplies(led_seq_book(s->eng.seq), LED_COMMITTED, see_supply, &list);
+    ron_json_close(&list.w, ']');
+    ron_json_close(&list.w, '}');
+    led_query_answer(s, q, 200, "application/json");
+}
+
+static bool see_hold(void *arg, const struct led_open_hold *hold)
+{
+    struct balance_list *list = arg;
+
+    ron_json_open(&list->w, NULL, '{');
+    ron_json_str(&list->w, "id", hold->id);
+    ron_json_str(&list->w, "asset", hold->asset);
+    put_money(&list->w, "remaining", hold->remaining);
+    ron_json_u64(&list->w, "seq", hold->seq);
+    if (hold->expires_ms != 0) {
+        ron_json_u64(&list->w, "expires", hold->expires_ms);
+    }
+    ron_json_close(&list->w, '}');
+    return ++list->count < HOLDS_MAX;
+}
+
+static void answer_holds(struct led_svc *s, struct led_query *q)
+{
+    struct ron_str name = {q->account, q->account_len};
+    struct balance_list list = {0};
+
+    ron_json_begin(&list.w, led_reply_body(&q->reply));
+    ron_json_open(&list.w, NULL, '{');
+    ron_json_str(&list.w, "account", name);
+    ron_json_u64(&list.w, "seq", led_seq_durable(s->eng.seq));
+    ron_json_open(&list.w, "holds", '[');
+    led_book_holds_of(led_seq_book(s->eng.seq), name, LED_COMMITTED, see_hold, &list);
+    ron_json_close(&list.w, ']');
+    ron_json_close(&list.w, '}');
+    led_query_answer(s, q, 200, "application/json");
+}
+
+/* To the readers. */
+static void pass_on(struct led_svc *s, struct led_query *q)
+{
+    enum ron_rc rc = ron_chan_try_send(s->reads, q, NULL);
+
+    if (rc != RON_OK) {
+        led_query_refuse(s, q, rc == RON_CLOSED ? LED_REASON_DRAINING : LED_REASON_BUSY,
+                         "no reader is free");
+    }
+}
+
+static void answer_freeze(struct led_svc *s, struct led_query *q)
+{
+    struct ron_str name = {q->account, q->account_len};
+    enum ron_rc rc = led_book_freeze(led_seq_book_mut(s->eng.seq), name, q->flag);
+
+    if (rc == RON_AGAIN || rc == RON_NOMEM) {
+        led_query_refuse(s, q, LED_REASON_BUSY, "not at this moment; try again");
+        return;
+    }
+    if (rc != RON_OK) {
+        led_query_refuse(s, q, LED_REASON_INTERNAL, NULL);
+        return;
+    }
+    pass_on(s, q); /* A reader writes it down. */
+}
+
+/* Where recent entries stand that a Reverse refers to: the index may not know them yet. */
+static void add_candidates(struct led_svc *s, struct led_query *q)
+{
+    const struct led_work *w = q->work;
+
+    if (w->found_seq != 0) {
+        q->seqs[q->seq_count++] = w->found_seq;
+    }
+    for (size_t i = 0; i < w->batch.count && q->seq_count < RON_ARRAY_LEN(q->seqs); i++) {
+        const struct led_entry *e = &w->batch.entries[i];
+
+        if (e->kind == LED_KIND_REVERSE &&
+            led_seq_find(s->eng.seq, w->preps[i].ref, &q->seqs[q->seq_count]) ==
+                LED_KNOWN_COMMITTED) {
+            q->seq_count++;
+        }
+    }
+}
+
+/* What the readers need to know of the present. */
+static void add_facts(struct led_svc *s, struct led_query *q)
+{
+    const struct led_book *book = led_seq_book(s->eng.seq);
+    struct ron_str name = {q->account, q->account_len};
+    struct led_account account = {0};
+
+    struct led_svc_head head;
+
+    led_svc_head(s, &head);
+    q->durable_seq = head.seq;
+    q->durable_root = head.root;
+    if (q->account_len > 0 && led_book_account(book, name, LED_COMMITTED, &account)) {
+        q->start_seq = account.last_seq;
+    }
+    if (q->ask == LED_ASK_WORK) {
+        add_candidates(s, q);
+    } else if (q->ask == LED_ASK_BY_ID || q->ask == LED_ASK_OUTCOME) {
+        struct ron_str text = {q->text, q->text_len};
+
+        q->known = led_seq_find(s->eng.seq, led_idem_key(s->hash_key, text), &q->seqs[0]);
+        q->seq_count = q->known == LED_KNOWN_COMMITTED;
+    }
+}
+
+static void answer(struct led_svc *s, struct led_query *q)
+{
+    switch ((int)q->ask) {
+    case LED_ASK_BALANCES:
+        if (q->a == 0) {
+            answer_balances(s, q);
+            return;
+        }
+        break;
+    case LED_ASK_SUPPLY:
+        answer_supply(s, q);
+        return;
+    case LED_ASK_HOLDS:
+        answer_holds(s, q);
+        return;
+    case LED_ASK_FREEZE:
+        answer_freeze(s, q);
+        return;
+    default:
+        break;
+    }
+    add_facts(s, q);
+    pass_on(s, q);
+}
+
+static void take_asks(struct led_seq_stage *st, struct ron_task *t)
+{
+    void *items[ASKS_PER_ROUND];
+    size_t count = 0;
+    bool more = false;
+
+    if (ron_chan_recv_poll(st->s->asks, &st->asks_node, items, ASKS_PER_ROUND, &count, &more) !=
+        RON_OK) {
+        return;
+    }
+    for (size_t i = 0; i < count; i++) {
+        answer(st->s, items[i]);
+    }
+    if (more) {
+        ron_task_wake(t);
+    }
+}
+
+/* Memory ahead of need: the indexer makes blocks, the book takes them. */
+static void take_blocks(struct led_svc *s)
+{
+    struct led_book *book = led_seq_book_mut(s->eng.seq);
+    size_t wanted = led_book_blocks_wanted(book);
+
+    for (size_t i = 0; i < LED_SVC_BLOCKS && wanted > 0; i++) {
+        if (ron_aptr_load(&s->blocks[i]) != NULL) {
+            led_book_give_block(book, ron_aptr_xchg(&s->blocks[i], NULL));
+            wanted--;
+        }
+    }
+    ron_au32_store(&s->blocks_wanted, (uint32_t)wanted);
+}
+
+/* ---- images ---------------------------------------------------------------------------------- */
+
+static void give_up_image(struct led_seq_stage *st)
+{
+    led_book_image_end(led_seq_book_mut(st->s->eng.seq));
+    st->imaging = false;
+}
+
+/* Some steps of an image of the book, as the indexer takes the chunks. */
+static void step_image(struct led_seq_stage *st, struct ron_task *t)
+{
+    struct led_svc *s = st->s;
+    struct led_book *book = led_seq_book_mut(s->eng.seq);
+    struct led_book_stats stats;
+    uint64_t seq = 0;
+
+    if (!st->imaging) {
+        if (ron_au32_load(&s->image_wanted) == 0 || led_book_image_begin(book, &seq) != RON_OK) {
+            return;
+        }
+        led_book_stats(book, &stats);
+        ron_au64_store(&s->image_accounts, stats.accounts);
+        ron_au32_store(&s->image_wanted, 0);
+        st->imaging = true;
+    }
+    for (int i = 0; i < IMAGE_STEPS; i++) {
+        struct led_image_chunk *chunk = NULL;
+        bool last;
+
+        if (ron_chan_reserve(s->images, 1) != RON_OK) {
+            ron_task_wake_at(t, ron_task_now_ms(t) + 5); /* The indexer is behind. */
+            return;
+        }
+        chunk = ron_alloc_zero(sizeof *chunk);
+        if (chunk == NULL || led_book_image_step(book, chunk) != RON_OK) {
+            ron_chan_unreserve(s->images, 1);
+            ron_free(chunk);
+            give_up_image(st);
+            return;
+        }
+        last = chunk->last;
+        if (chunk->take_bytes != NULL) {
+            ron_chan_send_reserved(s->images, chunk);
+        } else {
+            ron_chan_unreserve(s->images, 1);
+            ron_free(chunk);
+        }
+        if (last) {
+            give_up_image(st);
+            return;
+        }
+    }
+    ron_task_wake(t);
+}
+
+/* ---- the task -------------------------------------------------------------------------------- */
+
+static enum ron_rc seq_start(struct ron_task *t, void *arg)
+{
+    struct led_seq_stage *st = arg;
+
+    ron_wait_node_init(&st->asks_node, ron_task_waker(t));
+    ron_task_wake(t); /* for expiries, and to be woken by asks from now on */
+    return RON_OK;
+}
+
+static enum ron_rc seq_handle(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    struct led_seq_stage *st = arg;
+    struct led_svc *s = st->s;
+    uint64_t expiry_ms = UINT64_MAX;
+
+    if (!led_svc_take_book(s)) {
+        for (size_t i = 0; i < count; i++) {
+            refuse(items[i], led_svc_stopped_reason(s), "the journal is being opened anew");
+        }
+        ron_task_wake_at(t, ron_task_now_ms(t) + 10);
+        return RON_OK;
+    }
+    take_news(st);
+    if (led_svc_mode(s) == LED_RUNNING) {
+        window(st, items, count);
+        expiry_ms = led_seq_next_expiry_ms(s->eng.seq);
+    } else {
+        stopped(s, items, count);
+    }
+    take_asks(st, t);
+    take_blocks(s);
+    step_image(st, t);
+    led_svc_give_book(s);
+    if (expiry_ms != UINT64_MAX) {
+        uint64_t now_ms = ron_env_wall_ms(s->env);
+        uint64_t wait_ms = expiry_ms > now_ms ? RON_MIN(expiry_ms - now_ms, (uint64_t)1000) : 1;
+
+        ron_task_wake_at(t, ron_task_now_ms(t) + wait_ms); /* wall clocks jump: look each second */
+    }
+    return RON_OK;
+}
+
+static void seq_stop(struct ron_task *t, void *arg)
+{
+    struct led_seq_stage *st = arg;
+    struct led_svc *s = st->s;
+    void *items[ASKS_PER_ROUND];
+    size_t count = 0;
+
+    (void)t;
+    (void)ron_chan_close(s->asks); /* who asks from now on is told `draining` */
+    if (led_svc_take_book(s)) {
+        led_seq_end(s->eng.seq); /* the fronts wait for the answers of what it keeps */
+        led_svc_give_book(s);
+    }
+    ron_chan_recv_forget(s->asks, &st->asks_node);
+    while (ron_chan_try_recv_many(s->asks, items, ASKS_PER_ROUND, &count) == RON_OK) {
+        for (size_t i = 0; i < count; i++) {
+            led_query_refuse(s, items[i], LED_REASON_DRAINING, NULL);
+        }
+    }
+}
+
+enum ron_rc led_stage_seq_add(struct led_svc *s, struct ron_err *err)
+{
+    struct led_seq_stage *st = ron_alloc_zero(sizeof *st);
+
+    if (st == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the sequencer");
+    }
+    st->s = s;
+    s->seq_stage = st;
+    return ron_sup_add(ron_app_sup(s->app),
+                       &(struct ron_task_def){.name = "sequencer",
+                                              .kind = "sequencer",
+                                              .mode = RON_TASK_LOOP,
+                                              .worker = RON_WORKER_ANY,
+                                              .stage = 3,
+                                              .input = s->validated,
+                                              .batch_max = LED_WINDOW_MAX,
+                                              .restart = {.essential = true},
+                                              .start = seq_start,
+                                              .handle = seq_handle,
+                                              .stop = seq_stop,
+                                              .arg = st},
+                       &s->seq_task, err);
+}
+
+bool led_stage_seq_owes(const struct led_svc *s)
+{
+    const struct led_seq_stage *st = s->seq_stage;
+    uint64_t seen = st->generation == s->generation ? st->durable_seen : 0;
+
+    return led_seq_in_flight(s->eng.seq) > ron_au64_load(&s->durable_works) - seen;
+}
+
+void led_stage_seq_free(struct led_svc *s)
+{
+    ron_free(s->seq_stage);
+    s->seq_stage = NULL;
+}

@@ -1,0 +1,243 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Goal: what operators see of a ledger: every metric of the specification is there from the start,
+promtool has nothing to say about them, the alert rules fire at the specification's thresholds and
+not before, and each stage of a request is a span below the caller's.
+
+Method: promtool (package prometheus) on /metrics of a running ledger and on docs/ops with made-up
+series; a collector that takes OTLP over HTTP.
+"""
+import http.server
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+from httpkit import check, eventually, finish  # noqa: E402
+from ledgerkit import Ledger, entry  # noqa: E402
+
+RULES = Path(os.environ["RON_SOURCE_DIR"]) / "docs" / "ops" / "alerts.rules.yml"
+ALICE, BOB = "t:obs/u:alice", "t:obs/u:bob"
+NAMES = """queue_depth{queue="ingress"} queue_depth{queue="preval"} queue_depth{queue="commit"}
+queue_capacity{queue="commit"} busy_rejections_total{endpoint="",queue="ingress"}
+busy_rejections_total{endpoint="",queue="commit"} drops_total{queue="preval"} tasks_leaked_total
+prevalidator_duration_seconds_count sequencer_batch_size_count
+committer_batch_latency_seconds_count committer_batch_latency_seconds_bucket{le="0.08"}
+ledger_commit_latency_seconds_count roots_published_total ledger_safe_mode seq_gap_detected_total
+wal_fsync_fail_total io_timeouts_total{op="read",peer=""} auth_failures_total{peer="tcp"}
+rejected_total{reason="insufficient_funds"} rejected_total{reason="safe_mode"} ledger_entries_total
+ledger_head_seq health_ready readyz_degraded{cause="disk_space"}
+service_restarts_total{task="committer"}""".split()
+
+
+def promtool(*arguments, text=None):
+    done = subprocess.run(["promtool", *arguments], input=text, capture_output=True, text=True,
+                          check=False, timeout=60)
+    return done.returncode, done.stdout + done.stderr
+
+
+def samples(ledger):
+    text = ledger.get("/metrics", token=None)[1].decode()
+    rows = dict(line.rsplit(" ", 1) for line in text.splitlines() if line[:1] not in ("#", ""))
+    return text, {k: float(v) for k, v in rows.items()}
+
+
+def names(ledger):
+    text, rows = samples(ledger)
+    code, said = promtool("check", "metrics", text=text)
+    check("metrics: promtool has nothing to say", code == 0 and said == "", said)
+    absent = [n for n in NAMES if n not in rows]
+    check("metrics: every name of the specification before the first request", not absent, absent)
+    check("metrics: nothing is refused for being good", 'rejected_total{reason="ok"}' not in rows)
+    tasks = json.dumps(ledger.get("/debug/topology")[1])
+    wanted = {"prevalidator-0", "prevalidator-1", "sequencer", "committer", "roots", "health"}
+    check("topology: every task of the specification, one sequencer, one committer",
+          all(f'"name": "{t}"' in tasks for t in wanted) and rows[
+              'tasks_spawned_total{kind="sequencer"}'] == 1 == rows[
+              'tasks_spawned_total{kind="committer"}'], tasks[:2000])
+    ledger.ingest(entry("Mint", ALICE, 100))
+    ledger.ingest(entry("Transfer", ALICE, 1000, to=BOB))
+    wanted = {"ledger_entries_total": 1, "prevalidator_duration_seconds_count": 2,
+              "sequencer_batch_size_count": 2, "roots_published_total": 1,
+              "committer_batch_latency_seconds_count": 1,
+              'rejected_total{reason="insufficient_funds"}': 1}
+    check("metrics: what happened is counted", eventually(  # some of it after the answer
+        lambda: wanted.items() <= samples(ledger)[1].items()), samples(ledger)[1])
+
+
+# ---- spans ---------------------------------------------------------------------------------------
+
+class Collector(http.server.BaseHTTPRequestHandler):
+    spans = []
+
+    def do_POST(self):
+        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+        for resource in body["resourceSpans"]:
+            for scope in resource["scopeSpans"]:
+                Collector.spans.extend(scope["spans"])
+        self.send_response(200)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    def log_message(self, *_):
+        pass
+
+
+def of_trace(trace):
+    return [s for s in Collector.spans if s["traceId"] == trace]
+
+
+def attributes(span):
+    return {a["key"]: next(iter(a["value"].values())) for a in span["attributes"]}
+
+
+def offer(ledger, trace, sampled, batch, corr="corr-7"):
+    return ledger.ingest(*batch, headers={
+        "traceparent": f"00-{trace}-00f067aa0ba902b7-0{int(sampled)}", "X-Corr-ID": corr})
+
+
+def spans():
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    endpoint = f"--trace.endpoint=http://127.0.0.1:{server.server_port}"
+    with Ledger(endpoint, "--trace.sample_percent=100") as ledger:
+        trace, batch = "4bf92f3577b34da6a3ce929d0e0e4736", [entry("Mint", ALICE, 100),
+                                                            entry("Mint", BOB, 5)]
+        check("spans: accepted", offer(ledger, trace, True, batch)[0] == 200)
+        eventually(lambda: len(of_trace(trace)) >= 5)
+        found = {s["name"]: s for s in of_trace(trace)}
+        stages = ("ingress", "prevalidator", "sequencer", "committer")
+        front = [s for s in of_trace(trace) if s["name"] not in stages]
+        check("spans: the front's below the caller's, one for each stage below that",
+              len(front) == 1 and front[0]["parentSpanId"] == "00f067aa0ba902b7"
+              and set(stages) <= found.keys() and len(of_trace(trace)) == 5
+              and all(found[s]["parentSpanId"] == front[0]["spanId"] for s in stages),
+              of_trace(trace))
+        a = attributes(found.get("ingress", {"attributes": []}))
+        check("spans: attributes of ingress", a == {"corr_id": "corr-7", "queue": "ingress"}, a)
+        for stage, queue in zip(stages[1:], ("ingress", "preval", "commit")):
+            a = attributes(found[stage]) if stage in found else {}
+            wanted = {"corr_id": "corr-7", "queue": queue, "batch_size": "2",
+                      "entry_id": batch[0]["id"], "kid": "k1", "capability_ref": "c1"}
+            if stage != "prevalidator":
+                wanted["seq"] = "1"
+            check(f"spans: attributes of {stage}", wanted.items() <= a.items(), a)
+        large = "4bf92f3577b34da6a3ce929d0e0e4735"
+        check("spans: a large batch is accepted", offer(ledger, large, True, [
+            entry("Mint", ALICE, 1) for _ in range(200)])[0] == 200)
+        eventually(lambda: len(of_trace(large)) >= 5)
+        queues = [attributes(s)["queue"] for s in of_trace(large) if s["name"] == "prevalidator"]
+        check("spans: a large batch takes the queue of its own", queues == ["batches"], queues)
+        check("spans: no token in them", ledger.token not in json.dumps(Collector.spans))
+    with Ledger(endpoint, "--trace.sample_percent=0") as ledger:
+        quiet = "4bf92f3577b34da6a3ce929d0e0e4737"
+        offer(ledger, quiet, False, [entry("Mint", ALICE, 1)])
+        ledger.admin("POST", "/safe-mode", "drill")
+        safe = "4bf92f3577b34da6a3ce929d0e0e4738"
+        check("spans: refused in safe mode", offer(ledger, safe, False,
+                                                   [entry("Mint", ALICE, 1)])[0] == 503)
+        check("spans: all of them while safe mode is on",
+              eventually(lambda: of_trace(safe)), Collector.spans[-3:])
+        check("spans: none of those before", not of_trace(quiet), of_trace(quiet))
+    server.shutdown()
+
+
+# ---- alerts --------------------------------------------------------------------------------------
+
+RULE_TESTS = """
+rule_files: [plain.yml]
+evaluation_interval: 30s
+tests:
+  - interval: 30s
+    input_series:
+      - series: 'committer_batch_latency_seconds_bucket{le="0.04"}'
+        values: '0+10x40'
+      - series: 'committer_batch_latency_seconds_bucket{le="0.08"}'
+        values: '0+%(fast)dx40'
+      - series: 'committer_batch_latency_seconds_bucket{le="0.15"}'
+        values: '0+100x40'
+      - series: 'committer_batch_latency_seconds_bucket{le="+Inf"}'
+        values: '0+100x40'
+      - series: 'queue_depth{queue="commit"}'
+        values: '%(depth)dx40'
+      - series: 'queue_capacity{queue="commit"}'
+        values: '1000x40'
+      - series: 'busy_rejections_total{endpoint="",queue="ingress"}'
+        values: '0+%(refused)dx40'
+      - series: 'busy_rejections_total{endpoint="",queue="commit"}'
+        values: '0+%(bad)dx40'
+      - series: 'drops_total{queue="preval"}'
+        values: '0+%(bad)dx40'
+      - series: 'tasks_leaked_total'
+        values: '%(bad)dx40'
+      - series: 'ledger_safe_mode'
+        values: '%(bad)dx40'
+      - series: 'seq_gap_detected_total'
+        values: '0+%(bad)dx40'
+      - series: 'wal_fsync_fail_total'
+        values: '0+%(bad)dx40'
+      - series: 'readyz_degraded{cause="disk_space"}'
+        values: '%(bad)dx40'
+      - series: 'io_timeouts_total{op="kms_verify",peer="kms"}'
+        values: '0+%(bad)dx40'
+    alert_rule_test:
+"""
+ALERTS = [("LedgerCommitSlow", "warn", "", 4), ("LedgerCommitQueueFull", "page",
+                                               "queue: commit", 1),
+          ("LedgerIngressRejecting", "warn", "queue: ingress", 0),
+          ("LedgerCommitBackpressure", "warn", "queue: commit", 0),
+          ("LedgerCommitBackpressureSustained", "page", "queue: commit", 4),
+          ("LedgerGuardTimeouts", "warn", "op: kms_verify", 1),
+          ("LedgerDropping", "warn", "queue: preval", 1), ("TaskLeaked", "page", "", None),
+          ("LedgerSafeMode", "page", "", None), ("LedgerSeqGap", "page", "", None),
+          ("LedgerSyncFailed", "page", "", None),
+          ("LedgerDiskSpace", "page", "cause: disk_space", None)]
+
+
+def rule_tests(bad):
+    """Just over every threshold, or at it."""
+    text = RULE_TESTS % {"fast": 94 if bad else 96, "depth": 801 if bad else 800,
+                         "refused": 1530 if bad else 1500, "bad": int(bad)}
+    for name, severity, labels, not_before in ALERTS:
+        times = [(18, bad)] + ([(not_before, False)] if not_before is not None else [])
+        for minutes, fires in times:
+            text += f"      - eval_time: {minutes}m\n        alertname: {name}\n"
+            text += "        exp_alerts:" + (
+                f"\n          - exp_labels: {{severity: {severity}, {labels}}}\n" if fires else
+                " []\n")
+    return text
+
+
+def alerts():
+    code, said = promtool("check", "rules", str(RULES))
+    check("alerts: promtool accepts the rules", code == 0, said)
+    for bad in (True, False):
+        with tempfile.TemporaryDirectory() as folder:
+            # Annotations are for people; the rules are tested without them.
+            plain = "\n".join(line for line in RULES.read_text(encoding="utf-8").splitlines()
+                              if not line.lstrip().startswith(("annotations:", "summary:")))
+            (Path(folder) / "plain.yml").write_text(plain, encoding="utf-8")
+            (Path(folder) / "tests.yml").write_text(rule_tests(bad), encoding="utf-8")
+            code, said = promtool("test", "rules", str(Path(folder) / "tests.yml"))
+        check("alerts: all fire just above their thresholds, in their time" if bad else
+              "alerts: none fires at its threshold", code == 0, said)
+
+
+def main():
+    if shutil.which("promtool") is None:
+        print("skipped: no promtool (package prometheus)")
+        sys.exit(77)
+    with Ledger() as ledger:
+        names(ledger)
+    spans()
+    alerts()
+    finish()
+
+
+main()
