@@ -1,0 +1,424 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wal_follow.c - the cache invalidator: follows the ledger's bus, asks for its head now and then,
+ * and knows how fresh the cache is and whether the ledger answers.
+ *
+ * Place: service. The client "ledger-bus" puts the accounts of each commit on the bus `ledger`; the
+ * task "invalidator" takes them off and marks cached balances.
+ *
+ * How fresh: a head asked for at time t says that the ledger stood at seq h, at t or later. When
+ * all changes up to h have been taken off the bus, everything in the cache that is not marked is
+ * true as of t. After a gap (lag, lost connection) the changes up to the next head are not known:
+ * everything older than that head is marked.
+ *
+ * Heads are asked for whatever the breaker says, and are its probes: while it is open writes are
+ * refused at the door, so nobody else might ever find out that the ledger works again.
+ *
+ * A head below an earlier one is of another journal: a ledger that keeps nothing was started anew,
+ * or a backup was put back. What the wallet knows is of the old one and is forgotten. */
+#include <string.h>
+
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+#include "wal_svc.h"
+
+enum {
+    BUS_CAPACITY = 1024, /* of the specification */
+    KEYS_PER_MESSAGE = 30,
+    TAKE = 32,
+    BEAT_MIN_MS = 20,
+};
+
+struct message {
+    uint64_t seq;
+    uint32_t count;
+    bool last; /* of its commit */
+    bool gap;  /* something before it is missing */
+    struct wal_key accounts[KEYS_PER_MESSAGE];
+};
+
+struct wal_follow {
+    struct wal_svc *s;
+    struct ron_bus *bus;
+    struct ron_bus_reader reader;
+    bool subscribed;
+    struct ron_task *task;
+    struct ron_oap_inbox inbox;
+    struct ron_oap_ask ask;
+    struct ron_buf target;
+    struct ron_buf answer;
+    bool asked;
+    bool admitted; /* the question under way has a ticket of the breaker */
+    struct ron_breaker_ticket ticket;
+    uint64_t asked_ms;    /* monotonic, of the question under way */
+    uint64_t beat_ms;     /* between two of them */
+    uint64_t answered_ms; /* the last good answer, or commit told of after one */
+    uint64_t seen_seq;    /* all changes up to it have been taken off the bus */
+    bool gap;             /* changes are missing: trust the next head only, */
+    bool gap_asked;       /* if it was asked for after the gap was known: the missing changes, all
+                             told before, are then not above it */
+    uint64_t head_seq;    /* of the last answer, which was asked for at head_ms */
+    uint64_t head_ms;
+    struct ron_au32 up;
+    const char *cause; /* why it is not */
+};
+
+/* ---- on the client's task -------------------------------------------------------------------- */
+
+static void publish(struct wal_follow *f, const struct message *m)
+{
+    RON_IGNORE(ron_bus_publish(f->bus, m)); /* closed at the very end only */
+}
+
+static void on_event(void *arg, uint16_t app, uint16_t code, const void *payload, size_t len)
+{
+    struct wal_follow *f = arg;
+    struct lc_changes changes;
+    struct ron_str account;
+    struct message m = {0};
+
+    if (app != LC_CHANGES_APP || code != LC_EVENT_CHANGES) {
+        return;
+    }
+    if (lc_changes_read(payload, len, &changes) != RON_OK) {
+        m.gap = true; /* cannot be read: we do not know what changed */
+        publish(f, &m);
+        return;
+    }
+    m.seq = changes.seq;
+    while (lc_changes_next(&changes, &account)) {
+        if (m.count == KEYS_PER_MESSAGE) {
+            publish(f, &m);
+            m.count = 0;
+        }
+        m.accounts[m.count++] =
+            wal_key_of(&f->s->core.secret, WAL_KEY_ACCOUNT, account, (struct ron_str){0});
+    }
+    m.last = changes.last;
+    publish(f, &m);
+}
+
+static void on_gap(void *arg, uint16_t app, uint64_t missed)
+{
+    struct wal_follow *f = arg;
+
+    (void)app;
+    (void)missed;
+    publish(f, &(struct message){.gap = true});
+}
+
+/* ---- the task -------------------------------------------------------------------------------- */
+
+static void lose(struct wal_follow *f)
+{
+    f->gap = true;
+    f->gap_asked = false;
+}
+
+static void take_message(struct wal_follow *f, const struct message *m)
+{
+    uint64_t true_ms = ron_au64_load(&f->s->core.fresh_ms);
+
+    if (m->gap) {
+        lose(f);
+        return;
+    }
+    for (uint32_t i = 0; i < m->count; i++) {
+        wal_cache_expect(f->s->core.cache, m->accounts[i]);
+    }
+    for (uint32_t i = 0; i < m->count; i++) {
+        wal_cache_changed(f->s->core.cache, m->accounts[i], m->seq, true_ms);
+    }
+    if (m->last) {
+        f->seen_seq = RON_MAX(f->seen_seq, m->seq);
+    }
+}
+
+static void take_bus(struct wal_follow *f)
+{
+    struct message messages[TAKE];
+    uint64_t missed = 0;
+
+    for (;;) {
+        size_t count = 0;
+        enum ron_rc rc = ron_bus_poll(&f->reader, messages, TAKE, &count, &missed);
+
+        if (rc == RON_LAGGED) {
+            lose(f);
+            RON_LOG(f->s->log, WARN, "the ledger bus lagged", RON_LOG_U64("missed", missed));
+            continue;
+        }
+        if (rc != RON_OK) {
+            return;
+        }
+        for (size_t i = 0; i < count; i++) {
+            take_message(f, &messages[i]);
+        }
+    }
+}
+
+/* Everything that is not marked is true as of the last head, if we have seen all up to it. */
+static void refresh(struct wal_follow *f)
+{
+    if (!f->gap && f->head_ms != 0 && f->seen_seq >= f->head_seq) {
+        ron_au64_store(&f->s->core.fresh_ms, f->head_ms);
+    }
+}
+
+static void set_up(struct wal_follow *f, bool up, const char *cause)
+{
+    struct wal_svc *s = f->s;
+    bool was_up = ron_au32_xchg(&f->up, up) != 0;
+
+    if (was_up == up && f->cause == cause) {
+        return;
+    }
+    f->cause = cause;
+    if (up) {
+        ron_need_set(s->need_ledger, RON_NEED_OK, "", 0);
+        RON_LOG_TEXT(s->log, INFO, "the ledger answers");
+    } else {
+        ron_need_set(s->need_ledger, RON_NEED_MISSING, cause, 1);
+        RON_LOG(s->log, WARN, "the ledger does not answer", RON_LOG_STR("cause", cause));
+    }
+}
+
+static void forget_all(struct wal_follow *f, uint64_t seq)
+{
+    struct wal_core *core = &f->s->core;
+
+    ron_au64_store(&core->fresh_ms, 0);
+    wal_cache_clear(core->cache);
+    wal_nonce_forget_all(core->nonces);
+    wal_daily_forget_all(core->daily);
+    wal_idem_forget_all(core->idem);
+    RON_LOG(f->s->log, ERROR, "the ledger went back: it has another journal; all is forgotten",
+            RON_LOG_U64("from_seq", f->head_seq), RON_LOG_U64("to_seq", seq));
+    f->seen_seq = 0;
+    f->head_seq = seq;
+    f->head_ms = 0;
+    lose(f); /* what is on the bus may still be of the old one */
+}
+
+static void report(struct wal_follow *f, enum ron_call_result result)
+{
+    if (f->admitted) {
+        f->admitted = false;
+        ron_breaker_report(&f->s->breaker, f->ticket, result);
+    }
+}
+
+/* Takes over what a head says; false: it was no answer. */
+static bool take_head(struct wal_follow *f, uint64_t now_ms)
+{
+    struct lc_head head;
+
+    if (f->ask.outcome != RON_OAP_ANSWERED || f->ask.rc != RON_OK || f->ask.status != 200 ||
+        lc_head_read((char *)(uintptr_t)ron_buf_data(&f->answer), ron_buf_len(&f->answer), &head) !=
+            RON_OK) {
+        return false;
+    }
+    if (head.seq < f->head_seq) {
+        forget_all(f, head.seq);
+    }
+    if (f->gap && f->gap_asked) {
+        /* Asked on the connection that now tells changes: what is above h will come. */
+        wal_cache_flush(f->s->core.cache, head.seq, ron_au64_load(&f->s->core.fresh_ms));
+        f->seen_seq = RON_MAX(f->seen_seq, head.seq);
+        f->gap = false;
+    }
+    f->head_seq = head.seq;
+    f->head_ms = f->asked_ms;
+    f->answered_ms = now_ms;
+    return true;
+}
+
+static void ask_head(struct wal_follow *f, uint64_t now_ms)
+{
+    const struct ron_app_token *token = ron_app_tokens_get(&f->s->token);
+
+    ron_buf_clear(&f->answer);
+    f->ask = (struct ron_oap_ask){
+        .app = LC_APP,
+        .code = LC_CODE_READ,
+        .cap = token->text.ptr,
+        .cap_len = (uint16_t)token->text.len,
+        .payload = ron_buf_data(&f->target),
+        .payload_len = ron_buf_len(&f->target),
+        .deadline = ron_deadline_after_ms(ron_env_now_ns(f->s->env), f->s->core.rpc_ms),
+        .inbox = &f->inbox,
+        .answer_to = &f->answer};
+    f->asked_ms = now_ms;
+    f->gap_asked = f->gap;
+    f->admitted = ron_breaker_admit(&f->s->breaker, &f->ticket, NULL) == RON_OK;
+    f->asked = ron_oap_ask_send(f->s->bus_client, &f->ask) == RON_OK;
+    if (!f->asked) {
+        report(f, RON_CALL_VOID);
+    }
+}
+
+static void look_at_ledger(struct wal_follow *f, uint64_t now_ms)
+{
+    struct wal_svc *s = f->s;
+    struct ron_breaker_stats breaker;
+
+    ron_breaker_get_stats(&s->breaker, &breaker);
+    if (f->answered_ms == 0 || now_ms > f->answered_ms + s->stall_ms) {
+        set_up(f, false,
+               f->answered_ms == 0 ? "the ledger has not answered yet" : "the ledger is silent");
+    } else if (breaker.state == RON_BREAKER_IS_OPEN) {
+        set_up(f, false, "calls to the ledger fail; the breaker is open");
+    } else {
+        set_up(f, true, "");
+    }
+}
+
+static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    struct wal_follow *f = arg;
+    uint64_t now_ms = ron_env_now_ns(f->s->env) / RON_NS_PER_MS;
+    /* Before the bus: what was told before the answer is then known before it is looked at. */
+    bool answered = ron_oap_inbox_take(&f->inbox, 1) != NULL; /* there is one ask */
+    uint64_t seen_seq = f->seen_seq;
+
+    (void)items;
+    (void)count;
+    take_bus(f);
+    if (f->seen_seq != seen_seq && f->answered_ms != 0) {
+        f->answered_ms = now_ms; /* who commits is not silent, however late its next head is */
+    }
+    if (answered) {
+        bool good = take_head(f, now_ms);
+        bool busy = f->ask.refusal == RON_OAP_BUSY || f->ask.refusal == RON_OAP_FLOW;
+
+        f->asked = false;
+        report(f, good ? RON_CALL_SUCCESS : busy ? RON_CALL_VOID : RON_CALL_FAILURE);
+    }
+    refresh(f);
+    look_at_ledger(f, now_ms);
+    if (!f->asked && now_ms >= f->asked_ms + f->beat_ms && !ron_task_stopping(t)) {
+        ask_head(f, now_ms);
+    }
+    ron_task_wake_at(t, ron_task_now_ms(t) + f->beat_ms);
+    return RON_OK;
+}
+
+static enum ron_rc start(struct ron_task *t, void *arg)
+{
+    struct wal_follow *f = arg;
+    struct ron_err err = {0};
+
+    f->task = t;
+    f->inbox.task = t;
+    lose(f); /* nothing is known yet, or a failed task may have missed something */
+    if (!f->subscribed) {
+        RON_TRY(ron_bus_subscribe(f->bus, &f->reader, ron_task_waker(t), &err));
+        f->subscribed = true;
+    }
+    ron_task_wake(t);
+    return RON_OK;
+}
+
+static bool may_stop(struct ron_task *t, void *arg)
+{
+    const struct wal_follow *f = arg;
+
+    (void)t;
+    return !f->asked;
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+uint64_t wal_follow_fresh_ms(const struct wal_svc *s)
+{
+    return ron_au64_load(&s->core.fresh_ms);
+}
+
+bool wal_follow_up(const struct wal_svc *s)
+{
+    return ron_au32_load(&s->follow->up) != 0;
+}
+
+static enum ron_rc add_client(struct wal_svc *s, struct ron_err *err)
+{
+    static const uint16_t apps[] = {LC_CHANGES_APP};
+
+    RON_TRY(ron_oap_client_new(
+        &(struct ron_oap_client_opts){.name = "ledger-bus",
+                                      .env = s->env,
+                                      .registry = ron_app_registry(s->app),
+                                      .addr = ron_conf_str(s->conf, WAL_LEDGER_ADDR).text,
+                                      .worker = 0,
+                                      .stage = 3,
+                                      .ua = "ron-wallet",
+                                      .inflight_max = 1024,
+                                      .queue_max = 4096,
+                                      .call_timeout_ms = s->core.rpc_ms,
+                                      .subscribe = apps,
+                                      .subscribe_count = RON_ARRAY_LEN(apps),
+                                      .on_event = on_event,
+                                      .on_gap = on_gap,
+                                      .arg = s->follow},
+        &s->bus_client, err));
+    return ron_oap_client_attach(s->bus_client, ron_app_sup(s->app), err);
+}
+
+enum ron_rc wal_follow_add(struct wal_svc *s, struct ron_err *err)
+{
+    struct wal_follow *f = ron_alloc_zero(sizeof *f);
+
+    if (f == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the invalidator");
+    }
+    s->follow = f;
+    f->s = s;
+    f->beat_ms = RON_MAX(s->staleness_ms * 2 / 5, (uint64_t)BEAT_MIN_MS);
+    f->beat_ms = RON_MIN(f->beat_ms, RON_MAX(s->stall_ms / 3, (uint64_t)BEAT_MIN_MS));
+    ron_buf_init(&f->target, LC_TARGET_MAX);
+    ron_buf_init(&f->answer, 4096);
+    lc_target_head(&f->target);
+    RON_TRY(ron_bus_new(
+        &(struct ron_bus_opts){.registry = ron_app_registry(s->app),
+                               .name =
+                                   "ledger", /* label of bus_lagged_total in the specification */
+                               .producers = "ledger-bus",
+                               .consumers = "invalidator",
+                               .capacity = BUS_CAPACITY,
+                               .message_bytes = sizeof(struct message),
+                               .readers_max = 2},
+        &f->bus, err));
+    RON_TRY(add_client(s, err));
+    return ron_sup_add(ron_app_sup(s->app),
+                       &(struct ron_task_def){.name = "invalidator",
+                                              .kind = "invalidator",
+                                              .mode = RON_TASK_LOOP,
+                                              .worker = RON_WORKER_ANY,
+                                              .stage = 2,
+                                              .start = start,
+                                              .handle = handle,
+                                              .may_stop = may_stop,
+                                              .arg = f},
+                       NULL, err);
+}
+
+void wal_follow_free(struct wal_svc *s)
+{
+    struct wal_follow *f = s->follow;
+
+    if (s->bus_client != NULL) {
+        ron_oap_client_free(s->bus_client);
+        s->bus_client = NULL;
+    }
+    if (f == NULL) {
+        return;
+    }
+    if (f->subscribed) {
+        ron_bus_unsubscribe(&f->reader);
+    }
+    if (f->bus != NULL) {
+        ron_bus_free(f->bus);
+    }
+    ron_buf_done(&f->target);
+    ron_buf_done(&f->answer);
+    ron_free(f);
+    s->follow = NULL;
+}

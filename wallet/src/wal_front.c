@@ -1,0 +1,287 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wal_front.c - POST /v1/<op> and /v1/batch: from a request to a write in the queue; errors; who
+ * may.
+ *
+ * Place: service, on the workers of the HTTP front. Order of checks: drain, rate and size (kernel),
+ * content type, ledger up, capability, body, rules. An unauthenticated caller learns nothing about
+ * the body. */
+#include <stdio.h>
+#include <string.h>
+
+#include "wal_svc.h"
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+struct ron_http_error wal_http_error(const struct wal_fault *fault)
+{
+    bool retryable = wal_reason_retryable(fault->reason);
+    uint32_t wait_s = fault->reason == WAL_REASON_UPSTREAM ? 2 : 1;
+
+    return (struct ron_http_error){.status = wal_reason_status(fault->reason),
+                                   .code = wal_reason_code(fault->reason),
+                                   .message = fault->detail,
+                                   .reason = wal_reason_label(fault->reason),
+                                   .retryable = retryable,
+                                   .retry_after_s = retryable ? wait_s : 0};
+}
+
+void wal_fail(struct wal_svc *s, struct ron_http_call *call, const struct wal_fault *fault)
+{
+    struct ron_http_error error = wal_http_error(fault);
+
+    wal_metrics_refused(s, fault->reason);
+    ron_http_fail_with(call, &error);
+}
+
+void wal_reply_fail(struct wal_svc *s, struct ron_http_reply *take_reply,
+                    const struct wal_fault *fault)
+{
+    struct ron_http_error error = wal_http_error(fault);
+
+    wal_metrics_refused(s, fault->reason);
+    ron_http_reply_fail_with(take_reply, &error);
+}
+
+/* ---- who may --------------------------------------------------------------------------------- */
+
+static const struct ron_str audience = {"wallet", 6};
+
+static void deny(struct wal_fault *ret, enum ron_cap_why why)
+{
+    wal_fault_set(ret, ron_cap_why_http(why) == 401 ? WAL_REASON_UNAUTH : WAL_REASON_FORBIDDEN,
+                  "capability", ron_cap_why_doc(why));
+}
+
+enum ron_cap_why wal_auth_bearer(struct ron_http_call *call, struct ron_str *ret)
+{
+    struct ron_str value = {0};
+
+    RON_IGNORE(ron_http_field_get(ron_http_head(call), "authorization", &value));
+    return ron_cap_bearer(value, ret);
+}
+
+bool wal_auth_token(struct wal_svc *s, struct ron_str token, struct ron_arena *arena,
+                    struct ron_cap_grant *ret_grant, struct ron_cap_info *ret_info,
+                    struct wal_fault *ret_fault)
+{
+    uint64_t now_ms = ron_env_wall_ms(s->env);
+    enum ron_cap_why why = ron_cap_verifier_open(ron_app_auth_verifier(s->auth), token, now_ms,
+                                                 arena, ret_grant, ret_info);
+
+    if (why == RON_CAP_OK) {
+        why =
+            ron_cap_grant_allows(ret_grant, RON_CAP_KIND_BIT(RON_CAP_KIND_AUD),
+                                 &(struct ron_cap_request){.audience = audience, .now_ms = now_ms});
+    }
+    if (why != RON_CAP_OK) {
+        deny(ret_fault, why);
+    }
+    return why == RON_CAP_OK;
+}
+
+bool wal_auth_open(struct wal_svc *s, struct ron_http_call *call, struct ron_arena *arena,
+                   struct ron_cap_grant *ret_grant, struct ron_cap_info *ret_info,
+                   struct wal_fault *ret_fault)
+{
+    struct ron_str token = {0};
+    enum ron_cap_why why = wal_auth_bearer(call, &token);
+
+    if (why != RON_CAP_OK) {
+        deny(ret_fault, why);
+        return false;
+    }
+    return wal_auth_token(s, token, arena, ret_grant, ret_info, ret_fault);
+}
+
+static enum ron_cap_why allows(const struct wal_svc *s, const struct ron_cap_grant *grant,
+                               uint32_t kinds, const char *scope, struct ron_str account,
+                               struct ron_str asset, struct ron_money amount)
+{
+    return ron_cap_grant_allows(grant, kinds,
+                                &(struct ron_cap_request){.audience = audience,
+                                                          .scope = {scope, strlen(scope)},
+                                                          .accounts = &account,
+                                                          .account_count = account.len > 0,
+                                                          .asset = asset,
+                                                          .amount = amount,
+                                                          .now_ms = ron_env_wall_ms(s->env),
+                                                          .amnesia = s->amnesia});
+}
+
+static bool may_read(struct wal_svc *s, const struct ron_cap_grant *grant, uint32_t kinds,
+                     struct ron_str account, struct ron_str asset, struct wal_fault *ret_fault)
+{
+    enum ron_cap_why why = allows(s, grant, kinds, "wallet.read", account, asset, RON_MONEY_ZERO);
+
+    if (why != RON_CAP_OK) {
+        deny(ret_fault, why);
+    }
+    return why == RON_CAP_OK;
+}
+
+bool wal_auth_read(struct wal_svc *s, const struct ron_cap_grant *grant, struct ron_str account,
+                   struct ron_str asset, struct wal_fault *ret_fault)
+{
+    return may_read(s, grant, RON_CAP_KINDS_ALL, account, asset, ret_fault);
+}
+
+bool wal_auth_outcome(struct wal_svc *s, const struct ron_cap_grant *grant, struct ron_str account,
+                      struct wal_fault *ret_fault)
+{
+    return may_read(s, grant, RON_CAP_KINDS_ALL & ~RON_CAP_KIND_BIT(RON_CAP_KIND_ASSET), account,
+                    (struct ron_str){0}, ret_fault);
+}
+
+bool wal_auth_write(struct wal_svc *s, const struct ron_cap_grant *grant,
+                    const struct wal_call *call, struct wal_fault *ret_fault)
+{
+    for (uint32_t i = 0; i < call->count; i++) {
+        const struct wal_operation *o = &call->ops[i];
+        struct ron_str subject = wal_operation_subject(o);
+        enum ron_cap_why why = allows(s, grant, RON_CAP_KINDS_ALL, wal_op_info(o->op)->scope,
+                                      subject, o->asset, o->amount);
+
+        /* Who may transfer may also set aside, which takes away less. */
+        if (why == RON_CAP_SCOPE &&
+            (o->op == WAL_HOLD || o->op == WAL_CAPTURE || o->op == WAL_RELEASE)) {
+            why = allows(s, grant, RON_CAP_KINDS_ALL, "wallet.transfer", subject, o->asset,
+                         o->amount);
+        }
+        if (why != RON_CAP_OK) {
+            deny(ret_fault, why);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* ---- writes ---------------------------------------------------------------------------------- */
+
+/* The query of a write: nothing, or dry_run. */
+static bool read_query(const struct ron_http_call *call, bool *ret_dry_run)
+{
+    struct ron_str rest = ron_http_head(call)->query;
+    struct ron_str name;
+    struct ron_str value;
+    bool seen = false;
+
+    *ret_dry_run = false;
+    while (ron_http_query_next(&rest, &name, &value)) {
+        if (seen || !ron_str_eq(name, "dry_run") ||
+            (!ron_str_eq(value, "true") && !ron_str_eq(value, "false"))) {
+            return false;
+        }
+        seen = true;
+        *ret_dry_run = value.len == 4;
+    }
+    return true;
+}
+
+/* Key of the header, empty when there is none; false when it stands twice. */
+static bool header_key(const struct ron_http_call *call, struct ron_str *ret)
+{
+    enum ron_rc rc = ron_http_field_get(ron_http_head(call), "idempotency-key", ret);
+
+    if (rc == RON_NOTFOUND) {
+        *ret = (struct ron_str){0};
+    }
+    return rc == RON_OK || rc == RON_NOTFOUND;
+}
+
+/* What can be said without looking at the caller or the body. */
+static bool may_begin(struct wal_svc *s, const struct ron_http_call *call, bool *ret_dry_run,
+                      struct ron_str *ret_key, struct wal_fault *ret)
+{
+    if (!ron_http_is_json(ron_http_head(call))) {
+        wal_fault_set(ret, WAL_REASON_CONTENT_TYPE, "", NULL);
+    } else if (!read_query(call, ret_dry_run)) {
+        wal_fault_set(ret, WAL_REASON_BAD_REQUEST, "query", "only dry_run=true or false");
+    } else if (!header_key(call, ret_key)) {
+        wal_fault_set(ret, WAL_REASON_BAD_REQUEST, "Idempotency-Key", "stands more than once");
+    } else if (!wal_follow_up(s)) {
+        wal_fault_set(ret, WAL_REASON_UPSTREAM, "", "the ledger does not answer");
+    } else {
+        return true;
+    }
+    return false;
+}
+
+/* Reads and checks the body into a write; false: `ret` says why. */
+static bool read_body(struct wal_svc *s, struct ron_http_call *call, struct wal_write *w,
+                      struct ron_str key, const struct ron_cap_grant *grant, struct wal_fault *ret)
+{
+    struct ron_str body = ron_http_body(call);
+    char *text = ron_arena_dup(&w->arena, body.ptr, body.len);
+
+    if (text == NULL) {
+        wal_fault_set(ret, WAL_REASON_BUSY, "", "no memory for the request");
+        return false;
+    }
+    return wal_call_parse(text, body.len, w->op, key, &s->rules, &w->arena, &w->call, ret) &&
+           wal_auth_write(s, grant, &w->call, ret);
+}
+
+static void submit(struct wal_svc *s, struct ron_http_call *call, struct wal_write *w)
+{
+    enum ron_rc rc = ron_http_defer(call, &w->reply);
+
+    if (rc == RON_OK) {
+        rc = ron_chan_try_send(s->work, w, NULL);
+        if (rc != RON_OK) {
+            ron_http_undefer(call, w->reply);
+        }
+    }
+    if (rc != RON_OK) {
+        struct wal_fault fault;
+
+        wal_fault_set(&fault, rc == RON_CLOSED ? WAL_REASON_DRAINING : WAL_REASON_BUSY, "", NULL);
+        wal_write_put(s, w);
+        wal_fail(s, call, &fault);
+    }
+}
+
+/* The operation that the path names; WAL_OP_COUNT for the batch. */
+static enum wal_op op_of(const struct ron_http_call *call)
+{
+    struct ron_str path = ron_http_head(call)->path;
+
+    return wal_op_parse((struct ron_str){path.ptr + 4, path.len - 4}); /* behind "/v1/" */
+}
+
+void wal_front_write(struct ron_http_call *call, void *arg)
+{
+    struct wal_svc *s = arg;
+    uint8_t room[RON_CAP_GRANT_BYTES];
+    struct ron_arena arena;
+    struct ron_cap_grant grant;
+    struct ron_cap_info info;
+    struct wal_fault fault = {0};
+    struct ron_str key = {0};
+    size_t body_len = ron_http_body(call).len;
+    enum wal_op op = op_of(call);
+    struct wal_write *w;
+    bool dry_run = false;
+
+    ron_arena_init_over(&arena, room, sizeof room);
+    if (!may_begin(s, call, &dry_run, &key, &fault) ||
+        !wal_auth_open(s, call, &arena, &grant, &info, &fault)) {
+        wal_fail(s, call, &fault);
+        return;
+    }
+    w = wal_write_get(s, body_len + 64 + wal_call_arena_size(body_len, op == WAL_OP_COUNT));
+    if (w == NULL) {
+        wal_fault_set(&fault, WAL_REASON_BUSY, "", "too many requests are under way");
+        wal_fail(s, call, &fault);
+        return;
+    }
+    w->op = op;
+    w->received_ns = ron_env_now_ns(s->env);
+    (void)snprintf(w->capability_ref, sizeof w->capability_ref, "wallet:%s", info.log_id);
+    if (!read_body(s, call, w, key, &grant, &fault)) {
+        wal_write_put(s, w);
+        wal_fail(s, call, &fault);
+        return;
+    }
+    w->call.dry_run = dry_run;
+    submit(s, call, w);
+}

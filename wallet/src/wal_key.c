@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wal_key.c - SipHash-2-4 with 128 bits, one pass for each part.
+ *
+ * The first part is hashed under the process's secret, the second under what came out of the first.
+ * So parts need neither a separator nor a limit, and ("ab", "c") and ("a", "bc") have nothing in
+ * common. The key of an account and asset begins with that of the account, so who needs both
+ * hashes the account once. */
+#include "wal_key.h"
+
+#include <string.h>
+
+#include <sodium.h>
+
+_Static_assert(sizeof(struct wal_key) == crypto_shorthash_siphashx24_BYTES, "the hash fills a key");
+_Static_assert(sizeof(struct wal_key) == crypto_shorthash_siphashx24_KEYBYTES,
+               "and a key keys one");
+_Static_assert(sizeof(struct wal_secret) == crypto_shorthash_siphashx24_KEYBYTES, "as the secret");
+
+static struct wal_key hash(const void *under, enum wal_key_kind kind, struct ron_str part)
+{
+    uint8_t key[crypto_shorthash_siphashx24_KEYBYTES];
+    struct wal_key out;
+
+    memcpy(key, under, sizeof key);
+    key[0] ^= (uint8_t)kind;
+    (void)crypto_shorthash_siphashx24((uint8_t *)&out, (const uint8_t *)part.ptr, part.len, key);
+    return out;
+}
+
+struct wal_key wal_key_of(const struct wal_secret *secret, enum wal_key_kind kind, struct ron_str a,
+                          struct ron_str b)
+{
+    struct wal_key first = hash(secret->bytes, kind == WAL_KEY_IDEM ? kind : WAL_KEY_ACCOUNT, a);
+
+    return kind == WAL_KEY_ACCOUNT ? first : hash(&first, kind, b);
+}
+
+struct wal_key wal_key_pair(struct wal_key account, struct ron_str asset)
+{
+    return hash(&account, WAL_KEY_ACCOUNT_ASSET, asset);
+}

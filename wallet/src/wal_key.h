@@ -1,0 +1,36 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wal_key.h - accounts and idempotency keys as 128 bits under a random key of this process.
+ *
+ * Place: wallet; pure. Tables keep these instead of names: a slot is small and fixed, and nobody
+ * outside can aim at a bucket. Two names with one key would need some 2^64 names; even then the
+ * ledger, which compares names, decides. */
+#pragma once
+
+#include <stdint.h>
+
+#include "ron/base/json.h"
+
+struct wal_key {
+    uint64_t a;
+    uint64_t b;
+};
+struct wal_secret {
+    uint8_t bytes[16];
+};
+
+enum {
+    WAL_SHARDS_MAX = 1024, /* of any table; more than that many threads never run at once */
+};
+
+/* `kind` keeps tables apart; parts are joined so that no two lists of parts look alike. Of an
+ * account alone `b` is not looked at. Parts may have any length. */
+enum wal_key_kind { WAL_KEY_ACCOUNT, WAL_KEY_ACCOUNT_ASSET, WAL_KEY_IDEM };
+struct wal_key wal_key_of(const struct wal_secret *secret, enum wal_key_kind kind, struct ron_str a,
+                          struct ron_str b);
+/* WAL_KEY_ACCOUNT_ASSET of the account whose own key is known. */
+struct wal_key wal_key_pair(struct wal_key account, struct ron_str asset);
+
+static inline bool wal_key_eq(struct wal_key x, struct wal_key y)
+{
+    return x.a == y.a && x.b == y.b;
+}

@@ -1,0 +1,489 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* wal_worker.c - the committer workers: they take many writes at a time from `work`, drive each
+ * through wal_job, and pipeline what it sends to the ledger.
+ *
+ * Place: service; loop tasks. A worker's writes live in its list until the client has its answer
+ * and the ledger owes none; that list outlives a restart of the task, so a worker that fails loses
+ * nothing. In a drain a worker ends when its list is empty; at the deadline it answers for what is
+ * left, and the outcome of those writes is open (the client asks, or sends the same again). */
+#include <stdio.h>
+#include <string.h>
+
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+#include "wal_svc.h"
+
+struct wal_worker {
+    struct wal_svc *s;
+    struct ron_oap_client *ledger;
+    struct ron_oap_inbox inbox;
+    struct ron_list writes;
+    struct ron_rand rand;
+    uint32_t waiting; /* writes that wait for a time */
+};
+
+/* ---- pools ----------------------------------------------------------------------------------- */
+
+enum { ROOM_MIN = 2048, ROOM_KEPT = 16384 };
+
+/* Each is some three microseconds, and a worker shares its thread with the listener: a request that
+ * only has to be refused waits for a turn to end. */
+enum { WRITES_PER_TURN = 32, ANSWERS_PER_TURN = 32 };
+
+static void write_done(struct wal_write *w)
+{
+    wal_job_done(&w->job);
+    ron_buf_done(&w->answer);
+    ron_free(w->room);
+    ron_free(w);
+}
+
+static struct wal_write *new_write(void)
+{
+    struct wal_write *w = ron_alloc_zero(sizeof *w);
+
+    if (w != NULL) {
+        wal_job_init(&w->job);
+        ron_buf_init(&w->answer, WAL_ANSWER_MAX);
+        ron_list_node_init(&w->link);
+    }
+    return w;
+}
+
+/* One of the pool, or a new one; NULL when there are too many, or no memory. */
+static struct wal_write *take_write(struct wal_svc *s)
+{
+    uint32_t max =
+        (uint32_t)(ron_conf_int(s->conf, RON_APP_INFLIGHT) + ron_conf_int(s->conf, WAL_Q_WORK));
+    struct wal_write *w = NULL;
+    bool room;
+
+    ron_mutex_lock(&s->pool_lock);
+    room = s->writes_out < max;
+    if (room) {
+        s->writes_out++;
+        w = s->writes_idle;
+        if (w != NULL) {
+            s->writes_idle = w->next;
+        }
+    }
+    ron_mutex_unlock(&s->pool_lock);
+    if (room && w == NULL) {
+        w = new_write();
+        if (w == NULL) {
+            ron_mutex_lock(&s->pool_lock);
+            s->writes_out--;
+            ron_mutex_unlock(&s->pool_lock);
+        }
+    }
+    return w;
+}
+
+struct wal_write *wal_write_get(struct wal_svc *s, size_t room)
+{
+    struct wal_write *w = take_write(s);
+
+    if (w == NULL) {
+        return NULL;
+    }
+    if (w->room_bytes < room) {
+        ron_free(w->room);
+        w->room_bytes = RON_MAX(room, (size_t)ROOM_MIN);
+        w->room = ron_alloc(w->room_bytes);
+        if (w->room == NULL) {
+            w->room_bytes = 0;
+            wal_write_put(s, w);
+            return NULL;
+        }
+    }
+    w->svc = s;
+    w->worker = NULL;
+    w->reply = NULL;
+    w->asked = w->waiting = w->answered = false;
+    ron_arena_init_over(&w->arena, w->room, w->room_bytes);
+    return w;
+}
+
+void wal_write_put(struct wal_svc *s, struct wal_write *w)
+{
+    if (w->room_bytes > ROOM_KEPT) { /* a large batch does not stay in memory */
+        ron_free(w->room);
+        w->room = NULL;
+        w->room_bytes = 0;
+        wal_job_done(&w->job);
+        wal_job_init(&w->job);
+        ron_buf_done(&w->answer);
+        ron_buf_init(&w->answer, WAL_ANSWER_MAX);
+    }
+    ron_mutex_lock(&s->pool_lock);
+    w->next = s->writes_idle;
+    s->writes_idle = w;
+    s->writes_out--;
+    ron_mutex_unlock(&s->pool_lock);
+}
+
+void wal_pools_free(struct wal_svc *s)
+{
+    while (s->writes_idle != NULL) {
+        struct wal_write *w = s->writes_idle;
+
+        s->writes_idle = w->next;
+        write_done(w);
+    }
+    while (s->reads_idle != NULL) {
+        struct wal_read *r = s->reads_idle;
+
+        s->reads_idle = r->next;
+        wal_read_clean(r);
+        ron_free(r);
+    }
+}
+
+/* ---- the end of a write ---------------------------------------------------------------------- */
+
+/* Nobody may ask any more for what it is about; back to the pool. */
+static void forget(struct wal_worker *k, struct wal_write *w)
+{
+    if (w->waiting) {
+        w->waiting = false;
+        k->waiting--;
+    }
+    ron_list_remove(&w->link);
+    (void)ron_au32_add(&k->s->inflight, UINT32_MAX); /* minus one */
+    wal_write_put(k->s, w);
+}
+
+static void tell(struct wal_svc *s, const struct wal_write *w)
+{
+    const struct wal_operation *first = &w->call.ops[0];
+    struct wal_key hash = wal_key_of(&s->core.secret, WAL_KEY_ACCOUNT, wal_operation_subject(first),
+                                     (struct ron_str){0});
+    struct wal_event e = {.ts_ms = ron_env_wall_ms(s->env),
+                          .op = (uint8_t)w->op,
+                          .reason = (uint8_t)w->job.fault.reason,
+                          .replayed = w->job.replayed,
+                          .count = w->call.count};
+
+    if (w->job.fault.reason == WAL_REASON_NONE) {
+        e.seq = w->job.done.seq_last;
+        memcpy(e.txid, first->txid, sizeof e.txid);
+    }
+    memcpy(e.account_hash, &hash.a, sizeof e.account_hash);
+    wal_events_tell(s, &e);
+}
+
+/* The client's answer. */
+static void answer(struct wal_svc *s, struct wal_write *w)
+{
+    RON_ASSERT(!w->answered);
+    w->answered = true;
+    wal_metrics_write(s, w);
+    if (!w->call.dry_run && wal_events_watched(s)) {
+        tell(s, w);
+    }
+    if (w->job.fault.reason != WAL_REASON_NONE) {
+        wal_reply_fail(s, w->reply, &w->job.fault);
+        return;
+    }
+    if (w->job.replayed) {
+        RON_IGNORE(ron_http_reply_add_header(w->reply, "Idempotent-Replayed",
+                                             (struct ron_str){"true", 4}));
+    }
+    ron_http_reply_send(w->reply, 200, "application/json");
+}
+
+/* ---- steps ----------------------------------------------------------------------------------- */
+
+static enum ron_rc send_it(struct wal_worker *k, struct wal_write *w)
+{
+    const struct ron_app_token *token = ron_app_tokens_get(&k->s->token);
+
+    ron_buf_clear(&w->answer);
+    w->ask = (struct ron_oap_ask){.app = LC_APP,
+                                  .code = w->job.code,
+                                  .cap = token->text.ptr,
+                                  .cap_len = (uint16_t)token->text.len,
+                                  .payload = ron_buf_data(&w->job.payload),
+                                  .payload_len = ron_buf_len(&w->job.payload),
+                                  .deadline = {.at_ns = w->job.until_ns},
+                                  .inbox = &k->inbox,
+                                  .answer_to = &w->answer,
+                                  .user = w};
+    return ron_oap_ask_send(k->ledger, &w->ask);
+}
+
+/* Does what the steps say until the write waits for something, or is over. */
+static void drive(struct wal_worker *k, struct wal_write *w, enum wal_step step)
+{
+    struct wal_svc *s = k->s;
+
+    for (;;) {
+        switch (step) {
+        case WAL_STEP_SEND:
+            if (send_it(k, w) == RON_OK) {
+                w->asked = true;
+                return;
+            }
+            step = wal_job_answered(&s->core, &w->job,
+                                    &(struct wal_reply){.kind = WAL_REPLY_NOT_SENT, .busy = true},
+                                    ron_env_now_ns(s->env));
+            break;
+        case WAL_STEP_WAIT:
+            w->waiting = true;
+            k->waiting++;
+            return;
+        case WAL_STEP_ANSWER:
+            answer(s, w);
+            forget(k, w);
+            return;
+        }
+    }
+}
+
+static struct wal_reply reply_of(struct wal_write *w)
+{
+    struct wal_reply r = {.kind = WAL_REPLY_UNKNOWN};
+
+    switch (w->ask.outcome) {
+    case RON_OAP_ANSWERED:
+        if (w->ask.rc == RON_OK) {
+            r = (struct wal_reply){.kind = WAL_REPLY_ANSWERED,
+                                   .status = w->ask.status,
+                                   .bytes = (char *)(uintptr_t)ron_buf_data(&w->answer),
+                                   .len = ron_buf_len(&w->answer)};
+        }
+        break;
+    case RON_OAP_REFUSED:
+    case RON_OAP_NOT_SENT:
+        r.kind = WAL_REPLY_NOT_SENT;
+        r.busy = w->ask.refusal == RON_OAP_BUSY || w->ask.refusal == RON_OAP_FLOW;
+        break;
+    case RON_OAP_UNKNOWN:
+    case RON_OAP_OUTCOME_COUNT:
+        break;
+    }
+    return r;
+}
+
+static void take_answers(struct wal_worker *k)
+{
+    struct wal_svc *s = k->s;
+    struct ron_oap_ask *ask = ron_oap_inbox_take(&k->inbox, ANSWERS_PER_TURN);
+
+    while (ask != NULL) {
+        struct ron_oap_ask *next = ask->next;
+        struct wal_write *w = ask->user;
+        struct wal_reply reply = reply_of(w);
+        uint64_t now_ns = ron_env_now_ns(s->env);
+
+        w->asked = false;
+        wal_metrics_call(s, w->job.code == LC_CODE_INGEST, &reply);
+        if (w->answered) { /* by an abort, without waiting for the ledger */
+            forget(k, w);
+        } else {
+            drive(k, w, wal_job_answered(&s->core, &w->job, &reply, now_ns));
+        }
+        ask = next;
+    }
+}
+
+/* Those whose time has come. The earliest of the others, in ns. */
+static uint64_t take_waits(struct wal_worker *k)
+{
+    struct wal_svc *s = k->s;
+    uint64_t now_ns = ron_env_now_ns(s->env);
+    uint64_t next_ns = UINT64_MAX;
+
+    if (k->waiting == 0) {
+        return next_ns;
+    }
+    RON_LIST_FOREACH_SAFE(node, &k->writes)
+    {
+        struct wal_write *w = RON_LIST_ENTRY(node, struct wal_write, link);
+
+        if (w->waiting && w->job.until_ns <= now_ns) {
+            w->waiting = false;
+            k->waiting--;
+            drive(k, w, wal_job_waited(&s->core, &w->job, now_ns));
+        }
+    }
+    RON_LIST_FOREACH(node, &k->writes)
+    {
+        const struct wal_write *w = RON_LIST_ENTRY(node, struct wal_write, link);
+
+        if (w->waiting) {
+            next_ns = RON_MIN(next_ns, w->job.until_ns);
+        }
+    }
+    return next_ns;
+}
+
+static void begin(struct wal_worker *k, struct wal_write *w)
+{
+    struct wal_svc *s = k->s;
+    const struct ron_app_token *token = ron_app_tokens_get(&s->token);
+
+    (void)ron_au32_add(&s->inflight, 1);
+    ron_list_push_back(&k->writes, &w->link);
+    w->worker = k;
+    w->job.call = &w->call;
+    w->job.deadline_ns = ron_http_reply_deadline(w->reply).at_ns;
+    w->job.kid = (struct ron_str){token->kid, strlen(token->kid)};
+    w->job.capability_ref = (struct ron_str){w->capability_ref, strlen(w->capability_ref)};
+    w->job.out = ron_http_reply_body(w->reply);
+    w->job.rand = &k->rand;
+    if (ron_http_reply_cancelled(w->reply)) { /* nobody waits any more, and nothing has happened */
+        wal_fault_set(&w->job.fault, WAL_REASON_TIMEOUT, "", NULL);
+        w->job.replayed = false;
+        answer(s, w);
+        forget(k, w);
+        return;
+    }
+    drive(k, w, wal_job_begin(&s->core, &w->job, ron_env_now_ns(s->env)));
+}
+
+/* ---- the task -------------------------------------------------------------------------------- */
+
+static enum ron_rc start(struct ron_task *t, void *arg)
+{
+    struct wal_worker *k = arg;
+
+    k->inbox.task = t;
+    ron_task_wake(t); /* what a worker that failed has left */
+    return RON_OK;
+}
+
+static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    struct wal_worker *k = arg;
+    uint64_t next_ns;
+
+    for (size_t i = 0; i < count; i++) {
+        begin(k, items[i]);
+    }
+    take_answers(k);
+    next_ns = take_waits(k);
+    if (next_ns != UINT64_MAX) {
+        ron_task_wake_at(t, next_ns / RON_NS_PER_MS + 1);
+    }
+    return RON_OK;
+}
+
+static bool may_stop(struct ron_task *t, void *arg)
+{
+    const struct wal_worker *k = arg;
+
+    (void)t;
+    return ron_list_empty(&k->writes);
+}
+
+/* Answers for what is left at the deadline; a worker that failed leaves its list to the next. */
+static void stop(struct ron_task *t, void *arg)
+{
+    struct wal_worker *k = arg;
+
+    if (!ron_task_stopping(t)) {
+        return;
+    }
+    RON_LIST_FOREACH_SAFE(node, &k->writes)
+    {
+        struct wal_write *w = RON_LIST_ENTRY(node, struct wal_write, link);
+
+        if (!w->answered) {
+            wal_job_abort(&k->s->core, &w->job, WAL_REASON_DRAINING);
+            answer(k->s, w);
+        }
+        if (!w->asked) {
+            forget(k, w);
+        }
+    }
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static enum ron_rc add_client(struct wal_svc *s, uint32_t i, struct ron_err *err)
+{
+    char *name = s->client_names[i];
+
+    (void)snprintf(name, sizeof s->client_names[i], "ledger-%u", i);
+    RON_TRY(ron_oap_client_new(
+        &(struct ron_oap_client_opts){.name = name,
+                                      .env = s->env,
+                                      .registry = ron_app_registry(s->app),
+                                      .addr = ron_conf_str(s->conf, WAL_LEDGER_ADDR).text,
+                                      .worker = i % s->cpus,
+                                      .stage = 3,
+                                      .ua = "ron-wallet",
+                                      .inflight_max = 1024,
+                                      .queue_max = 4096,
+                                      .call_timeout_ms = s->core.rpc_ms},
+        &s->ledger[i], err));
+    s->ledger_count = i + 1;
+    return ron_oap_client_attach(s->ledger[i], ron_app_sup(s->app), err);
+}
+
+static enum ron_rc add_worker(struct wal_svc *s, uint32_t i, struct ron_err *err)
+{
+    struct wal_worker *k = &s->workers[i];
+    char *name = s->task_names[i];
+
+    k->s = s;
+    k->ledger = s->ledger[i % s->ledger_count];
+    ron_list_init(&k->writes);
+    ron_rand_seed(&k->rand, s->env->rand_u64(s->env));
+    s->worker_count = i + 1;
+    (void)snprintf(name, sizeof s->task_names[i], "worker-%u", i);
+    return ron_sup_add(ron_app_sup(s->app),
+                       &(struct ron_task_def){.name = name,
+                                              .kind = "worker",
+                                              .mode = RON_TASK_LOOP,
+                                              .worker = RON_WORKER_ANY,
+                                              .stage = 1,
+                                              .input = s->work,
+                                              .batch_max = WRITES_PER_TURN,
+                                              .start = start,
+                                              .handle = handle,
+                                              .may_stop = may_stop,
+                                              .stop = stop,
+                                              .arg = k},
+                       NULL, err);
+}
+
+enum ron_rc wal_workers_add(struct wal_svc *s, struct ron_err *err)
+{
+    uint32_t count = (uint32_t)ron_conf_int(s->conf, WAL_WORKERS);
+    uint32_t clients = (uint32_t)ron_conf_int(s->conf, WAL_LEDGER_CONNS);
+
+    count = count != 0 ? count : RON_MIN(s->cpus, (uint32_t)WAL_TASKS_MAX);
+    s->workers = ron_alloc_zero(count * sizeof *s->workers);
+    if (s->workers == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the workers");
+    }
+    for (uint32_t i = 0; i < clients; i++) {
+        RON_TRY(add_client(s, i, err));
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        RON_TRY(add_worker(s, i, err));
+    }
+    return RON_OK;
+}
+
+void wal_workers_free(struct wal_svc *s)
+{
+    for (uint32_t i = 0; i < s->ledger_count; i++) {
+        ron_oap_client_free(s->ledger[i]); /* calls that it still had are done, into the inboxes */
+    }
+    for (uint32_t i = 0; i < s->worker_count; i++) {
+        struct wal_worker *k = &s->workers[i];
+
+        RON_LIST_FOREACH_SAFE(node, &k->writes)
+        {
+            struct wal_write *w = RON_LIST_ENTRY(node, struct wal_write, link);
+
+            RON_ASSERT(w->answered);
+            forget(k, w);
+        }
+    }
+    ron_free(s->workers);
+    s->workers = NULL;
+}
