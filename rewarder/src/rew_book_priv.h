@@ -1,0 +1,147 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rew_book_priv.h - inside of the book, shared by rew_book_*_posix.c alone (and its tests).
+ *
+ * One list of statements, prepared when the book is opened and kept. A call of the book is
+ *
+ *     rew__book_begin  claims the connection, and begins a transaction
+ *     rew__ask, rew__put_*, rew__run or rew__row, rew__end      as often as it needs
+ *     rew__book_end    commits or takes back, and gives the connection free
+ *
+ * Invariants:
+ *   1. The connection belongs to the call that has claimed it: no lock is held while the disk
+ *      works, only the flag `taken` says so.
+ *   2. A statement is reset before its call ends, so no transaction is kept open by one.
+ *   3. Whoever writes a row runs its SUM statement in the same transaction (B6). */
+#pragma once
+
+#include <sqlite3.h>
+
+#include "rew_book.h"
+#include "ron/sync/sync.h"
+
+/* Everything that a row says; its checksum is over these. */
+#define REW__EPOCH_FACTS                                                                           \
+    "epoch,run_key,inputs_cid,policy_id,policy_hash,ledger_root,ledger_seq,carry_epoch,state,"     \
+    "breach,reason,commitment,paid,residual,carries,intents,created_ms,changed_ms"
+#define REW__BATCH_FACTS "epoch,no,first,entries,attempt,ts_ms,done,seq_first,seq_last,commit_ms"
+#define REW__CARRY_FACTS "from_epoch,into_epoch"
+#define REW__POLICY_FACTS "hash,id,version,is_signed,document,kept_ms"
+
+#define REW__EPOCH_SELECT                                                                          \
+    "SELECT " REW__EPOCH_FACTS ",(SELECT into_epoch FROM carries WHERE from_epoch=epochs.epoch),"  \
+    "sum IS row_sum(" REW__EPOCH_FACTS ") FROM epochs "
+
+/* X(NAME, "sql") */
+#define REW__STATEMENTS(X)                                                                         \
+    X(BEGIN, "BEGIN IMMEDIATE")                                                                    \
+    X(COMMIT, "COMMIT")                                                                            \
+    X(ROLLBACK, "ROLLBACK")                                                                        \
+    X(EPOCH_GET, REW__EPOCH_SELECT "WHERE epoch=?1")                                               \
+    X(EPOCH_LIST, REW__EPOCH_SELECT "WHERE epoch>?1 ORDER BY epoch LIMIT ?2")                      \
+    X(EPOCH_LIST_STATE, REW__EPOCH_SELECT "WHERE state=?3 AND epoch>?1 ORDER BY epoch LIMIT ?2")   \
+    X(EPOCH_ADD, "INSERT INTO epochs(" REW__EPOCH_FACTS ",sum) VALUES"                             \
+                 "(?1,?2,?3,?4,?5,?6,?7,?8,'reserved','','',NULL,'0','0',0,0,?9,?9,0)")            \
+    X(EPOCH_MOVE, "UPDATE epochs SET state=?2,breach=?3,reason=?4,changed_ms=?5 WHERE epoch=?1")   \
+    X(EPOCH_SEAL, "UPDATE epochs SET state='sealed',commitment=?2,paid=?3,residual=?4,carries=?5," \
+                  "intents=?6,changed_ms=?7 WHERE epoch=?1")                                       \
+    X(EPOCH_DROP, "DELETE FROM epochs WHERE epoch=?1")                                             \
+    X(EPOCH_SUM, "UPDATE epochs SET sum=row_sum(" REW__EPOCH_FACTS ") WHERE epoch=?1")             \
+    X(EPOCH_OLD, "SELECT epoch FROM epochs WHERE state='emitted' AND epoch>?1 AND changed_ms<?2 "  \
+                 "AND NOT (carries AND residual<>'0' AND NOT EXISTS"                               \
+                 "(SELECT 1 FROM carries WHERE from_epoch=epochs.epoch)) ORDER BY epoch LIMIT ?3") \
+    X(CARRY_GET, "SELECT into_epoch,sum IS row_sum(" REW__CARRY_FACTS ") FROM carries "            \
+                 "WHERE from_epoch=?1")                                                            \
+    X(CARRY_ADD, "INSERT INTO carries(" REW__CARRY_FACTS ",sum) VALUES(?1,?2,row_sum(?1,?2))")     \
+    X(CARRY_DROP, "DELETE FROM carries WHERE into_epoch=?1")                                       \
+    X(BATCH_ADD, "INSERT INTO batches(" REW__BATCH_FACTS ",sum) VALUES"                            \
+                 "(?1,?2,?3,?4,0,?5,0,0,0,0,row_sum(?1,?2,?3,?4,0,?5,0,0,0,0))")                   \
+    X(BATCH_ANY, "SELECT 1 FROM batches WHERE epoch=?1 LIMIT 1")                                   \
+    X(BATCH_OPEN, "SELECT 1 FROM batches WHERE epoch=?1 AND done=0 LIMIT 1")                       \
+    X(BATCH_GET, "SELECT done,attempt,sum IS row_sum(" REW__BATCH_FACTS ") FROM batches "          \
+                 "WHERE epoch=?1 AND no=?2")                                                       \
+    X(BATCH_LIST, "SELECT no,first,entries,attempt,ts_ms,sum IS row_sum(" REW__BATCH_FACTS ") "    \
+                  "FROM batches WHERE epoch=?1 AND no>=?2 AND done=0 ORDER BY no LIMIT ?3")        \
+    X(BATCH_DONE, "UPDATE batches SET done=1,seq_first=?3,seq_last=?4,commit_ms=?5 "               \
+                  "WHERE epoch=?1 AND no=?2")                                                      \
+    X(BATCH_STAMP, "UPDATE batches SET attempt=attempt+1,ts_ms=?3 WHERE epoch=?1 AND no=?2")       \
+    X(BATCH_SUM, "UPDATE batches SET sum=row_sum(" REW__BATCH_FACTS ") WHERE epoch=?1 AND no=?2")  \
+    X(BATCH_DROP, "DELETE FROM batches WHERE epoch=?1")                                            \
+    X(SETTLEMENT, "SELECT count(*),coalesce(sum(done),0),coalesce(sum(entries),0),"                \
+                  "coalesce(sum(entries*done),0),"                                                 \
+                  "coalesce(min(CASE WHEN seq_first>0 THEN seq_first END),0),"                     \
+                  "coalesce(max(seq_last),0),"                                                     \
+                  "coalesce(min(sum IS row_sum(" REW__BATCH_FACTS ")),1) "                         \
+                  "FROM batches WHERE epoch=?1")                                                   \
+    X(POLICY_ADD, "INSERT INTO policies(" REW__POLICY_FACTS ",sum) VALUES"                         \
+                  "(?1,?2,?3,?4,?5,?6,row_sum(?1,?2,?3,?4,?5,?6))")                                \
+    X(POLICY_DROP, "DELETE FROM policies WHERE hash=?1")                                           \
+    X(POLICY_COUNT, "SELECT count(*) FROM policies")                                               \
+    X(POLICY_VERSION, "SELECT hash,is_signed FROM policies WHERE id=?1 AND version=?2")            \
+    X(POLICY_HASH, "SELECT document,sum IS row_sum(" REW__POLICY_FACTS ") FROM policies "          \
+                   "WHERE id=?1 AND hash=?2")                                                      \
+    X(POLICY_NEWEST, "SELECT document,sum IS row_sum(" REW__POLICY_FACTS ") FROM policies "        \
+                     "WHERE id=?1 ORDER BY version DESC LIMIT 1")
+
+enum rew__statement {
+#define X(name, sql) REW__##name,
+    REW__STATEMENTS(X)
+#undef X
+        REW__STATEMENT_COUNT
+};
+
+struct rew_book {
+    sqlite3 *db;
+    sqlite3_stmt *statements[REW__STATEMENT_COUNT];
+    struct ron_mutex lock; /* guards `taken` alone */
+    struct ron_cond free;
+    bool taken;
+};
+
+/* Claims the connection; with `writes` begins a transaction. On failure nothing is claimed. */
+RON_MUST_USE enum ron_rc rew__book_begin(struct rew_book *b, bool writes, struct ron_err *err);
+/* Ends what rew__book_begin began: with `rc` RON_OK the transaction is committed, else taken back.
+ * Returns rc, or why the commit failed. */
+RON_MUST_USE enum ron_rc rew__book_end(struct rew_book *b, enum ron_rc rc, struct ron_err *err);
+
+/* A use of a statement. Values are bound in order; what they point to lives until rew__end. */
+struct rew__use {
+    struct rew_book *book;
+    sqlite3_stmt *stmt;
+    int next;
+    int code; /* the first failure of a bind */
+};
+struct rew__use rew__ask(struct rew_book *b, enum rew__statement statement);
+void rew__put_text(struct rew__use *u, struct ron_str text);
+void rew__put_bytes(struct rew__use *u, const void *bytes, size_t len);
+void rew__put_u64(struct rew__use *u, uint64_t value);
+void rew__put_null(struct rew__use *u);
+/* The next row, if there is one. */
+RON_MUST_USE enum ron_rc rew__row(struct rew__use *u, bool *ret_row, struct ron_err *err);
+void rew__end(struct rew__use *u);
+/* Runs a statement that gives no rows, and ends it. `ret_changes` may be NULL. */
+RON_MUST_USE enum ron_rc rew__run(struct rew__use *u, uint64_t *ret_changes, struct ron_err *err);
+
+/* Columns of the present row. A text or blob that has no such form is RON_CORRUPT. */
+uint64_t rew__get_u64(const struct rew__use *u, int column);
+struct ron_str rew__get_str(const struct rew__use *u, int column);
+RON_MUST_USE enum ron_rc rew__get_text(const struct rew__use *u, int column, char *ret_text,
+                                       size_t size, struct ron_err *err);
+RON_MUST_USE enum ron_rc rew__get_bytes(const struct rew__use *u, int column, void *ret_bytes,
+                                        size_t len, struct ron_err *err);
+/* The column that says whether the row's checksum is right. */
+RON_MUST_USE enum ron_rc rew__get_whole(const struct rew__use *u, int column, struct ron_err *err);
+
+/* Of rew_book_epochs_posix.c; inside of a call. RON_NOTFOUND. */
+RON_MUST_USE enum ron_rc rew__epoch_get(struct rew_book *b, struct ron_str epoch,
+                                        struct rew_epoch *ret_epoch, struct ron_err *err);
+/* Writes the new state; whether the edge exists is asserted. */
+RON_MUST_USE enum ron_rc rew__epoch_move(struct rew_book *b, const struct rew_epoch *epoch,
+                                         enum rew_state to, enum rew_breach breach,
+                                         const char *reason, uint64_t now_ms, struct ron_err *err);
+/* RON_CONFLICT with a sentence: the epoch is in a state that does not allow it. */
+enum ron_rc rew__epoch_refuse(const struct rew_epoch *epoch, const char *what, struct ron_err *err);
+
+static inline struct ron_str rew__str(const char *text)
+{
+    return (struct ron_str){text, __builtin_strlen(text)};
+}

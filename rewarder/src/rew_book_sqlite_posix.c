@@ -1,0 +1,502 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rew_book_sqlite_posix.c - the file of the book: opening, checking, statements, transactions.
+ *
+ * Place: rewarder. SQLite makes its own system calls, which is why the files of the book end in
+ * _posix and why each call says that it may wait for the disk (ron_blocking_point). The layout is
+ * in docs/formats/rewarder.md.
+ *
+ * A commit is in the write-ahead log and synced (synchronous=FULL) before COMMIT returns: B5. A
+ * process that dies leaves a log whose last whole commit counts. The file is locked by this process
+ * until the book is closed (locking_mode=EXCLUSIVE), so no one else can move an epoch behind its
+ * back. SQLite itself has no checksums on pages: integrity_check finds broken structure, row_sum a
+ * changed value (B6).
+ *
+ * Failure: a transaction that fails is taken back; codes are mapped in `failed`. Faults for tests
+ * are asked for before each step. */
+#include "rew_book_priv.h"
+
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+#include "ron/base/fault.h"
+
+enum {
+    FILE_MODE = 0600,
+    APPLICATION_ID = 0x52657762, /* "Rewb" */
+    SCHEMA_VERSION = 1,
+    /* A predecessor that was killed has let go of the file before we start; one that is closing it
+     * needs the time of a checkpoint. */
+    BUSY_MS = 250,
+};
+
+static const char schema[] =
+    "CREATE TABLE epochs("
+    "epoch TEXT PRIMARY KEY NOT NULL,run_key BLOB NOT NULL,inputs_cid BLOB NOT NULL,"
+    "policy_id TEXT NOT NULL,policy_hash BLOB NOT NULL,ledger_root BLOB,ledger_seq INTEGER,"
+    "carry_epoch TEXT NOT NULL,state TEXT NOT NULL,breach TEXT NOT NULL,reason TEXT NOT NULL,"
+    "commitment BLOB,paid TEXT NOT NULL,residual TEXT NOT NULL,carries INTEGER NOT NULL,"
+    "intents INTEGER NOT NULL,created_ms INTEGER NOT NULL,changed_ms INTEGER NOT NULL,"
+    "sum INTEGER NOT NULL) STRICT, WITHOUT ROWID;"
+    "CREATE INDEX epochs_by_state ON epochs(state,epoch);"
+    "CREATE TABLE carries("
+    "from_epoch TEXT PRIMARY KEY NOT NULL,into_epoch TEXT NOT NULL,sum INTEGER NOT NULL)"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE UNIQUE INDEX carries_by_into ON carries(into_epoch);"
+    "CREATE TABLE batches("
+    "epoch TEXT NOT NULL REFERENCES epochs(epoch),no INTEGER NOT NULL,first INTEGER NOT NULL,"
+    "entries INTEGER NOT NULL,attempt INTEGER NOT NULL,ts_ms INTEGER NOT NULL,"
+    "done INTEGER NOT NULL,seq_first INTEGER NOT NULL,seq_last INTEGER NOT NULL,"
+    "commit_ms INTEGER NOT NULL,sum INTEGER NOT NULL,PRIMARY KEY(epoch,no))"
+    " STRICT, WITHOUT ROWID;"
+    "CREATE INDEX batches_open ON batches(epoch,no) WHERE done=0;"
+    "CREATE TABLE policies("
+    "hash BLOB PRIMARY KEY NOT NULL,id TEXT NOT NULL,version INTEGER NOT NULL,"
+    "is_signed INTEGER NOT NULL,document BLOB NOT NULL,kept_ms INTEGER NOT NULL,"
+    "sum INTEGER NOT NULL,UNIQUE(id,version)) STRICT, WITHOUT ROWID;"
+    "PRAGMA application_id=1382381410;" /* APPLICATION_ID */
+    "PRAGMA user_version=1";
+
+/* Rows that are not what was written. */
+static const char damaged[] =
+    "SELECT (SELECT count(*) FROM epochs WHERE sum IS NOT row_sum(" REW__EPOCH_FACTS "))"
+    "+(SELECT count(*) FROM carries WHERE sum IS NOT row_sum(" REW__CARRY_FACTS "))"
+    "+(SELECT count(*) FROM batches WHERE sum IS NOT row_sum(" REW__BATCH_FACTS "))"
+    "+(SELECT count(*) FROM policies WHERE sum IS NOT row_sum(" REW__POLICY_FACTS "))";
+
+static const char *const statement_sql[] = {
+#define X(name, sql) [REW__##name] = (sql),
+    REW__STATEMENTS(X)
+#undef X
+};
+
+static enum ron_rc failed(struct rew_book *b, int code, const char *what, struct ron_err *err)
+{
+    const char *text = b->db != NULL ? sqlite3_errmsg(b->db) : sqlite3_errstr(code);
+
+    switch (code & 0xff) {
+    case SQLITE_FULL:
+        return ron_err_set(err, RON_LIMIT, "book: %s: %s", what, text);
+    case SQLITE_NOMEM:
+        return ron_err_set(err, RON_NOMEM, "book: %s: %s", what, text);
+    case SQLITE_CORRUPT:
+    case SQLITE_NOTADB:
+    case SQLITE_ERROR: /* the schema is not the one we wrote */
+    case SQLITE_CONSTRAINT:
+    case SQLITE_MISMATCH:
+        return ron_err_set(err, RON_CORRUPT, "book: %s: %s", what, text);
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+        return ron_err_set(err, RON_CONFLICT, "book: %s: another process has it open", what);
+    default:
+        return ron_err_set_sys(err, RON_IO, b->db != NULL ? sqlite3_system_errno(b->db) : 0,
+                               "book: %s: %s", what, text);
+    }
+}
+
+/* ---- statements ------------------------------------------------------------------------------ */
+
+struct rew__use rew__ask(struct rew_book *b, enum rew__statement statement)
+{
+    return (struct rew__use){.book = b, .stmt = b->statements[statement], .next = 1};
+}
+
+static void bound(struct rew__use *u, int code)
+{
+    u->next++;
+    u->code = u->code != SQLITE_OK ? u->code : code;
+}
+
+void rew__put_text(struct rew__use *u, struct ron_str text)
+{
+    /* A NULL pointer would be bound as NULL. */
+    bound(u, sqlite3_bind_text64(u->stmt, u->next, text.len > 0 ? text.ptr : "", text.len,
+                                 SQLITE_STATIC, SQLITE_UTF8));
+}
+
+void rew__put_bytes(struct rew__use *u, const void *bytes, size_t len)
+{
+    bound(u, sqlite3_bind_blob64(u->stmt, u->next, len > 0 ? bytes : "", len, SQLITE_STATIC));
+}
+
+void rew__put_u64(struct rew__use *u, uint64_t value)
+{
+    bound(u, sqlite3_bind_int64(u->stmt, u->next, (int64_t)value));
+}
+
+void rew__put_null(struct rew__use *u)
+{
+    bound(u, sqlite3_bind_null(u->stmt, u->next));
+}
+
+enum ron_rc rew__row(struct rew__use *u, bool *ret_row, struct ron_err *err)
+{
+    int code = u->code;
+
+    if (code == SQLITE_OK) {
+        code = RON_FAULT(RON_FAULT_SYSCALL, "sqlite3_step") ? SQLITE_IOERR : sqlite3_step(u->stmt);
+    }
+    if (code != SQLITE_ROW && code != SQLITE_DONE) {
+        return failed(u->book, code, "statement", err);
+    }
+    *ret_row = code == SQLITE_ROW;
+    return RON_OK;
+}
+
+void rew__end(struct rew__use *u)
+{
+    /* The code of a reset repeats that of the step, which was looked at. */
+    (void)sqlite3_reset(u->stmt);
+    (void)sqlite3_clear_bindings(u->stmt);
+}
+
+enum ron_rc rew__run(struct rew__use *u, uint64_t *ret_changes, struct ron_err *err)
+{
+    bool row = false;
+    enum ron_rc rc = rew__row(u, &row, err);
+
+    rew__end(u);
+    if (rc == RON_OK && ret_changes != NULL) {
+        *ret_changes = (uint64_t)sqlite3_changes64(u->book->db);
+    }
+    return rc;
+}
+
+uint64_t rew__get_u64(const struct rew__use *u, int column)
+{
+    return (uint64_t)sqlite3_column_int64(u->stmt, column);
+}
+
+struct ron_str rew__get_str(const struct rew__use *u, int column)
+{
+    const void *bytes = sqlite3_column_blob(u->stmt, column);
+
+    return (struct ron_str){bytes,
+                            bytes != NULL ? (size_t)sqlite3_column_bytes(u->stmt, column) : 0};
+}
+
+enum ron_rc rew__get_text(const struct rew__use *u, int column, char *ret_text, size_t size,
+                          struct ron_err *err)
+{
+    struct ron_str text = rew__get_str(u, column);
+
+    if (text.len >= size || (text.len > 0 && memchr(text.ptr, '\0', text.len) != NULL)) {
+        return ron_err_set(err, RON_CORRUPT, "book: a text of %zu bytes where %zu fit", text.len,
+                           size - 1);
+    }
+    if (text.len > 0) {
+        memcpy(ret_text, text.ptr, text.len);
+    }
+    ret_text[text.len] = '\0';
+    return RON_OK;
+}
+
+enum ron_rc rew__get_bytes(const struct rew__use *u, int column, void *ret_bytes, size_t len,
+                           struct ron_err *err)
+{
+    struct ron_str bytes = rew__get_str(u, column);
+
+    if (bytes.len != len) {
+        return ron_err_set(err, RON_CORRUPT, "book: %zu bytes where %zu belong", bytes.len, len);
+    }
+    memcpy(ret_bytes, bytes.ptr, len);
+    return RON_OK;
+}
+
+enum ron_rc rew__get_whole(const struct rew__use *u, int column, struct ron_err *err)
+{
+    if (rew__get_u64(u, column) != 1) {
+        return ron_err_set(err, RON_CORRUPT, "book: a row is not what was written");
+    }
+    return RON_OK;
+}
+
+/* ---- calls ----------------------------------------------------------------------------------- */
+
+static void claim(struct rew_book *b)
+{
+    ron_blocking_point("rew_book");
+    ron_mutex_lock(&b->lock);
+    while (b->taken) {
+        /* Each call is a short transaction and always gives the connection back. */
+        (void)ron_cond_wait_until(&b->free, &b->lock, ron_deadline_never());
+    }
+    b->taken = true;
+    ron_mutex_unlock(&b->lock);
+}
+
+static void unclaim(struct rew_book *b)
+{
+    ron_mutex_lock(&b->lock);
+    b->taken = false;
+    ron_cond_signal(&b->free);
+    ron_mutex_unlock(&b->lock);
+}
+
+enum ron_rc rew__book_begin(struct rew_book *b, bool writes, struct ron_err *err)
+{
+    struct rew__use u = rew__ask(b, REW__BEGIN);
+    enum ron_rc rc = RON_OK;
+
+    claim(b);
+    if (writes) {
+        rc = rew__run(&u, NULL, err);
+    }
+    if (rc != RON_OK) {
+        unclaim(b);
+    }
+    return rc;
+}
+
+enum ron_rc rew__book_end(struct rew_book *b, enum ron_rc rc, struct ron_err *err)
+{
+    struct rew__use u = rew__ask(b, REW__COMMIT);
+
+    if (sqlite3_get_autocommit(b->db) == 0) {
+        if (rc == RON_OK) {
+            rc = rew__run(&u, NULL, err);
+        }
+        if (rc != RON_OK && sqlite3_get_autocommit(b->db) == 0) {
+            /* Nothing of it was committed; a rollback needs no disk to say so. */
+            (void)sqlite3_step(b->statements[REW__ROLLBACK]);
+            (void)sqlite3_reset(b->statements[REW__ROLLBACK]);
+        }
+    }
+    unclaim(b);
+    return rc;
+}
+
+/* ---- opening --------------------------------------------------------------------------------- */
+
+/* row_sum(a, b, ...): the first 8 bytes of a BLAKE3 over type, length and bytes of each value. */
+static void row_sum(sqlite3_context *context, int count, sqlite3_value **values)
+{
+    struct ron_b3_hasher h;
+    struct ron_b3 hash;
+    uint64_t sum = 0;
+
+    ron_b3_init(&h);
+    for (int i = 0; i < count; i++) {
+        uint8_t head[9] = {(uint8_t)sqlite3_value_type(values[i])};
+        const void *bytes = head + 1;
+        uint64_t number = 0;
+        size_t len = 0;
+
+        if (head[0] == SQLITE_INTEGER) {
+            number = (uint64_t)sqlite3_value_int64(values[i]);
+        } else if (head[0] != SQLITE_NULL) {
+            bytes = sqlite3_value_blob(values[i]);
+            len = (size_t)sqlite3_value_bytes(values[i]);
+            number = len;
+        }
+        for (int byte = 0; byte < 8; byte++) {
+            head[1 + byte] = (uint8_t)(number >> (56 - 8 * byte));
+        }
+        ron_b3_update(&h, head, sizeof head);
+        ron_b3_update(&h, bytes, len);
+    }
+    ron_b3_final(&h, &hash);
+    for (int byte = 0; byte < 8; byte++) {
+        sum = sum << 8 | hash.bytes[byte];
+    }
+    sqlite3_result_int64(context, (int64_t)sum);
+}
+
+static enum ron_rc run_sql(struct rew_book *b, const char *sql, const char *what,
+                           struct ron_err *err)
+{
+    int code = RON_FAULT(RON_FAULT_SYSCALL, "sqlite3_exec")
+                   ? SQLITE_IOERR
+                   : sqlite3_exec(b->db, sql, NULL, NULL, NULL);
+
+    return code == SQLITE_OK ? RON_OK : failed(b, code, what, err);
+}
+
+/* The first column of the first row as a number, and whether it reads "ok". */
+static enum ron_rc ask_sql(struct rew_book *b, const char *sql, int64_t *ret_number, bool *ret_ok,
+                           struct ron_err *err)
+{
+    sqlite3_stmt *stmt = NULL;
+    int code = sqlite3_prepare_v2(b->db, sql, -1, &stmt, NULL);
+    enum ron_rc rc = RON_OK;
+
+    if (code == SQLITE_OK) {
+        code = RON_FAULT(RON_FAULT_SYSCALL, "sqlite3_step") ? SQLITE_IOERR : sqlite3_step(stmt);
+    }
+    if (code == SQLITE_ROW) {
+        const unsigned char *text = sqlite3_column_text(stmt, 0);
+
+        *ret_number = sqlite3_column_int64(stmt, 0);
+        *ret_ok = text != NULL && strcmp((const char *)text, "ok") == 0;
+    } else {
+        rc = failed(b, code, "look", err);
+    }
+    (void)sqlite3_finalize(stmt);
+    return rc;
+}
+
+/* Makes the schema in an empty file, or finds ours. */
+static enum ron_rc check_schema(struct rew_book *b, const char *path, struct ron_err *err)
+{
+    int64_t tables = 0;
+    int64_t application = 0;
+    int64_t version = 0;
+    bool ok = false;
+
+    RON_TRY(ask_sql(b, "SELECT count(*) FROM sqlite_schema", &tables, &ok, err));
+    RON_TRY(ask_sql(b, "PRAGMA application_id", &application, &ok, err));
+    RON_TRY(ask_sql(b, "PRAGMA user_version", &version, &ok, err));
+    if (tables == 0 && application == 0 && version == 0) {
+        RON_TRY(run_sql(b, "BEGIN IMMEDIATE", "begin", err));
+        RON_TRY(run_sql(b, schema, "schema", err));
+        return run_sql(b, "COMMIT", "commit", err);
+    }
+    if (application != APPLICATION_ID) {
+        return ron_err_set(err, RON_CORRUPT, "%s is no book of a rewarder", path);
+    }
+    if (version > SCHEMA_VERSION) {
+        return ron_err_set(err, RON_UNSUPPORTED, "%s has layout %lld; this program knows %d", path,
+                           (long long)version, SCHEMA_VERSION);
+    }
+    if (version != SCHEMA_VERSION) {
+        return ron_err_set(err, RON_CORRUPT, "%s has no layout", path);
+    }
+    return RON_OK;
+}
+
+static enum ron_rc check_rows(struct rew_book *b, const char *path, struct ron_err *err)
+{
+    int64_t number = 0;
+    bool ok = false;
+
+    RON_TRY(ask_sql(b, "PRAGMA integrity_check(1)", &number, &ok, err));
+    if (!ok) {
+        return ron_err_set(err, RON_CORRUPT, "%s is damaged", path);
+    }
+    RON_TRY(ask_sql(b, damaged, &number, &ok, err));
+    if (number != 0) {
+        return ron_err_set(err, RON_CORRUPT, "%s: %lld rows are not what was written", path,
+                           (long long)number);
+    }
+    return RON_OK;
+}
+
+static enum ron_rc prepare(struct rew_book *b, struct ron_err *err)
+{
+    for (unsigned i = 0; i < REW__STATEMENT_COUNT; i++) {
+        int code = sqlite3_prepare_v3(b->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
+                                      &b->statements[i], NULL);
+
+        if (code != SQLITE_OK) {
+            return failed(b, code, "prepare", err);
+        }
+    }
+    return RON_OK;
+}
+
+/* The name itself must survive too. */
+static enum ron_rc sync_folder(const struct ron_env *env, const char *path, struct ron_err *err)
+{
+    const char *slash = strrchr(path, '/');
+    char *folder = NULL;
+    enum ron_rc rc;
+
+    if (slash == NULL) {
+        return env->disk->sync_dir(env, ".", err);
+    }
+    folder = ron_strdup(path);
+    if (folder == NULL) {
+        return ron_err_set(err, RON_NOMEM, "book: no memory");
+    }
+    folder[slash == path ? 1 : slash - path] = '\0';
+    rc = env->disk->sync_dir(env, folder, err);
+    ron_free(folder);
+    return rc;
+}
+
+/* SQLite would make it readable for all; its log takes the permissions of the file. */
+static enum ron_rc make_file(const struct ron_env *env, const char *path, struct ron_err *err)
+{
+    struct ron_err why = {0};
+    int fd = -1;
+    enum ron_rc rc = env->disk->open(env, path, RON_OPEN_CREATE | RON_OPEN_EXCL | RON_OPEN_WRITE,
+                                     FILE_MODE, &fd, &why);
+
+    if (rc == RON_EXISTS) {
+        return RON_OK;
+    }
+    if (rc != RON_OK) {
+        return ron_err_set(err, rc, "book: %s", why.msg);
+    }
+    env->disk->close(env, fd);
+    return sync_folder(env, path, err);
+}
+
+static enum ron_rc start(struct rew_book *b, const char *path, struct ron_err *err)
+{
+    int code = sqlite3_open_v2(
+        path, &b->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
+
+    if (code == SQLITE_OK) {
+        code = sqlite3_busy_timeout(b->db, BUSY_MS);
+    }
+    if (code == SQLITE_OK) {
+        code = sqlite3_create_function_v2(b->db, "row_sum", -1,
+                                          SQLITE_UTF8 | SQLITE_DETERMINISTIC | SQLITE_INNOCUOUS,
+                                          NULL, row_sum, NULL, NULL, NULL);
+    }
+    if (code != SQLITE_OK) {
+        return failed(b, code, "open", err);
+    }
+    /* temp_store: amnesia must leave no temporary file either. */
+    RON_TRY(run_sql(b,
+                    "PRAGMA locking_mode=EXCLUSIVE;PRAGMA temp_store=MEMORY;"
+                    "PRAGMA trusted_schema=OFF;PRAGMA cell_size_check=ON;"
+                    "PRAGMA journal_mode=WAL;PRAGMA synchronous=FULL;PRAGMA foreign_keys=ON;"
+                    "PRAGMA journal_size_limit=4194304;BEGIN EXCLUSIVE;COMMIT",
+                    "open", err));
+    RON_TRY(check_schema(b, path, err));
+    RON_TRY(check_rows(b, path, err));
+    return prepare(b, err);
+}
+
+enum ron_rc rew_book_open(const struct ron_env *env, const char *path, struct rew_book **ret_book,
+                          struct ron_err *err)
+{
+    struct rew_book *b = NULL;
+    enum ron_rc rc;
+
+    ron_blocking_point("rew_book_open");
+    if (path != NULL) {
+        RON_TRY(make_file(env, path, err));
+    }
+    b = ron_alloc_zero(sizeof *b);
+    if (b == NULL) {
+        return ron_err_set(err, RON_NOMEM, "book: no memory");
+    }
+    ron_mutex_init(&b->lock, RON_RANK_SHARED, "rew_book");
+    ron_cond_init(&b->free);
+    rc = start(b, path != NULL ? path : ":memory:", err);
+    if (rc != RON_OK) {
+        rew_book_close(b);
+        return rc;
+    }
+    *ret_book = b;
+    return RON_OK;
+}
+
+void rew_book_close(struct rew_book *b)
+{
+    if (b == NULL) {
+        return;
+    }
+    RON_ASSERT(!b->taken);
+    ron_blocking_point("rew_book_close");
+    for (unsigned i = 0; i < REW__STATEMENT_COUNT; i++) {
+        (void)sqlite3_finalize(b->statements[i]);
+    }
+    /* What is committed is in the log already; a checkpoint that fails here is made at the next
+     * opening. */
+    (void)sqlite3_close(b->db);
+    ron_cond_done(&b->free);
+    ron_mutex_done(&b->lock);
+    ron_free(b);
+}

@@ -1,0 +1,259 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rew_health.c - the health reporter: a task that looks every second at queues, ledger and runs
+ * under way, and the events that people may watch.
+ *
+ * Place: service; a loop task, and a blocking one (keeper) that removes old runs and, in a drain,
+ * stops those under way in time. */
+#include <string.h>
+
+#include "rew_svc.h"
+
+enum {
+    TICK_MS = 1000,
+    RETIRE_MS = 60000,
+    SPARE_MS = 300, /* of a drain, for runs that are told to stop; it has 1000 at least */
+    PROGRESS_MAX = 16,
+};
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+static const char *const kinds[] = {"started",  "progress", "sealed",   "failed",  "quarantined",
+                                    "emitting", "emitted",  "withheld", "released"};
+
+static bool format(struct ron_buf *out, const void *message, const char *topic)
+{
+    const struct rew_event *e = message;
+    struct ron_json_writer j;
+
+    if (topic[0] != '\0' && strcmp(topic, e->epoch) != 0) {
+        return false;
+    }
+    RON_IGNORE(ron_buf_append_fmt(out, "event: %s\ndata: ", kinds[e->kind]));
+    ron_json_begin(&j, out);
+    ron_json_open(&j, NULL, '{');
+    ron_json_u64(&j, "ts", e->ts_ms);
+    ron_json_text(&j, "epoch_id", e->epoch);
+    ron_json_text(&j, "run_key", e->run_key);
+    ron_json_bool(&j, "dry_run", e->dry);
+    if (e->kind == REW_EVENT_PROGRESS) {
+        ron_json_text(&j, "phase", rew_phase_name((enum rew_phase)e->phase));
+    }
+    if (e->all > 0) {
+        ron_json_u64(&j, "done", e->done);
+        ron_json_u64(&j, "all", e->all);
+    }
+    if (e->reason[0] != '\0') {
+        ron_json_text(&j, "reason", e->reason);
+    }
+    ron_json_close(&j, '}');
+    RON_IGNORE(ron_buf_append_text(out, "\n\n"));
+    return true;
+}
+
+static void fill(struct rew_svc *s, struct rew_event *e, const char *epoch,
+                 const struct ron_b3 *run_key)
+{
+    e->ts_ms = ron_env_wall_ms(s->env);
+    memcpy(e->epoch, epoch, strlen(epoch) + 1);
+    ron_hex(run_key->bytes, 8, e->run_key);
+}
+
+void rew_tell(struct rew_svc *s, enum rew_event_kind kind, const char *epoch,
+              const struct ron_b3 *run_key, bool dry, uint64_t done, uint64_t all,
+              const char *reason)
+{
+    struct rew_event e = {.kind = (uint8_t)kind, .dry = dry, .done = done, .all = all};
+    size_t len = strlen(reason);
+
+    fill(s, &e, epoch, run_key);
+    memcpy(e.reason, reason, RON_MIN(len, sizeof e.reason - 1));
+    ron_http_events_publish(s->events, &e);
+}
+
+static void tell_progress(struct rew_svc *s)
+{
+    struct rew_view views[PROGRESS_MAX];
+    size_t count;
+
+    if (!ron_http_events_watched(s->events)) {
+        return;
+    }
+    count = rew_runs_under_way(s->runs, views, PROGRESS_MAX);
+    for (size_t i = 0; i < count; i++) {
+        struct rew_event e = {.kind = REW_EVENT_PROGRESS,
+                              .phase = (uint8_t)views[i].phase,
+                              .done = views[i].rows_done,
+                              .all = views[i].rows};
+
+        fill(s, &e, views[i].epoch, &views[i].run_key);
+        ron_http_events_publish(s->events, &e);
+    }
+}
+
+/* ---- needs ----------------------------------------------------------------------------------- */
+
+static void look_at_queues(struct rew_svc *s)
+{
+    struct ron_chan *const queues[] = {s->work_req, s->work, s->results, s->intents};
+    bool full = false;
+
+    for (size_t i = 0; i < RON_ARRAY_LEN(queues); i++) {
+        struct ron_chan_stats stats;
+
+        ron_chan_get_stats(queues[i], &stats);
+        full = full || stats.depth >= ron_chan_capacity(queues[i]);
+    }
+    ron_need_set(s->need_queue, full ? RON_NEED_MISSING : RON_NEED_OK,
+                 full ? "a queue is full" : "", 1);
+}
+
+static void look_at_ledger(struct rew_svc *s)
+{
+    struct ron_breaker_stats stats;
+    bool withheld = ron_au32_load(&s->withheld) > 0;
+    bool open;
+
+    ron_breaker_get_stats(&s->breaker, &stats);
+    open = stats.state == RON_BREAKER_IS_OPEN;
+    if (open || withheld) {
+        ron_need_set(s->need_ledger, RON_NEED_MISSING,
+                     open ? "the ledger does not answer" : "settlements wait for the ledger", 5);
+    } else {
+        ron_need_set(s->need_ledger, RON_NEED_OK, "", 0);
+    }
+}
+
+/* ---- the reporter ---------------------------------------------------------------------------- */
+
+static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    struct rew_svc *s = arg;
+    uint64_t now_ms = ron_task_now_ms(t);
+
+    (void)items;
+    (void)count;
+    if (s->next_tick_ms == 0) {
+        s->next_tick_ms = now_ms;
+    }
+    if (now_ms >= s->next_tick_ms) {
+        look_at_queues(s);
+        look_at_ledger(s);
+        tell_progress(s);
+        if (ron_au32_load(&s->withheld) > 0 || ron_au32_load(&s->overlooked) != 0) {
+            rew_emitter_remind(s, "");
+        }
+        rew_count(s, REW_M_TICKS, 1);
+        s->next_tick_ms += TICK_MS * ((now_ms - s->next_tick_ms) / TICK_MS + 1);
+    }
+    ron_task_wake_at(t, s->next_tick_ms);
+    return RON_OK;
+}
+
+/* ---- retention ------------------------------------------------------------------------------- */
+
+static void remove_files(void *arg, const char *epoch)
+{
+    struct rew_svc *s = arg;
+    struct ron_err err = {0};
+    struct ron_str name = {epoch, strlen(epoch)};
+
+    if (rew_run_remove(s->disk_env, s->artifact_dir, name, &err) != RON_OK) {
+        RON_LOG(s->log, WARN, "an old run could not be removed", RON_LOG_STR("epoch", epoch),
+                RON_LOG_ERR(&err));
+    }
+    rew_runs_forget(s->runs, name);
+}
+
+static void retire(struct rew_svc *s)
+{
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
+    uint64_t keep_ms = (uint64_t)ron_conf_ms(conf, REW_RETAIN);
+    uint64_t now_ms = ron_env_wall_ms(s->env);
+    struct ron_err err = {0};
+
+    ron_conf_unref(conf);
+    if (now_ms > keep_ms &&
+        rew_book_retire(s->book, now_ms - keep_ms, remove_files, s, &err) != RON_OK) {
+        RON_LOG(s->log, WARN, "old runs could not be removed", RON_LOG_ERR(&err));
+    }
+}
+
+/* How long old runs may stay unnoticed. */
+static uint64_t look_ms(struct rew_svc *s)
+{
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
+    uint64_t keep_ms = (uint64_t)ron_conf_ms(conf, REW_RETAIN);
+
+    ron_conf_unref(conf);
+    return RON_MIN(keep_ms, (uint64_t)RETIRE_MS);
+}
+
+/* A run of many rows does not wait for anything, so nobody could abort it: shortly before the
+ * drain's deadline it is told to stop, and the next life takes it up again. */
+static void stop_runs(struct rew_svc *s, struct ron_task *t)
+{
+    struct ron_watch *stop = ron_task_stop_watch(t);
+    uint64_t wait_ms = (uint64_t)ron_conf_ms(s->conf, RON_APP_DRAIN_DEADLINE) - SPARE_MS;
+    uint64_t seen = 0;
+    uint64_t value = ron_watch_get(stop, &seen);
+
+    if (value == RON_TASK_GO &&
+        ron_watch_wait(stop, seen, ron_deadline_after_ms(ron_env_now_ns(s->env), wait_ms), &value,
+                       &seen) == RON_TIMEOUT) {
+        rew_runs_cancel(s->runs);
+        RON_IGNORE(ron_watch_wait(stop, seen, ron_deadline_never(), &value, &seen));
+    }
+}
+
+static enum ron_rc keep(struct ron_task *t, void *arg)
+{
+    struct rew_svc *s = arg;
+    struct ron_watch *shutdown = ron_sup_shutdown(ron_app_sup(s->app));
+    uint64_t seen = 0;
+    uint64_t value = ron_watch_get(shutdown, &seen);
+
+    while (value < RON_SUP_DRAINING) {
+        retire(s);
+        RON_IGNORE(ron_watch_wait(shutdown, seen,
+                                  ron_deadline_after_ms(ron_env_now_ns(s->env), look_ms(s)), &value,
+                                  &seen));
+    }
+    stop_runs(s, t);
+    return RON_OK;
+}
+
+enum ron_rc rew_health_add(struct rew_svc *s, struct ron_err *err)
+{
+    RON_TRY(ron_http_events_new(
+        &(struct ron_http_events_opts){.registry = ron_app_registry(s->app),
+                                       .env = s->env,
+                                       .sup = ron_app_sup(s->app),
+                                       .bus_name = "events",
+                                       .chan_name = "streams",
+                                       .task_name = "event_streams",
+                                       .producers = "all tasks",
+                                       .capacity = REW_EVENTS_CAPACITY,
+                                       .message_bytes = sizeof(struct rew_event),
+                                       .streams_max = REW_STREAMS_MAX,
+                                       .stage = 5,
+                                       .greeting = "rewarder events",
+                                       .format = format},
+        &s->events, err));
+    RON_TRY(ron_sup_add(ron_app_sup(s->app),
+                        &(struct ron_task_def){.name = "keeper",
+                                               .kind = "keeper",
+                                               .mode = RON_TASK_BLOCKING,
+                                               .stage = 6,
+                                               .run = keep,
+                                               .arg = s},
+                        NULL, err));
+    return ron_sup_add(ron_app_sup(s->app),
+                       &(struct ron_task_def){.name = "health_reporter",
+                                              .kind = "reporter",
+                                              .mode = RON_TASK_LOOP,
+                                              .worker = RON_WORKER_ANY,
+                                              .stage = 6,
+                                              .handle = tick,
+                                              .arg = s},
+                       NULL, err);
+}

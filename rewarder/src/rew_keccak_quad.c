@@ -1,0 +1,82 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rew_keccak_quad.c - four keccak-256 at once in the 256-bit registers of AVX2.
+ *
+ * A vector holds the same lane of four states, so the permutation is the plain one with another
+ * word. Sixteen registers do not hold 25 lanes; it still takes about a third of the time of four
+ * permutations one by one (measured with gcc and clang at -O2). Elsewhere than on x86-64 there is
+ * no such way. */
+#include "rew_keccak_priv.h"
+
+#if defined(__x86_64__)
+
+typedef uint64_t vec __attribute__((vector_size(8 * REW__KECCAK_SIDE)));
+
+#define WITH_AVX2 __attribute__((target("avx2"), always_inline)) static inline
+
+bool rew__keccak_has_quad(void)
+{
+    return __builtin_cpu_supports("avx2") != 0; /* Asks the system too: it must save them. */
+}
+
+/* Takes in one block of each input: little-endian words, as this processor reads them. */
+WITH_AVX2 void absorb(vec state[REW__KECCAK_LANES], const uint8_t *const blocks[REW__KECCAK_SIDE])
+{
+    for (size_t i = 0; i < REW_KECCAK_RATE / 8; i++) {
+        uint64_t words[REW__KECCAK_SIDE];
+        vec lane;
+
+        for (size_t k = 0; k < REW__KECCAK_SIDE; k++) {
+            memcpy(&words[k], blocks[k] + 8 * i, sizeof words[k]);
+        }
+        memcpy(&lane, words, sizeof lane);
+        state[i] ^= lane;
+    }
+}
+
+__attribute__((target("avx2"))) void rew__keccak_quad(
+    const uint8_t *const inputs[REW__KECCAK_SIDE], size_t len,
+    struct rew_keccak ret_hashes[REW__KECCAK_SIDE])
+{
+    vec state[REW__KECCAK_LANES] = {0};
+    uint8_t last[REW__KECCAK_SIDE][REW_KECCAK_RATE] = {0};
+    size_t at = 0;
+
+    for (bool more = true; more; at += REW_KECCAK_RATE) {
+        const uint8_t *blocks[REW__KECCAK_SIDE];
+
+        more = len - at >= REW_KECCAK_RATE;
+        for (size_t k = 0; k < REW__KECCAK_SIDE; k++) {
+            blocks[k] = inputs[k] + at;
+            if (!more) {
+                memcpy(last[k], blocks[k], len - at);
+                last[k][len - at] = 0x01;
+                last[k][REW_KECCAK_RATE - 1] |= 0x80;
+                blocks[k] = last[k];
+            }
+        }
+        absorb(state, blocks);
+        REW__KECCAK_PERMUTE(vec, state);
+    }
+    for (size_t i = 0; i < REW_KECCAK_BYTES / 8; i++) {
+        for (size_t k = 0; k < REW__KECCAK_SIDE; k++) {
+            memcpy(ret_hashes[k].bytes + 8 * i, (const uint8_t *)&state[i] + 8 * k, 8);
+        }
+    }
+}
+
+#else
+
+bool rew__keccak_has_quad(void)
+{
+    return false;
+}
+
+void rew__keccak_quad(const uint8_t *const inputs[REW__KECCAK_SIDE], size_t len,
+                      struct rew_keccak ret_hashes[REW__KECCAK_SIDE])
+{
+    for (size_t k = 0; k < REW__KECCAK_SIDE; k++) {
+        rew_keccak256(inputs[k], len, &ret_hashes[k]);
+    }
+}
+
+#endif

@@ -1,0 +1,67 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rew_public_tree.h - the payouts of a run as a tree that a contract can pay from: OpenZeppelin's
+ * (rew_tree_oz.h) or Rocket Pool's (rew_tree_rp.h).
+ *
+ * An account is an address when it is "0x" and 40 hex digits of either case, or ends in ":" and
+ * that. Others cannot claim on a chain: they are left out and counted. Accounts that share an
+ * address become one claim of their sum, because contracts commonly pay an address once. Claims
+ * stand in the order of addresses, so the tree follows from the payouts alone.
+ *
+ * Place: rewarder, over the two trees; used by the tools, and by whoever writes runs. Memory: 48
+ * bytes an account until the tree is made. Threads: one at a time. */
+#pragma once
+
+#include "rew_run.h"
+#include "rew_tree_oz.h"
+#include "rew_tree_rp.h"
+#include "ron/io/file.h"
+
+struct rew_claim {
+    struct ron_money amount;
+    uint8_t address[REW_ADDRESS_BYTES];
+};
+
+struct rew_claims {
+    struct rew_claim *claims;
+    size_t count;
+    size_t cap;
+    uint64_t left_out; /* accounts that are no address */
+    uint64_t merged;   /* accounts that were added to another one's claim */
+};
+
+bool rew_account_address(struct ron_str account, uint8_t ret_address[REW_ADDRESS_BYTES]);
+
+/* Begins with a struct of zeros. RON_LIMIT, RON_NOMEM. */
+RON_MUST_USE enum ron_rc rew_claims_add(struct rew_claims *c, struct ron_str account,
+                                        struct ron_money amount, struct ron_err *err);
+/* Sorts and merges. RON_INVALID when a sum does not fit 128 bits. */
+RON_MUST_USE enum ron_rc rew_claims_seal(struct rew_claims *c, struct ron_err *err);
+void rew_claims_done(struct rew_claims *c);
+
+/* The tree of sealed claims; RON_INVALID when there are none. */
+RON_MUST_USE enum ron_rc rew_claims_oz(const struct rew_claims *c, struct rew_oz **ret_oz,
+                                       struct ron_err *err);
+/* Amounts are RPL of the node's collateral, or ETH of the smoothing pool. */
+RON_MUST_USE enum ron_rc rew_claims_rp(const struct rew_claims *c, uint64_t network, bool as_eth,
+                                       struct rew_rp **ret_rp, struct ron_err *err);
+
+/* A file that appears whole: written beside as <path>.tmp, synced, renamed. */
+struct rew_tree_file {
+    const struct ron_env *env;
+    int fd;
+    uint64_t size;
+    char path[RON_FILE_PATH_SIZE];
+    char temporary[RON_FILE_PATH_SIZE];
+};
+RON_MUST_USE enum ron_rc rew_tree_file_open(const struct ron_env *env, const char *path,
+                                            struct rew_tree_file *ret_file, struct ron_err *err);
+struct rew_sink rew_tree_file_sink(struct rew_tree_file *file);
+/* Keeps the file when `rc` is RON_OK, else removes what is there. Returns the first failure. */
+RON_MUST_USE enum ron_rc rew_tree_file_close(struct rew_tree_file *file, enum ron_rc rc,
+                                             struct ron_err *err);
+
+/* `more` of struct rew_write_opts with the environment as its argument: adds the OpenZeppelin tree
+ * of the payouts to a run's folder. Without any address among the payees there is no file. */
+#define REW_FILE_OPENZEPPELIN "openzeppelin.json"
+RON_MUST_USE enum ron_rc rew_public_tree_more(void *env, const struct rew_run *run, const char *dir,
+                                              struct ron_err *err);

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rew_run.c - a run computed and checked. */
+#include "rew_run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "rew_run_priv.h"
+#include "ron/base/assert.h"
+
+const char *rew_phase_name(enum rew_phase phase)
+{
+    static const char *const names[] = {
+#define X(name, text) text,
+        REW_PHASES(X)
+#undef X
+    };
+
+    RON_ASSERT(phase < REW_PHASE_COUNT);
+    return names[phase];
+}
+
+void rew__phase(struct rew_progress *p, enum rew_phase phase, uint64_t rows)
+{
+    if (p != NULL) {
+        ron_au64_store(&p->rows_done, phase == REW_PHASE_SEALED ? rows : 0);
+        ron_au64_store(&p->rows, rows);
+        ron_au32_store(&p->phase, (uint32_t)phase);
+    }
+}
+
+void rew__breach(struct rew_run *run, enum rew_breach breach, const char *text)
+{
+    run->manifest.status = REW_STATUS_QUARANTINED;
+    run->manifest.breach = breach;
+    (void)snprintf(run->breach_text, sizeof run->breach_text, "%s", text);
+}
+
+static void name_run(const struct rew_run_opts *o, const struct rew_snapshot *snapshot,
+                     struct rew_manifest *m)
+{
+    const struct rew_policy *policy = o->policy;
+    struct ron_str salt = o->salt;
+
+    if (salt.len == 0) {
+        salt = (struct ron_str){.ptr = REW_SALT_DEFAULT, .len = sizeof REW_SALT_DEFAULT - 1};
+    }
+    *m = (struct rew_manifest){
+        .epoch = o->epoch,
+        .inputs_cid = snapshot->cid,
+        .policy_id = policy->id,
+        .policy_version = policy->version,
+        .policy_hash = policy->hash,
+        .policy_signed = policy->is_signed,
+        .funding = policy->funding,
+        .has_ledger = o->has_ledger,
+        .carry_epoch = o->carry_epoch,
+        .residual = policy->residual,
+        .sink = policy->residual == REW_RESIDUAL_SINK ? policy->sink : (struct ron_str){0},
+    };
+    if (o->has_ledger) {
+        m->ledger_root = o->ledger_root;
+        m->ledger_seq = o->ledger_seq;
+    }
+    if (o->carry_epoch.len > 0) {
+        m->carry_commitment = o->carry_commitment;
+        m->carry_in = o->carry_in;
+    }
+    rew_run_key(salt, o->epoch, &policy->hash, &snapshot->cid, &m->run_key);
+}
+
+/* The result, and what its check says. */
+static enum ron_rc calculate(const struct rew_run_opts *o, const struct rew_snapshot *snapshot,
+                             struct rew_run *run, struct ron_err *err)
+{
+    uint64_t rows = rew_rows_count(snapshot->rows);
+    struct ron_err why = {0};
+    enum rew_breach breach;
+    struct rew_calc_input input = {
+        .rows = snapshot->rows,
+        .policy = o->policy,
+        .pool = snapshot->pool,
+        .carry_in = run->manifest.carry_in,
+        .produced_at_ms = snapshot->produced_at_ms,
+        .parts = o->parts,
+        .cancelled = o->progress == NULL ? NULL : &o->progress->cancelled,
+        .done_rows = o->progress == NULL ? NULL : &o->progress->rows_done,
+    };
+
+    rew__phase(o->progress, REW_PHASE_COMPUTING, rows);
+    RON_TRY(rew_calc(&input, &run->result, err));
+    run->manifest.totals = *rew_result_totals(run->result);
+    breach = rew_result_breach(run->result);
+    if (breach != REW_BREACH_NONE) {
+        rew__breach(run, breach, "a sum or product does not fit 128 bits");
+        return RON_OK;
+    }
+    rew__phase(o->progress, REW_PHASE_CHECKING, rows);
+    breach = rew_calc_check(&input, run->result, &why);
+    if (breach != REW_BREACH_NONE) {
+        rew__breach(run, breach, why.msg);
+    }
+    return RON_OK;
+}
+
+enum ron_rc rew_run_compute(const struct rew_run_opts *opts, const struct rew_snapshot *snapshot,
+                            struct rew_run *ret_run, struct ron_err *err)
+{
+    struct rew_run run = {.progress = opts->progress};
+
+    if (!rew_epoch_ok(opts->epoch)) {
+        return ron_err_set(err, RON_INVALID, "an epoch has 1 to %d of A-Z a-z 0-9 _ . : -",
+                           (int)REW_EPOCH_MAX);
+    }
+    name_run(opts, snapshot, &run.manifest);
+    RON_TRY(calculate(opts, snapshot, &run, err));
+    *ret_run = run;
+    return RON_OK;
+}
+
+void rew_run_done(struct rew_run *run)
+{
+    rew_result_free(run->result);
+    run->result = NULL;
+}

@@ -1,0 +1,488 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rew_svc.c - `ron rewarder`: from settings to running tasks, and back.
+ *
+ * Place: service. Build order: keys and token, disk, book, inputs, channels, tasks, routes. Taken
+ * down in reverse after everything has stopped. */
+#include "rew_svc.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ron/base/alloc.h"
+#include "ron/base/secret.h"
+#include "ron/io/file.h"
+#include "ron/merkle/note_key.h"
+#include "ron_rewarder.h"
+
+enum { MEMDISK_BYTES = 1 << 30 }; /* artifacts under amnesia */
+
+static const struct ron_conf_key keys[] = {REW_CONF(RON_CONF_ROW)};
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static enum ron_rc policy_key(const struct ron_conf_str *text, struct rew_policy_key *ret,
+                              struct ron_err *err)
+{
+    enum ron_rc rc = rew_policy_key_read((struct ron_str){text->text, text->len}, ret, err);
+
+    if (rc != RON_OK) {
+        ron_err_prefix(err, "rewarder.policy_keys");
+    }
+    return rc;
+}
+
+bool rew_to_wallet(const struct ron_conf_snap *conf)
+{
+    return ron_conf_choice(conf, REW_TARGET) == 1;
+}
+
+/* The file with our own token for whoever pays. */
+static const char *token_file(const struct ron_conf_snap *conf)
+{
+    return ron_conf_str(conf, rew_to_wallet(conf) ? REW_WALLET_TOKEN : REW_LEDGER_TOKEN).text;
+}
+
+static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_err *err)
+{
+    static const size_t of_ledger[] = {REW_KEY_FILE, REW_LEDGER_ADDR, REW_LEDGER_TOKEN};
+    static const size_t of_wallet[] = {REW_KEY_FILE, REW_WALLET_URL, REW_WALLET_TOKEN};
+    const size_t *required = rew_to_wallet(conf) ? of_wallet : of_ledger;
+    struct ron_conf_list list = ron_conf_list(conf, REW_POLICY_KEYS);
+    struct rew_policy_key key;
+
+    for (size_t i = 0; i < RON_ARRAY_LEN(of_ledger); i++) {
+        if (ron_conf_str(conf, required[i]).len == 0) {
+            return ron_err_set(err, RON_INVALID, "%s must be set", keys[required[i]].name);
+        }
+    }
+    for (size_t i = 0; i < list.count; i++) {
+        RON_TRY(policy_key(&list.items[i], &key, err));
+    }
+    if (!ron_conf_bool(conf, RON_APP_AMNESIA) && ron_conf_str(conf, REW_DIR).len == 0) {
+        return ron_err_set(err, RON_INVALID, "rewarder.dir must be set");
+    }
+    if (ron_conf_bool(conf, RON_APP_AMNESIA) && ron_conf_str(conf, REW_ARTIFACT_DIR).len != 0) {
+        return ron_err_set(err, RON_INVALID,
+                           "rewarder.artifact_dir is a disk, which amnesia.enabled forbids");
+    }
+    return RON_OK;
+}
+
+const struct ron_conf_table rew_conf_table = {
+    .service = "rewarder", .keys = keys, .key_count = REW_CONF_COUNT, .check = check_settings};
+
+/* ---- keys ------------------------------------------------------------------------------------ */
+
+static enum ron_rc load_attester(struct rew_svc *s, struct ron_err *err)
+{
+    struct ron_conf_str path = ron_conf_str(s->conf, REW_ATTEST_KEY);
+    struct ron_note_signer signer;
+    enum ron_rc rc;
+
+    if (path.len == 0) {
+        return RON_OK;
+    }
+    rc = ron_note_signer_load(s->env, path.text, &signer, err);
+    if (rc == RON_OK && signer.key.name_len > REW_KEY_ID_MAX) {
+        rc = ron_err_set(err, RON_LIMIT, "the name of the key is too long");
+    }
+    if (rc != RON_OK) {
+        ron_err_prefix(err, "rewarder.attest_key_file");
+        return rc;
+    }
+    memcpy(s->attester.key_id, signer.key.name, (size_t)signer.key.name_len + 1);
+    memcpy(s->attester.seed, signer.secret_key, sizeof s->attester.seed);
+    ron_note_signer_done(&signer);
+    return RON_OK;
+}
+
+static enum ron_rc open_keys(struct rew_svc *s, struct ron_err *err)
+{
+    struct ron_conf_list list = ron_conf_list(s->conf, REW_POLICY_KEYS);
+
+    RON_TRY(ron_app_auth_new(s->app, ron_conf_str(s->conf, REW_KEY_FILE).text, "rewarder", &s->auth,
+                             err));
+    ron_app_tokens_init(&s->token, s->env,
+                        keys[rew_to_wallet(s->conf) ? REW_WALLET_TOKEN : REW_LEDGER_TOKEN].name);
+    RON_TRY(ron_app_tokens_load(&s->token, token_file(s->conf), err));
+    for (size_t i = 0; i < list.count; i++) {
+        RON_TRY(policy_key(&list.items[i], &s->policy_keys[i], err));
+        s->policy_key_count = (uint32_t)i + 1;
+    }
+    return load_attester(s, err);
+}
+
+/* ---- disk ------------------------------------------------------------------------------------ */
+
+static enum ron_rc join(char *ret, size_t size, const char *dir, const char *name,
+                        struct ron_err *err)
+{
+    int len = snprintf(ret, size, "%s/%s", dir, name);
+
+    return len > 0 && (size_t)len < size
+               ? RON_OK
+               : ron_err_set(err, RON_LIMIT, "the path %s/%s is too long", dir, name);
+}
+
+static enum ron_rc open_inputs(struct rew_svc *s, const char *dir, struct ron_err *err)
+{
+    uint64_t bytes = (uint64_t)ron_conf_bytes(s->conf, REW_INPUT_BYTES);
+
+    RON_TRY(ron_cas_new(&(struct ron_cas_opts){.env = s->env,
+                                               .dir = dir,
+                                               .bytes_max = bytes,
+                                               .object_bytes_max = bytes,
+                                               .objects_max = 1 << 16,
+                                               .cache_bytes_max = 8 << 20,
+                                               .writers_max = 64},
+                        &s->inputs, err));
+    struct ron_task_def task = ron_cas_task(s->inputs);
+
+    task.name = "inputs";
+    task.stage = 6;
+    return ron_sup_add(ron_app_sup(s->app), &task, NULL, err);
+}
+
+static enum ron_rc open_disk(struct rew_svc *s, struct ron_err *err)
+{
+    const char *dir = ron_conf_str(s->conf, REW_DIR).text;
+    struct ron_conf_str artifacts = ron_conf_str(s->conf, REW_ARTIFACT_DIR);
+    char path[1024];
+
+    if (s->amnesia) {
+        RON_TRY(ron_memdisk_new(s->env, MEMDISK_BYTES, &s->memdisk, err));
+        s->disk_env = ron_memdisk_env(s->memdisk);
+        (void)snprintf(s->artifact_dir, sizeof s->artifact_dir, "/artifacts");
+        RON_TRY(ron_mkdirs(s->disk_env, s->artifact_dir, 0700, err));
+        RON_TRY(rew_book_open(s->env, NULL, &s->book, err));
+        return open_inputs(s, NULL, err);
+    }
+    s->disk_env = s->env;
+    RON_TRY(ron_mkdirs(s->env, dir, 0700, err));
+    if (artifacts.len > 0) {
+        (void)snprintf(s->artifact_dir, sizeof s->artifact_dir, "%s", artifacts.text);
+    } else {
+        RON_TRY(join(s->artifact_dir, sizeof s->artifact_dir, dir, "artifacts", err));
+    }
+    RON_TRY(ron_mkdirs(s->env, s->artifact_dir, 0755, err));
+    RON_TRY(join(path, sizeof path, dir, "book.sqlite", err));
+    RON_TRY(rew_book_open(s->env, path, &s->book, err));
+    RON_TRY(join(path, sizeof path, dir, "inputs", err));
+    return open_inputs(s, path, err);
+}
+
+enum ron_rc rew_manifest_text(const struct rew_svc *s, struct ron_str epoch, bool quarantined,
+                              struct ron_buf *out, struct ron_err *err)
+{
+    char found[RON_FILE_PATH_SIZE];
+    char path[RON_FILE_PATH_SIZE + sizeof REW_FILE_MANIFEST];
+
+    RON_TRY(rew_run_path(s->artifact_dir, epoch, quarantined, found, err));
+    (void)snprintf(path, sizeof path, quarantined ? "%s" : "%s/" REW_FILE_MANIFEST, found);
+    return ron_file_read_all(s->disk_env, path, out, err);
+}
+
+void rew_pause(struct rew_svc *s, uint64_t ms)
+{
+    struct ron_watch *shutdown = ron_sup_shutdown(ron_app_sup(s->app));
+    uint64_t seen = 0;
+    uint64_t value = ron_watch_get(shutdown, &seen);
+
+    if (value < RON_SUP_DRAINING) {
+        RON_IGNORE(ron_watch_wait(shutdown, seen, ron_deadline_after_ms(ron_env_now_ns(s->env), ms),
+                                  &value, &seen));
+    }
+}
+
+/* ---- policies -------------------------------------------------------------------------------- */
+
+static void load_policy(struct rew_svc *s, const char *path)
+{
+    struct rew_policy_doc *doc = NULL;
+    struct ron_err err = {0};
+    struct ron_buf text;
+    enum ron_rc rc;
+
+    ron_buf_init(&text, REW_POLICY_TEXT_MAX);
+    rc = ron_file_read_all(s->env, path, &text, &err);
+    if (rc == RON_OK) {
+        rc = rew_policy_read(ron_buf_data(&text), ron_buf_len(&text), s->policy_keys,
+                             s->policy_key_count, &doc, &err);
+    }
+    if (rc == RON_OK) {
+        rc = rew_book_policy_put(s->book, doc, ron_env_wall_ms(s->env), &err);
+    }
+    if (rc != RON_OK) {
+        RON_LOG(s->log, ERROR, "a policy was not loaded", RON_LOG_STR("path", path),
+                RON_LOG_ERR(&err));
+    }
+    rew_policy_free(doc);
+    ron_buf_done(&text);
+}
+
+struct policy_names {
+    struct rew_svc *s;
+    const char *dir;
+};
+
+static bool each_policy(void *arg, const char *name, bool is_dir)
+{
+    const struct policy_names *n = arg;
+    size_t len = strlen(name);
+    char path[1024];
+    struct ron_err err = {0};
+
+    if (!is_dir && len > 5 && strcmp(name + len - 5, ".json") == 0 &&
+        join(path, sizeof path, n->dir, name, &err) == RON_OK) {
+        load_policy(n->s, path);
+    }
+    return true;
+}
+
+void rew_policies_load(struct rew_svc *s)
+{
+    struct policy_names names = {s, ron_conf_str(s->conf, REW_POLICY_DIR).text};
+    struct ron_err err = {0};
+
+    if (*names.dir != '\0' &&
+        s->env->disk->list(s->env, names.dir, each_policy, &names, &err) != RON_OK) {
+        RON_LOG(s->log, ERROR, "the folder of policies cannot be read",
+                RON_LOG_STR("path", names.dir), RON_LOG_ERR(&err));
+    }
+}
+
+enum ron_rc rew_policy_known(struct rew_svc *s, struct ron_str id, const struct ron_b3 *hash,
+                             struct rew_policy_doc **ret_doc, struct ron_err *err)
+{
+    struct ron_buf text;
+    enum ron_rc rc;
+
+    ron_buf_init(&text, REW_POLICY_TEXT_MAX);
+    rc = rew_book_policy_get(s->book, id, hash, &text, err);
+    if (rc == RON_OK) {
+        rc = rew_policy_read(ron_buf_data(&text), ron_buf_len(&text), s->policy_keys,
+                             s->policy_key_count, ret_doc, err);
+    }
+    ron_buf_done(&text);
+    return rc;
+}
+
+/* ---- channels -------------------------------------------------------------------------------- */
+
+/* What is left in a queue at the very end. */
+static void drop_work_req(void *item, void *arg)
+{
+    struct rew_work_req *w = item;
+    struct rew_fault fault;
+
+    rew_fault_set(&fault, REW_ERROR_DRAINING, NULL);
+    rew_reply_fail(arg, w->reply, &fault);
+    ron_free(w);
+}
+
+static void drop_work(void *item, void *arg)
+{
+    struct rew_fault fault;
+
+    rew_fault_set(&fault, REW_ERROR_DRAINING, NULL);
+    rew_job_failed(arg, item, &fault);
+}
+
+static void drop_result(void *item, void *arg)
+{
+    rew_outcome_drop(arg, item);
+}
+
+static void drop_intent(void *item, void *arg)
+{
+    (void)arg; /* the book knows it: it resumes with the next start */
+    ron_free(item);
+}
+
+static void drop_read(void *item, void *arg)
+{
+    struct rew_read *r = item;
+    struct rew_fault fault;
+
+    rew_fault_set(&fault, REW_ERROR_DRAINING, NULL);
+    rew_reply_fail(arg, r->reply, &fault);
+    ron_free(r);
+}
+
+static void drop_upload(void *item, void *arg)
+{
+    struct rew_upload *u = item;
+    struct rew_fault fault;
+
+    rew_fault_set(&fault, REW_ERROR_DRAINING, NULL);
+    rew_reply_fail(arg, u->reply, &fault);
+    ron_free(u);
+}
+
+static enum ron_rc make_channels(struct rew_svc *s, struct ron_err *err)
+{
+    const struct {
+        const char *name;
+        const char *producers;
+        const char *consumers;
+        const char *drop_text;
+        int64_t capacity;
+        enum ron_chan_policy policy;
+        void (*drop)(void *item, void *arg);
+        struct ron_chan **ret;
+    } rows[] = {
+        {"work_req", "http", "scheduler", "answered 429 busy; busy_rejections_total",
+         ron_conf_int(s->conf, REW_Q_WORK_REQ), RON_CHAN_REJECT, drop_work_req, &s->work_req},
+        {"work", "scheduler, failing workers", "workers",
+         "tried again once after 50-150 ms, then 503; queue_dropped_total",
+         ron_conf_int(s->conf, REW_Q_WORK), RON_CHAN_RETRY_ONCE, drop_work, &s->work},
+        {"results", "workers", "writer", "workers wait; left at the end: dropped_results_total",
+         ron_conf_int(s->conf, REW_Q_RESULTS), RON_CHAN_WAIT, drop_result, &s->results},
+        {"intents", "workers", "emitter", "workers wait; no room in time quarantines the epoch",
+         ron_conf_int(s->conf, REW_Q_INTENTS), RON_CHAN_WAIT, drop_intent, &s->intents},
+        {"reads", "http", "readers", "answered 429 busy; busy_rejections_total", REW_Q_READS,
+         RON_CHAN_REJECT, drop_read, &s->reads},
+        {"uploads", "http", "uploads", "answered 429 busy; busy_rejections_total", REW_Q_UPLOADS,
+         RON_CHAN_REJECT, drop_upload, &s->uploads},
+    };
+
+    for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
+        RON_TRY(ron_chan_new(&(struct ron_chan_opts){.registry = ron_app_registry(s->app),
+                                                     .env = s->env,
+                                                     .name = rows[i].name,
+                                                     .producers = rows[i].producers,
+                                                     .consumers = rows[i].consumers,
+                                                     .drop_text = rows[i].drop_text,
+                                                     .capacity = (uint32_t)rows[i].capacity,
+                                                     .policy = rows[i].policy,
+                                                     .wake_batch = 1,
+                                                     .drop = rows[i].drop,
+                                                     .drop_arg = s},
+                             rows[i].ret, err));
+    }
+    return RON_OK;
+}
+
+static enum ron_rc make_needs(struct rew_svc *s, struct ron_err *err)
+{
+    struct ron_needs *needs = ron_app_needs(s->app);
+
+    RON_TRY(ron_needs_add(needs, "ledger_ok", false, &s->need_ledger, err));
+    RON_TRY(ron_needs_add(needs, "queue_ok", false, &s->need_queue, err));
+    RON_TRY(ron_needs_add(needs, "artifacts_ok", false, &s->need_artifacts, err));
+    return ron_needs_add(needs, "quarantine", false, &s->need_quarantine, err);
+}
+
+/* ---- build, reload, take down ---------------------------------------------------------------- */
+
+static enum ron_rc build(struct ron_app *app, struct ron_err *err)
+{
+    struct rew_svc *s = ron_alloc_zero(sizeof *s);
+
+    if (s == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the rewarder");
+    }
+    ron_app_set_state(app, s);
+    s->app = app;
+    s->env = ron_app_env(app);
+    s->conf = ron_app_conf(app);
+    s->log = ron_app_log(app);
+    s->amnesia = ron_conf_bool(s->conf, RON_APP_AMNESIA);
+    RON_TRY(open_keys(s, err));
+    RON_TRY(rew_metrics_new(s, err));
+    RON_TRY(open_disk(s, err));
+    rew_policies_load(s);
+    RON_TRY(rew_runs_new(REW_RUNS_MAX, &s->runs, err));
+    RON_TRY(make_needs(s, err));
+    RON_TRY(make_channels(s, err));
+    RON_TRY(rew_health_add(s, err)); /* with the bus of events, which all others use */
+    RON_TRY(rew_sched_add(s, err));
+    RON_TRY(rew_workers_add(s, err));
+    RON_TRY(rew_writer_add(s, err));
+    RON_TRY(rew_emitter_add(s, err));
+    RON_TRY(rew_uploads_add(s, err));
+    RON_TRY(rew_readers_add(s, err));
+    rew_routes_fill(s);
+    return RON_OK;
+}
+
+/* Key file, token, policies. A mistake leaves the old in force. */
+static void reloaded(struct ron_app *app)
+{
+    struct rew_svc *s = ron_app_state(app);
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(app));
+    struct ron_err err = {0};
+
+    ron_app_auth_reload(s->auth, ron_conf_str(conf, REW_KEY_FILE).text);
+    if (ron_app_tokens_load(&s->token, token_file(conf), &err) != RON_OK) {
+        RON_LOG(s->log, ERROR, "our own token was not reloaded", RON_LOG_ERR(&err));
+    }
+    rew_policies_load(s);
+    ron_conf_unref(conf);
+    rew_emitter_remind(s, "");
+}
+
+/* Nobody can scrape a count that is made at the very end, so the log has it. */
+static int finish(struct ron_app *app, int code)
+{
+    struct rew_svc *s = ron_app_state(app);
+    void *items[16];
+    size_t count = 0;
+
+    while (ron_chan_try_recv_many(s->results, items, RON_ARRAY_LEN(items), &count) == RON_OK) {
+        for (size_t i = 0; i < count; i++) {
+            rew_outcome_drop(s, items[i]);
+        }
+    }
+    if (ron_au32_load(&s->dropped) > 0) {
+        RON_LOG(s->log, WARN, "results were left unwritten; the next start computes them again",
+                RON_LOG_U64("dropped_results_total", ron_au32_load(&s->dropped)));
+    }
+    return code;
+}
+
+static void free_channels(struct rew_svc *s)
+{
+    struct ron_chan *const all[] = {s->work_req, s->work,  s->results,
+                                    s->intents,  s->reads, s->uploads};
+
+    for (size_t i = 0; i < RON_ARRAY_LEN(all); i++) {
+        if (all[i] != NULL) {
+            ron_chan_free(all[i]);
+        }
+    }
+}
+
+static void take_down(struct ron_app *app)
+{
+    struct rew_svc *s = ron_app_state(app);
+
+    if (s == NULL) {
+        return;
+    }
+    free_channels(s); /* answers what is left in them */
+    rew_emitter_free(s);
+    ron_http_events_free(s->events);
+    rew_runs_free(s->runs);
+    if (s->inputs != NULL) {
+        ron_cas_free(s->inputs);
+    }
+    rew_book_close(s->book);
+    ron_memdisk_free(s->memdisk);
+    ron_app_tokens_done(&s->token);
+    ron_app_auth_free(s->auth);
+    ron_wipe(&s->attester, sizeof s->attester);
+    rew_metrics_free(s);
+    ron_free(s);
+}
+
+const struct ron_app_def rew_app = {
+    .conf = &rew_conf_table,
+    .summary =
+        "svc-rewarder: epoch payouts that anyone can recompute. Computes them from a sealed\n"
+        "snapshot and a signed policy, publishes the proof, and settles them once at ron-ledger.",
+    .build = build,
+    .reloaded = reloaded,
+    .finish = finish,
+    .take_down = take_down,
+};

@@ -1,0 +1,320 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rew_svc.h - the running rewarder: tasks and channels around the plain parts. Private to the files
+ * of the service (rew_svc.c, rew_front.c, rew_sched.c, rew_worker.c, rew_writer.c, rew_emitter.c,
+ * rew_reads.c, rew_upload.c, rew_health.c, rew_metrics.c).
+ *
+ *     http --work_req(512)--> scheduler --work(512)--> worker-N --results(512)--> writer
+ *      |                         |                        |                         |
+ *      |                      book, inputs                +--intents(512)--> emitter <--+ (sealed)
+ *      +--uploads(16)--> upload-N --> inputs                                    |
+ *      +--reads(256)---> reader-N --> book, artifacts                        ledger (OAP)
+ *      +--events(1024)-- everybody
+ *
+ * Stages of a drain: uploads and scheduler 1, workers 2, writer 3, emitter 4, readers and streams
+ * 5, inputs' store, OAP client, health reporter and keeper 6.
+ *
+ * Ownership: a message belongs to who took it from its channel. A reply travels with its request
+ * and is answered by who ends it. */
+#pragma once
+
+#include "rew_book.h"
+#include "rew_conf.h"
+#include "rew_emit.h"
+#include "rew_runs.h"
+#include "ron/app/auth.h"
+#include "ron/cas/cas.h"
+#include "ron/guard/breaker.h"
+#include "ron/http/client.h"
+#include "ron/http/events.h"
+#include "ron/io/file.h"
+#include "ron/io/memdisk.h"
+#include "ron/wire/client.h"
+
+enum {
+    REW_WORKERS_MAX = 64,
+    REW_ROUTES_MAX = 24,
+    REW_RUNS_MAX = 1024, /* in the registry: a manifest each, some 2 KiB */
+    REW_READERS = 2,
+    REW_UPLOADERS = 2, /* a snapshot of 2 GiB is mostly waiting for its sender */
+    REW_Q_READS = 256,
+    REW_Q_UPLOADS = 16,
+    REW_STREAMS_MAX = 64,       /* of GET /rewarder/events */
+    REW_EVENTS_CAPACITY = 1024, /* of the specification */
+    REW_POLICY_KEYS_MAX = 64,
+    REW_LIST_MAX = 1000, /* epochs in one page */
+};
+
+struct rew_svc;
+struct rew_metrics;
+
+/* ---- messages -------------------------------------------------------------------------------- */
+
+/* work_req: a compute request as it was sent. The slices live until the reply is answered. */
+struct rew_work_req {
+    struct ron_http_reply *reply;
+    char epoch[REW_EPOCH_MAX + 1];
+    struct ron_str policy_id;
+    struct ron_b3 policy_hash;
+    struct ron_b3 inputs_cid;
+    struct ron_str snapshot; /* JSON; empty: by content id */
+    struct ron_str policy;   /* JSON; empty: one that is known */
+    struct ron_str carry_epoch;
+    bool has_ledger;
+    struct ron_tree_hash ledger_root;
+    uint64_t ledger_seq;
+    bool dry;
+    bool wait; /* answer with the end of the run */
+    struct ron_deadline deadline;
+};
+
+/* work: a run to compute. */
+struct rew_job {
+    struct rew_live *live;
+    struct rew_request request;
+    struct rew_policy_doc *policy;
+    struct ron_cas_obj *inputs; /* held, so that they stay */
+    bool dry;
+    uint32_t tries; /* workers that failed with it */
+    struct ron_deadline deadline;
+    struct ron_b3 carry_commitment;
+    struct ron_money carry_in;
+};
+
+/* results: what came of it; with a fault there is no run. */
+struct rew_outcome {
+    struct rew_job *job;
+    struct rew_snapshot snapshot;
+    struct rew_run run;
+    bool has_run;
+    struct rew_fault fault;
+};
+
+/* intents: a run to settle, or a reminder to look at those that wait. */
+struct rew_intent {
+    char epoch[REW_EPOCH_MAX + 1]; /* "": a reminder */
+};
+
+/* reads: a question that needs book or files. */
+enum rew_read_kind {
+    REW_READ_MANIFEST,
+    REW_READ_SETTLEMENT,
+    REW_READ_PAYOUTS,
+    REW_READ_PROOF,
+    REW_READ_POLICY,
+    REW_READ_LIST,
+    REW_READ_EMIT,    /* POST .../emit */
+    REW_READ_RELEASE, /* POST .../quarantine/release */
+};
+struct rew_read {
+    struct ron_http_reply *reply;
+    enum rew_read_kind kind;
+    char epoch[REW_EPOCH_MAX + 1]; /* or policy id, or where a list begins */
+    char account[REW_ACCOUNT_MAX + 1];
+    bool has_hash;
+    struct ron_b3 hash;
+    uint32_t limit;
+    enum rew_state state;          /* of a list; REW_STATE_COUNT: all */
+    char who[RON_CAP_LOG_ID_SIZE]; /* of a change, for the log */
+};
+
+/* uploads: PUT /rewarder/inputs, its body in pieces. */
+struct rew_upload {
+    struct ron_http_reply *reply;
+    enum rew_form form;
+};
+
+/* What happened, for GET /rewarder/events. */
+enum rew_event_kind {
+    REW_EVENT_STARTED,
+    REW_EVENT_PROGRESS,
+    REW_EVENT_SEALED,
+    REW_EVENT_FAILED,
+    REW_EVENT_QUARANTINED,
+    REW_EVENT_EMITTING,
+    REW_EVENT_EMITTED,
+    REW_EVENT_WITHHELD,
+    REW_EVENT_RELEASED,
+};
+struct rew_event {
+    uint64_t ts_ms;
+    uint64_t done; /* rows, or intents */
+    uint64_t all;
+    uint8_t kind;
+    uint8_t phase;
+    bool dry;
+    char epoch[REW_EPOCH_MAX + 1];
+    char run_key[17]; /* the first 8 bytes */
+    char reason[64];
+};
+
+/* ---- the service ----------------------------------------------------------------------------- */
+
+struct rew_emitter;
+
+struct rew_svc {
+    struct ron_app *app;
+    const struct ron_env *env;
+    const struct ron_env *disk_env; /* of artifacts: env, or that of the disk in memory */
+    struct ron_memdisk *memdisk;
+    const struct ron_conf_snap *conf;
+    struct ron_log *log;
+    bool amnesia;
+    char artifact_dir[1024];
+
+    struct ron_app_auth *auth;
+    struct ron_app_tokens token;
+    struct rew_policy_key policy_keys[REW_POLICY_KEYS_MAX];
+    uint32_t policy_key_count;
+    struct rew_attester attester;
+
+    struct rew_book *book;
+    struct ron_cas *inputs;
+    struct rew_runs *runs;
+
+    struct ron_chan *work_req;
+    struct ron_chan *work;
+    struct ron_chan *results;
+    struct ron_chan *intents;
+    struct ron_chan *reads;
+    struct ron_chan *uploads;
+    struct ron_http_events *events;
+    struct ron_oap_client *ledger; /* one of the two: settlement.target */
+    struct ron_http_client *http;
+    struct ron_http_target *wallet;
+    struct ron_breaker breaker;
+    bool has_breaker;
+    struct rew_emitter *emitter;
+    struct ron_task *emitter_task;
+    struct rew_metrics *metrics;
+
+    struct ron_need *need_ledger;
+    struct ron_need *need_queue;
+    struct ron_need *need_artifacts;
+    struct ron_need *need_quarantine;
+    uint64_t next_tick_ms;      /* of the health reporter */
+    struct ron_au32 resumed;    /* the scheduler has taken up what was left */
+    struct ron_au32 withheld;   /* settlements that wait */
+    struct ron_au32 dropped;    /* results, by a shutdown */
+    struct ron_au32 overlooked; /* the emitter was not told of a sealed run: it looks at all */
+    char worker_names[REW_WORKERS_MAX][24];
+    char reader_names[REW_READERS][24];
+    char upload_names[REW_UPLOADERS][24];
+    struct ron_http_route routes[REW_ROUTES_MAX];
+    size_t route_count;
+};
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+void rew_fail(struct rew_svc *s, struct ron_http_call *call, const struct rew_fault *fault);
+void rew_reply_fail(struct rew_svc *s, struct ron_http_reply *take_reply,
+                    const struct rew_fault *fault);
+/* {"epoch_id","run_key","status",...} of a run under way, with `code` (200 or 202). */
+void rew_reply_view(struct ron_http_reply *take_reply, int code, const struct rew_view *view);
+void rew_view_write(struct ron_buf *out, const struct rew_view *view);
+
+/* ---- tasks ----------------------------------------------------------------------------------- */
+
+/* The body of POST .../compute into a request; `text` is changed and stays with it. False: the
+ * fault names the member. Pure. */
+RON_MUST_USE bool rew_request_read(char *text, size_t len, struct rew_work_req *w,
+                                   struct rew_fault *ret_fault);
+void rew_routes_fill(struct rew_svc *s);
+RON_MUST_USE enum ron_rc rew_sched_add(struct rew_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc rew_workers_add(struct rew_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc rew_writer_add(struct rew_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc rew_emitter_add(struct rew_svc *s, struct ron_err *err);
+void rew_emitter_free(struct rew_svc *s);
+RON_MUST_USE enum ron_rc rew_readers_add(struct rew_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc rew_uploads_add(struct rew_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc rew_health_add(struct rew_svc *s, struct ron_err *err);
+
+/* Stores the canonical bytes of a snapshot under its id. Blocking. */
+RON_MUST_USE enum ron_rc rew_inputs_seal(struct rew_svc *s, const struct rew_snapshot *snapshot,
+                                         struct ron_err *err);
+
+/* Why a run failed: rew_fault_of, but a run that was told to stop is DRAINING, not late. */
+void rew_job_fault(struct rew_fault *ret, const struct rew_job *job, enum ron_rc rc,
+                   enum rew_error bad, const struct ron_err *err);
+/* Ends a run that has no result: registry, waiting replies, metrics, event. Takes the job. */
+void rew_job_failed(struct rew_svc *s, struct rew_job *take_job, const struct rew_fault *fault);
+void rew_job_free(struct rew_job *job);
+/* The same, and the epoch is given back unless we are shutting down: then the next life takes the
+ * run up again. Blocking. */
+void rew_job_given_up(struct rew_svc *s, struct rew_job *take_job, const struct rew_fault *fault);
+/* The end of a result that a shutdown leaves unwritten, counted. */
+void rew_outcome_drop(struct rew_svc *s, struct rew_outcome *take_o);
+/* With a fault the job is given up, without one it has ended. */
+void rew_outcome_free(struct rew_svc *s, struct rew_outcome *take_o, const struct rew_fault *fault);
+/* Reads policies of rewarder.policy_dir into the book; mistakes are logged. Blocking. */
+void rew_policies_load(struct rew_svc *s);
+/* settlement.target. */
+bool rew_to_wallet(const struct ron_conf_snap *conf);
+/* Intents of one batch: of the wallet one. */
+uint32_t rew_batch_max(const struct rew_svc *s);
+/* Readiness says whether any epoch is in quarantine. Blocking. */
+void rew_look_at_quarantine(struct rew_svc *s);
+/* Wakes the emitter for an epoch that was sealed, or with "" to look at all that waits; never
+ * blocks. */
+void rew_emitter_remind(struct rew_svc *s, const char *epoch);
+/* A policy that is known, as a document; RON_NOTFOUND. Blocking. */
+RON_MUST_USE enum ron_rc rew_policy_known(struct rew_svc *s, struct ron_str id,
+                                          const struct ron_b3 *hash,
+                                          struct rew_policy_doc **ret_doc, struct ron_err *err);
+/* run.json of an epoch, or what stands for it when there was no result, as it was written, appended
+ * to `out`. Blocking. */
+RON_MUST_USE enum ron_rc rew_manifest_text(const struct rew_svc *s, struct ron_str epoch,
+                                           bool quarantined, struct ron_buf *out,
+                                           struct ron_err *err);
+/* Waits, but not longer than until a shutdown begins. Blocking. */
+void rew_pause(struct rew_svc *s, uint64_t ms);
+
+void rew_tell(struct rew_svc *s, enum rew_event_kind kind, const char *epoch,
+              const struct ron_b3 *run_key, bool dry, uint64_t done, uint64_t all,
+              const char *reason);
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+/* X(ID, TYPE, UNIT, "name", "labels", "help") */
+#define REW_METRICS(X)                                                                             \
+    X(RUNS, COUNTER, ONE, "reward_runs_total", "status", "Runs by how they ended.")                \
+    X(LATENCY, HISTOGRAM, NS, "reward_compute_latency_seconds", "",                                \
+      "Time of a run from its acceptance to its seal.")                                            \
+    X(PREPARE, HISTOGRAM, NS, "reward_prepare_seconds", "", "Time to read and seal inputs.")       \
+    X(INVARIANT, COUNTER, ONE, "reward_invariant_fail_total", "kind",                              \
+      "Invariants that a result broke.")                                                           \
+    X(QUARANTINE, COUNTER, ONE, "quarantine_total", "", "Epochs put into quarantine.")             \
+    X(IDEMPOTENT, COUNTER, ONE, "reward_runs_idempotent_total", "",                                \
+      "Requests for a run that was there already.")                                                \
+    X(CONFLICTS, COUNTER, ONE, "reward_runs_conflict_total", "",                                   \
+      "Requests for an epoch that belongs to another run.")                                        \
+    X(DUST, COUNTER, ONE, "reward_dust_residual_minor_units_total", "",                            \
+      "Residuals of sealed runs, as far as they fit 64 bits.")                                     \
+    X(INTENTS, COUNTER, ONE, "ledger_intents_total", "result", "Intents by the ledger's word.")    \
+    X(EMIT_LATENCY, HISTOGRAM, NS, "ledger_emit_latency_seconds", "", "Time of one batch.")        \
+    X(RETRIES, COUNTER, ONE, "ledger_retry_total", "reason", "Batches that were tried again.")     \
+    X(DROPPED_RESULTS, COUNTER, ONE, "dropped_results_total", "",                                  \
+      "Results that a shutdown left unwritten; their runs are computed again.")                    \
+    X(POOL, GAUGE, ONE, "reward_pool_total_minor", "", "Pool of the last sealed run, 63 bits.")    \
+    X(PAYOUT, GAUGE, ONE, "reward_payout_total_minor", "", "Payouts of it, 63 bits.")              \
+    X(DELTA, GAUGE, ONE, "reward_conservation_delta_minor", "",                                    \
+      "Pool minus payouts of it, 63 bits; never negative.")                                        \
+    X(ROWS, COUNTER, ONE, "reward_rows_total", "", "Rows of computed runs.")                       \
+    X(INPUT_BYTES, COUNTER, ONE, "reward_input_bytes_total", "", "Canonical bytes sealed.")        \
+    X(WITHHELD, GAUGE, ONE, "reward_withheld_epochs", "", "Settlements that wait for the ledger.") \
+    X(TICKS, COUNTER, ONE, "metrics_ticks_total", "", "Ticks of the health reporter.")
+
+enum {
+#define X(id, ...) REW_M_##id,
+    REW_METRICS(X)
+#undef X
+        REW_M_COUNT
+};
+
+RON_MUST_USE enum ron_rc rew_metrics_new(struct rew_svc *s, struct ron_err *err);
+void rew_metrics_free(struct rew_svc *s);
+/* The one series of a metric without labels, or that of one label. */
+void rew_count(struct rew_svc *s, int metric, uint64_t n);
+void rew_count_of(struct rew_svc *s, int metric, const char *label, uint64_t n);
+void rew_observe(struct rew_svc *s, int metric, uint64_t ns);
+void rew_set(struct rew_svc *s, int metric, struct ron_money value);
+void rew_timed_out(struct rew_svc *s, const char *op, const char *peer); /* io_timeouts_total */

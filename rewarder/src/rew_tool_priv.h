@@ -1,0 +1,41 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rew_tool_priv.h - what the tools share: inputs and options as values. */
+#pragma once
+
+#include <string.h>
+
+#include "rew_run.h"
+#include "ron_reward_tool.h"
+
+static inline struct ron_str rew__str(const char *text)
+{
+    return (struct ron_str){.ptr = text, .len = text == NULL ? 0 : strlen(text)};
+}
+
+/* Takes the bytes of an input, unpacked, in pieces. */
+typedef enum ron_rc rew__take_fn(void *arg, const void *bytes, size_t len, struct ron_err *err);
+RON_MUST_USE enum ron_rc rew__tool_pump(const struct rew_tool_in *in, rew__take_fn *take, void *arg,
+                                        struct ron_err *err);
+
+/* A whole small input; the maximum of `buf` bounds it. */
+RON_MUST_USE enum ron_rc rew__tool_text(const struct rew_tool_in *in, struct ron_buf *buf,
+                                        struct ron_err *err);
+/* Rows are counted in `progress` unless it is NULL. */
+RON_MUST_USE enum ron_rc rew__tool_snapshot(const struct rew_tool_in *in,
+                                            struct rew_progress *progress,
+                                            struct rew_snapshot *ret_snapshot, struct ron_err *err);
+RON_MUST_USE enum ron_rc rew__tool_policy(const struct rew_tool_in *in, const char *key,
+                                          struct rew_policy_doc **ret_doc, struct ron_err *err);
+
+/* 64 lowercase digits of option `name`. */
+RON_MUST_USE enum ron_rc rew__tool_hex(const char *text, const char *name, uint8_t ret_bytes[32],
+                                       struct ron_err *err);
+/* "ID=HEX". */
+RON_MUST_USE enum ron_rc rew__tool_policy_key(const char *text, struct rew_policy_key *ret_key,
+                                              struct ron_err *err);
+/* A key file; its name is the key id. The caller wipes the seed. */
+RON_MUST_USE enum ron_rc rew__tool_attester(const char *path, struct rew_attester *ret_attester,
+                                            struct ron_err *err);
+
+/* What a manifest says, for people. */
+void rew__tool_tell(const struct rew_manifest *m, struct ron_buf *out);

@@ -1,0 +1,234 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* rew_writer.c - the artifact writer: a result becomes a folder of files, and then a sealed epoch.
+ *
+ * Place: service; one blocking task. Order: files (written beside, synced, renamed), book, registry
+ * and waiting replies, emitter. A crash between two of them is found at the next start: a folder
+ * without a sealed epoch is computed again to the same bytes and kept.
+ *
+ * A disk that takes no more fails the run, not the service: three tries 100-250 ms apart, then the
+ * epoch is given back, its caller told (503), readyz says why. */
+#include <stdio.h>
+#include <string.h>
+
+#include "rew_public_tree.h"
+#include "rew_svc.h"
+#include "ron/base/alloc.h"
+
+enum { TRIES = 3, WAIT_MIN_MS = 100, WAIT_SPAN_MS = 150 };
+
+/* ---- the end of a run ------------------------------------------------------------------------ */
+
+void rew_job_fault(struct rew_fault *ret, const struct rew_job *job, enum ron_rc rc,
+                   enum rew_error bad, const struct ron_err *err)
+{
+    if (rc == RON_CANCELLED && ron_au32_load(&job->live->progress.cancelled) != 0) {
+        rew_fault_set(ret, REW_ERROR_DRAINING, NULL);
+    } else {
+        rew_fault_of(ret, rc, bad, err);
+    }
+}
+
+void rew_job_given_up(struct rew_svc *s, struct rew_job *take_job, const struct rew_fault *fault)
+{
+    struct ron_err err = {0};
+    struct ron_str epoch = {take_job->request.epoch, strlen(take_job->request.epoch)};
+
+    if (!take_job->dry && fault->error != REW_ERROR_DRAINING &&
+        rew_book_forget(s->book, epoch, &err) != RON_OK) {
+        RON_LOG(s->log, ERROR, "an epoch could not be given back",
+                RON_LOG_STR("epoch", take_job->request.epoch), RON_LOG_ERR(&err));
+    }
+    rew_job_failed(s, take_job, fault);
+}
+
+void rew_outcome_free(struct rew_svc *s, struct rew_outcome *take_o, const struct rew_fault *fault)
+{
+    if (fault != NULL) {
+        rew_job_given_up(s, take_o->job, fault);
+    } else {
+        rew_job_free(take_o->job);
+    }
+    if (take_o->has_run) {
+        rew_run_done(&take_o->run);
+    }
+    rew_snapshot_done(&take_o->snapshot);
+    ron_free(take_o);
+}
+
+void rew_outcome_drop(struct rew_svc *s, struct rew_outcome *take_o)
+{
+    struct rew_fault fault;
+
+    rew_fault_set(&fault, REW_ERROR_DRAINING, NULL);
+    rew_count(s, REW_M_DROPPED_RESULTS, 1);
+    (void)ron_au32_add(&s->dropped, 1);
+    rew_outcome_free(s, take_o, &fault);
+}
+
+/* Answers who waited, with the manifest or, of a quarantined run, 409. */
+static void answer(struct rew_svc *s, struct rew_outcome *o, struct ron_str manifest)
+{
+    struct ron_http_reply *waiters[REW_WAITERS_MAX];
+    struct rew_fault none = {0};
+    struct rew_fault fault;
+    bool good = o->run.manifest.status == REW_STATUS_OK;
+    size_t count = rew_runs_end(s->runs, o->job->live, &none, manifest, waiters);
+
+    rew_fault_set(&fault, REW_ERROR_QUARANTINED, o->run.breach_text);
+    for (size_t i = 0; i < count; i++) {
+        if (!good) {
+            rew_reply_fail(s, waiters[i], &fault);
+        } else if (ron_buf_append(ron_http_reply_body(waiters[i]), manifest.ptr, manifest.len) ==
+                   RON_OK) {
+            ron_http_reply_send(waiters[i], 200, "application/json");
+        } else {
+            ron_http_reply_fail(waiters[i], RON_HTTP_MEMORY);
+        }
+    }
+    o->job->live = NULL;
+}
+
+/* ---- sealing --------------------------------------------------------------------------------- */
+
+static uint64_t fits(struct ron_money m)
+{
+    return m.v > UINT64_MAX ? UINT64_MAX : (uint64_t)m.v;
+}
+
+static void count_run(struct rew_svc *s, const struct rew_outcome *o)
+{
+    const struct rew_totals *t = &o->run.manifest.totals;
+    uint64_t took_ms = ron_env_wall_ms(s->env) - o->job->live->began_ms;
+
+    rew_count_of(s, REW_M_RUNS, "ok", 1);
+    rew_count(s, REW_M_ROWS, rew_rows_count(o->snapshot.rows));
+    rew_observe(s, REW_M_LATENCY, took_ms * RON_NS_PER_MS);
+    rew_count(s, REW_M_DUST, fits(t->residual));
+    rew_set(s, REW_M_POOL, t->pool);
+    rew_set(s, REW_M_PAYOUT, t->paid);
+    rew_set(s, REW_M_DELTA, t->residual);
+}
+
+static enum ron_rc write_files(struct rew_svc *s, struct rew_outcome *o, struct ron_err *err)
+{
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
+    bool tree = ron_conf_bool(conf, REW_PUBLIC_TREE);
+    enum ron_rc rc = RON_OK;
+
+    ron_conf_unref(conf);
+    for (int i = 0; i < TRIES; i++) {
+        rc = rew_run_write(&o->run,
+                           &(struct rew_write_opts){
+                               .env = s->disk_env,
+                               .dir = o->job->dry ? NULL : s->artifact_dir,
+                               .more = tree ? rew_public_tree_more : NULL,
+                               .more_arg = (void *)(uintptr_t)s->disk_env,
+                               .attester = s->attester.key_id[0] != '\0' ? &s->attester : NULL},
+                           err);
+        if ((rc != RON_IO && rc != RON_LIMIT) || i + 1 == TRIES) {
+            break;
+        }
+        RON_LOG(s->log, WARN, "artifacts could not be written; trying again", RON_LOG_ERR(err));
+        rew_pause(s, WAIT_MIN_MS + s->env->rand_u64(s->env) % (WAIT_SPAN_MS + 1));
+    }
+    ron_need_set(s->need_artifacts,
+                 rc == RON_IO || rc == RON_LIMIT ? RON_NEED_MISSING : RON_NEED_OK,
+                 rc == RON_OK ? "" : err->msg, 5);
+    return rc;
+}
+
+static void quarantined(struct rew_svc *s, struct rew_outcome *o)
+{
+    const struct rew_manifest *m = &o->run.manifest;
+    struct ron_str epoch = {o->job->request.epoch, strlen(o->job->request.epoch)};
+    const char *kind = rew_breach_label(m->breach);
+    struct ron_err err = {0};
+
+    rew_count_of(s, REW_M_RUNS, "quarantined", 1);
+    rew_count_of(s, REW_M_INVARIANT, kind, 1);
+    rew_count(s, REW_M_QUARANTINE, 1);
+    RON_LOG(s->log, ERROR, "an epoch is quarantined: nothing of it is paid",
+            RON_LOG_STR("epoch", o->job->request.epoch), RON_LOG_STR("breach", kind),
+            RON_LOG_STR("why", o->run.breach_text));
+    if (!o->job->dry && rew_book_quarantine(s->book, epoch, m->breach, o->run.breach_text,
+                                            ron_env_wall_ms(s->env), &err) != RON_OK) {
+        RON_LOG(s->log, ERROR, "the quarantine could not be written down", RON_LOG_ERR(&err));
+    }
+    rew_look_at_quarantine(s);
+    rew_tell(s, REW_EVENT_QUARANTINED, o->job->request.epoch, &o->job->request.run_key, o->job->dry,
+             0, 0, kind);
+}
+
+static enum ron_rc seal(struct rew_svc *s, struct rew_outcome *o, struct ron_buf *manifest,
+                        struct ron_err *err)
+{
+    RON_TRY(write_files(s, o, err));
+    RON_TRY(rew_manifest_write(&o->run.manifest, manifest));
+    if (o->run.manifest.status == REW_STATUS_OK && !o->job->dry) {
+        RON_TRY(rew_book_seal(s->book, &o->run.manifest, ron_env_wall_ms(s->env), err));
+    }
+    return RON_OK;
+}
+
+static void finish(struct rew_svc *s, struct rew_outcome *o)
+{
+    struct ron_err err = {0};
+    struct rew_fault fault = o->fault;
+    struct ron_buf manifest;
+    enum ron_rc rc;
+
+    if (!o->has_run) {
+        rew_outcome_free(s, o, &fault);
+        return;
+    }
+    ron_au32_store(&o->job->live->progress.phase, REW_PHASE_WRITING);
+    ron_buf_init(&manifest, REW_MANIFEST_MAX);
+    rc = seal(s, o, &manifest, &err);
+    if (rc != RON_OK) {
+        RON_LOG(s->log, ERROR, "a run could not be sealed",
+                RON_LOG_STR("epoch", o->job->request.epoch), RON_LOG_ERR(&err));
+        rew_job_fault(&fault, o->job, rc, REW_ERROR_CONFLICT, &err);
+        rew_outcome_free(s, o, &fault);
+    } else {
+        bool settle = !o->job->dry && o->run.manifest.status == REW_STATUS_OK;
+
+        if (o->run.manifest.status == REW_STATUS_OK) {
+            count_run(s, o);
+            rew_tell(s, REW_EVENT_SEALED, o->job->request.epoch, &o->job->request.run_key,
+                     o->job->dry, o->run.manifest.payouts.count, o->run.manifest.payouts.count, "");
+        } else {
+            quarantined(s, o);
+        }
+        answer(s, o, (struct ron_str){ron_buf_text(&manifest), ron_buf_len(&manifest)});
+        if (settle) {
+            rew_emitter_remind(s, o->job->request.epoch);
+        }
+        rew_outcome_free(s, o, NULL);
+    }
+    ron_buf_done(&manifest);
+}
+
+/* ---- the task -------------------------------------------------------------------------------- */
+
+static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    (void)t;
+    for (size_t i = 0; i < count; i++) {
+        finish(arg, items[i]);
+    }
+    return RON_OK;
+}
+
+enum ron_rc rew_writer_add(struct rew_svc *s, struct ron_err *err)
+{
+    return ron_sup_add(ron_app_sup(s->app),
+                       &(struct ron_task_def){.name = "artifact_writer",
+                                              .kind = "writer",
+                                              .mode = RON_TASK_BLOCKING,
+                                              .stage = 3,
+                                              .input = s->results,
+                                              .batch_max = 1,
+                                              .handle = handle,
+                                              .arg = s},
+                       NULL, err);
+}

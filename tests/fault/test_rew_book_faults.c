@@ -1,0 +1,95 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Goal: whichever allocation, step of SQLite or port fails, the book gives a code, leaks nothing,
+ * and the call that failed has changed nothing.
+ * Method: the fault sweep over a whole life of a book, in memory and in a file. After a failed call
+ * the state of the epoch is compared with the one before. */
+#include "unit/rewarder/book_fixture.h"
+
+static char dir[BOOK_PATH_SIZE];
+static char path[BOOK_PATH_SIZE];
+
+/* The state of the epoch, or REW_STATE_COUNT when it is not there; asked without faults. */
+static enum rew_state look(struct rew_book *b)
+{
+    bool (*hook)(enum ron_fault_kind, const char *) = ron_fault_hook;
+    struct rew_epoch e;
+    enum ron_rc rc;
+
+    ron_fault_hook = NULL;
+    rc = rew_book_get(b, str("e"), &e, NULL);
+    ron_fault_hook = hook;
+    RON_ASSERT(rc == RON_OK || rc == RON_NOTFOUND);
+    return rc == RON_OK ? e.state : REW_STATE_COUNT;
+}
+
+static enum ron_rc step(struct rew_book *b, int n)
+{
+    struct rew_request r = request_of("e", 1);
+    struct rew_manifest m = manifest_of("e", 1, 25);
+    struct rew_batch rows[3];
+    struct rew_epoch e;
+    size_t count = 0;
+    bool flag = false;
+
+    switch (n) {
+    case 0:
+        return rew_book_reserve(b, &r, 1, &e, NULL);
+    case 1:
+        return rew_book_move(b, str("e"), REW_RESERVED, REW_COMPUTING, NULL, 2, NULL);
+    case 2:
+        return rew_book_seal(b, &m, 3, NULL);
+    case 3:
+        return rew_book_emit(b, str("e"), 10, 4, &flag, NULL);
+    case 4:
+        return rew_book_quarantine(b, str("e"), REW_BREACH_HANDOVER, "", 5, NULL);
+    case 5:
+        return rew_book_release(b, str("e"), 6, &flag, NULL);
+    case 6:
+        RON_TRY(rew_book_batches(b, str("e"), 0, rows, 3, &count, NULL));
+        return rew_book_done(b, str("e"), rows, count, 7, &flag, NULL);
+    default:
+        RON_UNREACHABLE();
+    }
+}
+
+/* Where the epoch is before step n, and after the last. */
+static const enum rew_state states[] = {REW_STATE_COUNT, REW_RESERVED, REW_COMPUTING,
+                                        REW_SEALED,      REW_EMITTING, REW_QUARANTINED,
+                                        REW_WITHHELD,    REW_EMITTED};
+
+static enum ron_rc live(void *arg)
+{
+    const char *file = arg;
+    struct rew_book *b = NULL;
+    enum ron_rc rc = rew_book_open(ron_env_linux(), file, &b, NULL);
+
+    for (int n = 0; rc == RON_OK && n < 7; n++) {
+        rc = step(b, n);
+        RON_ASSERT(look(b) == states[rc == RON_OK ? n + 1 : n]);
+    }
+    rew_book_close(b);
+    if (file != NULL) {
+        book_remove(dir);
+        RON_ASSERT(mkdir(dir, 0700) == 0);
+    }
+    return rc;
+}
+
+static void test_rew_book_faults__every_fault__a_code_and_nothing_changed(void **state)
+{
+    (void)state;
+    book_folder(dir);
+    book_path(dir, path);
+    support_sweep_expect_clean(&(struct support_sweep){.name = "memory", .run = live});
+    support_sweep_expect_clean(&(struct support_sweep){.name = "file", .run = live, .arg = path});
+    book_remove(dir);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_rew_book_faults__every_fault__a_code_and_nothing_changed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
