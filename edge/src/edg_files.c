@@ -1,0 +1,465 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edg_files.c - the table of open files.
+ *
+ * Place: edge. Invariants beside F1-F3 of the header:
+ *   I1 an entry in the table has one reference of the table; who takes it out gives that back.
+ *   I2 references, lists and counters change under the lock of the shard; size, tag, bytes and
+ *      descriptor of an entry never change after it was put in.
+ *   I3 nothing is opened, read, closed or hashed under a lock. */
+#include "edg_files.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+#include "ron/base/clock.h"
+#include "ron/base/list.h"
+#include "ron/http/parse.h"
+#include "ron/sync/sync.h"
+
+enum { SHARDS = 16, BUCKETS = 256, PIECE = 256 * 1024 };
+
+struct shard;
+
+struct entry {
+    struct edg_file file;
+    struct shard *shard;
+    struct entry *next; /* in its bucket */
+    struct ron_list_node lru;
+    uint32_t refs;
+    bool checking; /* somebody was told to look again */
+    uint64_t checked_ms;
+    uint64_t hash;
+    struct ron_file_identity identity;
+    uint8_t *memory; /* of `file.bytes` */
+    char path[];
+};
+
+struct shard {
+    struct ron_mutex mu;
+    struct edg_files *files;
+    struct entry *buckets[BUCKETS];
+    struct ron_list lru; /* front: the longest unused */
+    struct edg_files_stats stats;
+};
+
+struct edg_files {
+    const struct ron_env *env;
+    int folder_fd;
+    uint32_t entries_max; /* of a shard */
+    uint64_t memory_max;  /* of a shard */
+    uint64_t file_max;
+    uint32_t check_ms;
+    uint64_t seed;
+    struct shard shards[SHARDS];
+};
+
+enum ron_rc edg_files_new(const struct edg_files_opts *opts, struct edg_files **ret_files,
+                          struct ron_err *err)
+{
+    struct edg_files *f = ron_alloc_zero(sizeof *f);
+    uint32_t entries = opts->entries_max != 0 ? opts->entries_max : 4096;
+    enum ron_rc rc;
+
+    if (f == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the table of files");
+    }
+    f->env = opts->env;
+    f->entries_max = (entries + SHARDS - 1) / SHARDS;
+    f->memory_max = (opts->memory_max != 0 ? opts->memory_max : UINT64_C(32) << 20) / SHARDS;
+    f->file_max = opts->file_max != 0 ? opts->file_max : UINT64_C(64) << 30;
+    f->check_ms = opts->check_ms != 0 ? opts->check_ms : 1000;
+    f->seed = f->env->rand_u64(f->env);
+    rc = ron_folder_open(opts->dir, &f->folder_fd, err);
+    if (rc != RON_OK) {
+        ron_free(f);
+        return rc;
+    }
+    for (size_t i = 0; i < SHARDS; i++) {
+        f->shards[i].files = f;
+        ron_mutex_init(&f->shards[i].mu, RON_RANK_SHARED, "edge.files");
+        ron_list_init(&f->shards[i].lru);
+    }
+    *ret_files = f;
+    return RON_OK;
+}
+
+/* ---- entries --------------------------------------------------------------------------------- */
+
+static void entry_free(const struct ron_env *env, struct entry *e)
+{
+    if (e->file.fd >= 0) {
+        env->disk->close(env, e->file.fd);
+    }
+    ron_free(e->memory);
+    ron_free(e);
+}
+
+/* With the lock held: true when the caller frees it after unlocking. */
+static bool unref(struct entry *e)
+{
+    RON_ASSERT(e->refs > 0);
+    return --e->refs == 0;
+}
+
+/* With the lock held: takes it out of the table, whose reference the caller has then. */
+static void take_out(struct shard *sh, struct entry *e)
+{
+    struct entry **at = &sh->buckets[(e->hash >> 8) % BUCKETS];
+
+    while (*at != e) {
+        at = &(*at)->next;
+    }
+    *at = e->next;
+    ron_list_remove(&e->lru);
+    sh->stats.entries--;
+    sh->stats.memory_bytes -= e->memory != NULL ? e->file.size : 0;
+}
+
+/* With the lock held: NULL when it is not there. */
+static struct entry *find(struct shard *sh, uint64_t hash, const char *path)
+{
+    struct entry *e = sh->buckets[(hash >> 8) % BUCKETS];
+
+    while (e != NULL && (e->hash != hash || strcmp(e->path, path) != 0)) {
+        e = e->next;
+    }
+    return e;
+}
+
+/* Keyed by a number that no stranger knows, so that nobody can fill one bucket. */
+static uint64_t hash_of(const struct edg_files *f, const char *path)
+{
+    uint64_t h = f->seed;
+
+    for (; *path != '\0'; path++) {
+        h = (h ^ (uint8_t)*path) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+void edg_files_free(struct edg_files *f)
+{
+    if (f == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < SHARDS; i++) {
+        struct shard *sh = &f->shards[i];
+
+        RON_LIST_FOREACH_SAFE(node, &sh->lru)
+        {
+            struct entry *e = RON_LIST_ENTRY(node, struct entry, lru);
+
+            take_out(sh, e);
+            RON_ASSERT_MSG(unref(e), "a handle of %s is still held", e->path);
+            entry_free(f->env, e);
+        }
+        ron_mutex_done(&sh->mu);
+    }
+    f->env->disk->close(f->env, f->folder_fd);
+    ron_free(f);
+}
+
+void edg_file_release(const struct edg_file *file)
+{
+    struct entry *e = RON_CONTAINER_OF((struct edg_file *)(uintptr_t)file, struct entry, file);
+    struct shard *sh = e->shard;
+    bool last;
+
+    ron_mutex_lock(&sh->mu);
+    last = unref(e);
+    ron_mutex_unlock(&sh->mu);
+    if (last) {
+        entry_free(sh->files->env, e);
+    }
+}
+
+/* ---- get ------------------------------------------------------------------------------------- */
+
+enum ron_rc edg_files_get(struct edg_files *f, const char *path, uint64_t now_ms,
+                          const struct edg_file **ret_file, bool *ret_check)
+{
+    uint64_t hash = hash_of(f, path);
+    struct shard *sh = &f->shards[hash % SHARDS];
+    struct entry *e;
+    uint64_t age_ms;
+
+    ron_mutex_lock(&sh->mu);
+    e = find(sh, hash, path);
+    age_ms = e != NULL && now_ms > e->checked_ms ? now_ms - e->checked_ms : 0;
+    /* One who looks again is enough while the age is told; a look that hangs does not freeze the
+     * answer for ever. */
+    if (e == NULL || age_ms > 2 * (uint64_t)f->check_ms) {
+        ron_mutex_unlock(&sh->mu);
+        return RON_AGAIN;
+    }
+    *ret_check = age_ms > f->check_ms && !e->checking;
+    e->checking = e->checking || *ret_check;
+    e->refs++;
+    sh->stats.hits++;
+    ron_list_remove(&e->lru);
+    ron_list_push_back(&sh->lru, &e->lru);
+    ron_mutex_unlock(&sh->mu);
+    *ret_file = &e->file;
+    return RON_OK;
+}
+
+/* ---- load ------------------------------------------------------------------------------------ */
+
+/* Hashes the open file, and keeps its bytes when they are few. RON_AGAIN: it is not what it was. */
+static enum ron_rc read_whole(const struct edg_files *f, struct entry *e, struct ron_b3 *ret_hash,
+                              struct ron_err *err)
+{
+    struct ron_b3_hasher hasher;
+    struct ron_file_identity after;
+    bool small = e->file.size <= EDG_FILE_SMALL_MAX;
+    size_t room = small ? (size_t)e->file.size : PIECE;
+    uint8_t *piece = ron_alloc(room);
+    uint64_t at = 0;
+    enum ron_rc rc = RON_OK;
+
+    if (piece == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory to read a file");
+    }
+    e->memory = piece;
+    ron_b3_init(&hasher);
+    while (rc == RON_OK && at < e->file.size) {
+        size_t want = (size_t)RON_MIN((uint64_t)room, e->file.size - at);
+        size_t got = 0;
+
+        rc = f->env->disk->pread(f->env, e->file.fd, piece, want, at, &got);
+        if (rc != RON_OK) {
+            return ron_err_set(err, rc, "read %s", e->path);
+        }
+        if (got < want) {
+            return ron_err_set(err, RON_AGAIN, "%s became shorter while it was read", e->path);
+        }
+        ron_b3_update(&hasher, piece, got);
+        at += got;
+    }
+    RON_TRY(ron_file_identity(e->file.fd, &after, err));
+    if (!ron_file_identity_equal(&after, &e->identity)) {
+        return ron_err_set(err, RON_AGAIN, "%s changed while it was read", e->path);
+    }
+    ron_b3_final(&hasher, ret_hash);
+    if (!small) {
+        ron_free(piece);
+        e->memory = NULL;
+    }
+    return RON_OK;
+}
+
+static enum ron_rc make_entry(struct edg_files *f, const char *path, int fd,
+                              const struct ron_file_identity *identity, struct entry **ret_entry,
+                              struct ron_err *err)
+{
+    size_t len = strlen(path);
+    struct entry *e = ron_alloc_zero(sizeof *e + len + 1);
+    struct ron_b3 hash;
+    enum ron_rc rc;
+
+    if (e == NULL) {
+        f->env->disk->close(f->env, fd);
+        return ron_err_set(err, RON_NOMEM, "no memory for a file");
+    }
+    memcpy(e->path, path, len + 1);
+    e->identity = *identity;
+    e->file.fd = fd;
+    e->file.size = identity->size_bytes;
+    e->file.mtime_s = identity->mtime_ns / RON_NS_PER_S;
+    e->file.type = edg_type_of(path);
+    rc = e->file.size > f->file_max
+             ? ron_err_set(err, RON_LIMIT, "%s is larger than a file may be", path)
+             : read_whole(f, e, &hash, err);
+    if (rc != RON_OK) {
+        entry_free(f->env, e);
+        return rc;
+    }
+    memcpy(e->file.tag, "b3:", 3);
+    ron_b3_format_hex(&hash, e->file.tag + 3);
+    if (e->memory != NULL) {
+        e->file.bytes = e->memory;
+        e->file.fd = -1;
+        f->env->disk->close(f->env, fd);
+    }
+    *ret_entry = e;
+    return RON_OK;
+}
+
+/* With the lock held: a chain of entries that nobody holds, to be freed after unlocking. */
+static struct entry *make_room(struct edg_files *f, struct shard *sh)
+{
+    struct entry *gone = NULL;
+
+    RON_LIST_FOREACH_SAFE(node, &sh->lru)
+    {
+        struct entry *e = RON_LIST_ENTRY(node, struct entry, lru);
+
+        if ((sh->stats.entries <= f->entries_max && sh->stats.memory_bytes <= f->memory_max) ||
+            sh->stats.entries == 1) { /* the newest stays */
+            break;
+        }
+        take_out(sh, e);
+        sh->stats.evictions++;
+        if (unref(e)) {
+            e->next = gone;
+            gone = e;
+        }
+    }
+    return gone;
+}
+
+/* Puts it in instead of an older one; the caller has one reference, the table another. */
+static void put_in(struct edg_files *f, struct shard *sh, struct entry *e, uint64_t now_ms)
+{
+    struct entry *gone;
+    struct entry *old;
+
+    ron_mutex_lock(&sh->mu);
+    old = find(sh, e->hash, e->path);
+    if (old != NULL) {
+        take_out(sh, old);
+        old = unref(old) ? old : NULL;
+    }
+    e->shard = sh;
+    e->refs = 2;
+    e->checked_ms = now_ms;
+    e->next = sh->buckets[(e->hash >> 8) % BUCKETS];
+    sh->buckets[(e->hash >> 8) % BUCKETS] = e;
+    ron_list_push_back(&sh->lru, &e->lru);
+    sh->stats.entries++;
+    sh->stats.loads++;
+    sh->stats.memory_bytes += e->memory != NULL ? e->file.size : 0;
+    gone = make_room(f, sh);
+    ron_mutex_unlock(&sh->mu);
+    if (old != NULL) {
+        entry_free(f->env, old);
+    }
+    while (gone != NULL) {
+        struct entry *next = gone->next;
+
+        entry_free(f->env, gone);
+        gone = next;
+    }
+}
+
+/* A file that is gone is forgotten. */
+static void forget(struct edg_files *f, struct shard *sh, uint64_t hash, const char *path)
+{
+    struct entry *e;
+
+    ron_mutex_lock(&sh->mu);
+    e = find(sh, hash, path);
+    if (e != NULL) {
+        take_out(sh, e);
+        e = unref(e) ? e : NULL;
+    }
+    ron_mutex_unlock(&sh->mu);
+    if (e != NULL) {
+        entry_free(f->env, e);
+    }
+}
+
+/* The known entry, when the file on disk is still the same one. */
+static struct entry *still_known(struct shard *sh, uint64_t hash, const char *path,
+                                 const struct ron_file_identity *identity, uint64_t now_ms)
+{
+    struct entry *e;
+
+    ron_mutex_lock(&sh->mu);
+    e = find(sh, hash, path);
+    if (e != NULL && ron_file_identity_equal(&e->identity, identity)) {
+        e->checked_ms = now_ms;
+        e->checking = false;
+        e->refs++;
+    } else {
+        e = NULL;
+    }
+    ron_mutex_unlock(&sh->mu);
+    return e;
+}
+
+enum ron_rc edg_files_load(struct edg_files *f, const char *path, uint64_t now_ms,
+                           const struct edg_file **ret_file, struct ron_err *err)
+{
+    uint64_t hash = hash_of(f, path);
+    struct shard *sh = &f->shards[hash % SHARDS];
+    struct ron_file_identity identity;
+    struct entry *e;
+    int fd = -1;
+    enum ron_rc rc = ron_folder_file(f->folder_fd, path, &fd, &identity, err);
+
+    if (rc != RON_OK) {
+        forget(f, sh, hash, path);
+        return rc;
+    }
+    e = still_known(sh, hash, path, &identity, now_ms);
+    if (e != NULL) {
+        f->env->disk->close(f->env, fd);
+    } else {
+        RON_TRY(make_entry(f, path, fd, &identity, &e, err));
+        RON_ASSERT(e != NULL);
+        e->hash = hash;
+        put_in(f, sh, e, now_ms);
+    }
+    *ret_file = &e->file;
+    return RON_OK;
+}
+
+void edg_files_get_stats(struct edg_files *f, struct edg_files_stats *ret_stats)
+{
+    struct edg_files_stats sum = {0};
+
+    for (size_t i = 0; i < SHARDS; i++) {
+        struct shard *sh = &f->shards[i];
+
+        ron_mutex_lock(&sh->mu);
+        sum.entries += sh->stats.entries;
+        sum.memory_bytes += sh->stats.memory_bytes;
+        sum.hits += sh->stats.hits;
+        sum.loads += sh->stats.loads;
+        sum.evictions += sh->stats.evictions;
+        ron_mutex_unlock(&sh->mu);
+    }
+    *ret_stats = sum;
+}
+
+/* ---- paths ----------------------------------------------------------------------------------- */
+
+/* Encoded, a slash is part of a name, and no name has one. */
+static bool has_encoded_slash(struct ron_str text)
+{
+    for (size_t i = 0; i + 2 < text.len; i++) {
+        if (text.ptr[i] == '%' && text.ptr[i + 1] == '2' &&
+            (text.ptr[i + 2] == 'f' || text.ptr[i + 2] == 'F')) {
+            return true;
+        }
+    }
+    return false;
+}
+
+enum ron_rc edg_path_decode(struct ron_str text, char ret_path[EDG_PATH_MAX + 1])
+{
+    char path[EDG_PATH_MAX + 1];
+    size_t len = 0;
+    bool begin = true; /* of a segment */
+    enum ron_rc rc = ron_http_percent_decode(text, false, path, EDG_PATH_MAX, &len);
+
+    if (rc != RON_OK) {
+        return rc == RON_LIMIT ? RON_NOTFOUND : rc;
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (begin && (path[i] == '/' || path[i] == '.')) {
+            return RON_NOTFOUND;
+        }
+        begin = path[i] == '/';
+    }
+    if (begin || has_encoded_slash(text)) {
+        return RON_NOTFOUND; /* begin: empty, or it ends with a slash */
+    }
+    path[len] = '\0';
+    memcpy(ret_path, path, len + 1);
+    return RON_OK;
+}

@@ -1,0 +1,96 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edg_gateway.h - the edge in front of an application: a shared cache (RFC 9111) for one origin.
+ *
+ * Place: service, beside live fill, whose table, store and workers it shares. Private to the files
+ * of the service.
+ *
+ *     GET, HEAD --loop--> stored answer ------------------------------> answered here
+ *                    |      (stale: refreshed behind, or asked for anew)
+ *                    +--GET--> a fill that many share --work--> worker: origin, store, answers
+ *                    |            \ may not be kept: streamed to the one who asked first,
+ *                    |              the others go on their own
+ *     the rest, and what is known not to be kept --> pass: streamed both ways on the client's task
+ *
+ * Rules:
+ *   G1. What a client gets of a stored answer is as RFC 9111 allows and the origin said, its own
+ *       entity tag, date and status included. Bytes are hashed and whole before the first is sent.
+ *   G2. Fields of a client reach the origin but for those of the connection (edg_hop.h); a shared
+ *       call leaves out conditions and ranges of the one client.
+ *   G3. An answer goes to others than who asked for it only if it may be stored and their requests
+ *       choose the same variant.
+ *   G4. A write that succeeded is followed by no answer from before it: the stored ones are gone
+ *       before its own answer is sent, and fills under way are not kept nor joined.
+ *   G5. One try a call: whether an application's request may be repeated, only its client knows.
+ *
+ * Threads: requests on loops, fills on workers, passes on the task of the gateway's client. */
+#pragma once
+
+#include "edg_fresh_update.h"
+#include "edg_hop.h"
+#include "edg_svc.h"
+
+#define EDG_PSEUDONYM "ron-edge"
+
+/* Its place among the origins of stored answers: behind all of them. */
+enum { EDG_GATEWAY = EDG_ORIGINS_MAX };
+
+/* RON_INVALID names the setting. */
+RON_MUST_USE enum ron_rc edg_gateway_check(const struct ron_conf_snap *conf, struct ron_err *err);
+/* Nothing to do without gateway.origin. After the origins. */
+RON_MUST_USE enum ron_rc edg_gateway_open(struct edg_svc *s, struct ron_err *err);
+void edg_gateway_close(struct edg_svc *s);
+const char *edg_gateway_url(const struct edg_svc *s);
+/* Appends its routes; how many there are then. */
+size_t edg_gateway_routes(struct edg_svc *s, struct ron_http_route *rows, size_t count);
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* GET or HEAD, from the loop or, with a reply, from anywhere. */
+void edg_gateway_read(struct edg_out *out);
+/* The work of a fill, on a worker; takes it. */
+void edg_gateway_run(struct edg_filler *k, struct edg_fill *take_fill);
+/* Streams the request to the origin and the answer back. `stored`, if not NULL, is what a HEAD may
+ * freshen; a reference is taken. */
+void edg_pass(struct edg_out *out, enum edg_fwd fwd, const struct edg_stored *stored);
+void edg_passes_free(struct edg_svc *s);
+
+/* The call to the origin for this request: URL, and fields with ours added. RON_LIMIT. */
+struct edg_call {
+    char url[EDG_URL_MAX];
+    char via[512];
+    struct ron_http_field fields[RON_HTTP_HEADERS_MAX];
+    size_t count;
+};
+RON_MUST_USE enum ron_rc edg_call_make(struct edg_svc *s, enum edg_hop way, struct ron_str target,
+                                       struct edg_fields request, struct edg_call *ret_call);
+RON_MUST_USE enum ron_rc edg_call_add(struct edg_call *call, const char *name,
+                                      struct ron_str value);
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+/* With its bytes, or without where it has none; takes the object. */
+void edg_gateway_answer(struct edg_out *out, struct ron_cas_obj *take_obj,
+                        const struct edg_extra *extra);
+/* The head of an answer that passes through, then its body is written by the caller. RON_FULL. */
+RON_MUST_USE enum ron_rc edg_gateway_begin(struct edg_out *out, int status,
+                                           struct edg_fields response,
+                                           const struct edg_status *status_text,
+                                           struct ron_waker *waker);
+/* What a failed call is answered with. */
+enum edg_error edg_gateway_error(enum ron_http_fetch_reason reason);
+
+/* Whether an answer may be stored, and its life. Surrogate-Control counts first. */
+bool edg_gateway_judge(const struct edg_svc *s, const struct edg_exchange *exchange,
+                       struct edg_life *ret_life);
+
+/* ---- what changes ---------------------------------------------------------------------------- */
+
+/* After an answer to an unsafe method (G4). Never blocks. */
+void edg_gateway_invalidate(struct edg_svc *s, const struct ron_http_head *head, int status,
+                            struct edg_fields response);
+/* After an answer to a HEAD of which `stored` is stale. Never blocks. */
+void edg_gateway_head(struct edg_svc *s, const struct ron_http_head *head,
+                      const struct edg_stored *stored, int status, struct edg_fields response,
+                      uint64_t begun_ms);
+/* A target that was asked for by many and may not be kept: for a while nobody waits for another. */
+void edg_gateway_mark(struct edg_svc *s, struct ron_str target);

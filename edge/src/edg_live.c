@@ -1,0 +1,145 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edg_live.c - content of origins: from a request to a stored answer or to a fill.
+ *
+ * Place: service, on the loop; nothing waits here. A stored answer is served as edg_fresh allows;
+ * what must be asked for is joined to the fill of its target, or begins one (edg_fills.c). */
+#include <stdio.h>
+
+#include "edg_gateway.h"
+
+/* ---- stored answers -------------------------------------------------------------------------- */
+
+bool edg_serve_stored(struct edg_out *out, const struct edg_stored *take_stored,
+                      const struct edg_status *status)
+{
+    struct edg_svc *s = out->s;
+    struct edg_extra extra = {.stored = take_stored,
+                              .age_s = edg_life_age_s(&take_stored->life, ron_env_wall_ms(s->env)),
+                              .status = *status};
+    struct ron_cas_obj *obj = NULL;
+    struct ron_err err = {0};
+    enum ron_rc rc;
+
+    bool passed_on = take_stored->origin == EDG_GATEWAY;
+
+    if (take_stored->status != 200 && !passed_on) { /* remembered as absent */
+        edg_stored_unref(take_stored);
+        edg_fail(out, EDG_ERROR_NOT_FOUND);
+        return true;
+    }
+    if (passed_on && take_stored->size == 0) {
+        edg_gateway_answer(out, NULL, &extra);
+        edg_stored_unref(take_stored);
+        return true;
+    }
+    rc = out->call != NULL ? ron_cas_get(s->store, &take_stored->id, &obj)
+                           : ron_cas_open(s->store, &take_stored->id, &obj, &err);
+    if (rc == RON_OK && out->call != NULL && !edg_object_is_plain(obj)) {
+        ron_cas_release(obj);
+        rc = RON_AGAIN;
+    }
+    if (rc == RON_OK) {
+        if (passed_on) {
+            edg_gateway_answer(out, obj, &extra);
+        } else {
+            edg_answer_object(out, obj, &extra);
+        }
+        edg_stored_unref(take_stored);
+        return true;
+    }
+    if (rc == RON_AGAIN) {
+        edg_submit_stored(out, take_stored, status);
+        return true;
+    }
+    /* Evicted, or damaged and set aside: the record is worth nothing. */
+    (void)edg_table_drop_one(s->stored, take_stored);
+    edg_stored_unref(take_stored);
+    return false;
+}
+
+void edg_refill(struct edg_out *out, const struct edg_stored *take_stored)
+{
+    struct edg_want want = {
+        .origin = take_stored->origin, .target = take_stored->target, .fwd = EDG_FWD_URI_MISS};
+
+    edg_count_of(out->s, EDG_M_MISSES, "cold", 1);
+    if (take_stored->origin == EDG_GATEWAY) {
+        edg_gateway_read(out); /* The record is gone: it is a miss now. */
+    } else {
+        edg_fill_wait(out, &want);
+    }
+    edg_stored_unref(take_stored);
+}
+
+/* ---- a request ------------------------------------------------------------------------------- */
+
+static const struct edg_stored *look_up(struct edg_svc *s, uint32_t origin, struct ron_str target)
+{
+    const struct edg_stored *found = NULL;
+    bool others;
+
+    return edg_table_find(s->stored, origin, target, edg_origin_request(), &found, &others) ==
+                   RON_OK
+               ? found
+               : NULL;
+}
+
+static void answer(struct edg_out *out, uint32_t origin, struct ron_str target)
+{
+    struct edg_svc *s = out->s;
+    const struct edg_stored *stored = look_up(s, origin, target);
+    struct edg_want want = {
+        .origin = origin, .target = target, .stale = stored, .fwd = EDG_FWD_STALE};
+    struct edg_ask ask;
+    struct edg_use use;
+
+    edg_ask_read(out->head->method, edg_fields_of(out->head), &ask);
+    edg_use(stored != NULL ? &stored->life : NULL, &ask, ron_env_wall_ms(s->env), &use);
+    if (use.verdict == EDG_TIMEOUT_504) {
+        edg_stored_unref(stored);
+        edg_fail(out, EDG_ERROR_NOT_CACHED);
+        return;
+    }
+    if (stored != NULL && (use.verdict == EDG_FRESH || use.verdict == EDG_STALE_OK)) {
+        struct edg_status status = {.has_ttl = true, .ttl_s = use.ttl_s};
+
+        if (use.refresh) {
+            edg_fill_behind(s, &want);
+        }
+        if (edg_serve_stored(out, stored, &status)) {
+            return;
+        }
+        stored = NULL;
+    }
+    edg_count_of(s, EDG_M_MISSES, stored != NULL ? "stale" : "cold", 1);
+    want.stale = stored;
+    want.fwd = stored != NULL ? EDG_FWD_STALE : EDG_FWD_URI_MISS;
+    edg_fill_wait(out, &want);
+    edg_stored_unref(stored);
+}
+
+void edg_live(struct edg_out *out, struct ron_str origin, struct ron_str path)
+{
+    struct edg_svc *s = out->s;
+    struct ron_str query = out->head->query;
+    char target[EDG_LOCATION_MAX + 1];
+    uint32_t index = 0;
+    int len;
+
+    if (edg_origins_find(&s->origins, origin, &index) == NULL) {
+        edg_fail(out, EDG_ERROR_NOT_ALLOWED);
+        return;
+    }
+    len =
+        snprintf(target, sizeof target, "/%.*s%s%.*s", (int)path.len, path.ptr,
+                 query.ptr != NULL ? "?" : "", (int)query.len, query.ptr != NULL ? query.ptr : "");
+    if (len <= 0 || (size_t)len >= sizeof target) {
+        edg_fail(out, EDG_ERROR_BAD_PATH);
+        return;
+    }
+    if (!edg_origin_serves(&s->origins.at[index], (struct ron_str){target, (size_t)len})) {
+        edg_fail(out, EDG_ERROR_NOT_ALLOWED);
+        return;
+    }
+    answer(out, index, (struct ron_str){target, (size_t)len});
+}

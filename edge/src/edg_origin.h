@@ -1,0 +1,107 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edg_origin.h - the origins that may fill the store, and one exchange with one of them.
+ *
+ * Place: edge, below the fills. An origin is named in the settings ([origins.NAME]); nothing else
+ * is ever contacted (ron/http/client.h judges the host, the address and each redirect). A client's
+ * own headers never reach an origin: all that is asked for is the same for everybody.
+ *
+ * Threads: made at the start, then read by all. edg_exchange_run on a worker that may block. */
+#pragma once
+
+#include "edg_conf.h"
+#include "edg_ledger.h"
+#include "edg_pipe.h"
+#include "edg_table.h"
+#include "ron/app/auth.h"
+#include "ron/cas/cas.h"
+
+enum { EDG_ORIGINS_MAX = RON_HTTP_TARGETS_MAX, EDG_URL_MAX = 8192 };
+
+struct edg_origin {
+    const char *name; /* of its section */
+    const char *url;  /* without a slash at its end */
+    struct ron_http_target *target;
+    struct edg_policy policy;
+    bool require_etag;
+    bool ledger;  /* its paths and their times are those of edg_ledger.h */
+    bool entries; /* of a ledger: bundles of entries may be served */
+    uint64_t checkpoint_s;
+    const struct ron_app_token *token; /* for those; NULL: none */
+};
+
+struct edg_origins {
+    struct ron_http_client *client;
+    size_t count;
+    struct edg_origin at[EDG_ORIGINS_MAX];
+    struct ron_app_tokens tokens[EDG_ORIGINS_MAX];
+};
+
+/* RON_INVALID names the setting. */
+RON_MUST_USE enum ron_rc edg_origins_check(const struct ron_conf_snap *conf, struct ron_err *err);
+/* Adds the client's task. Nothing to do without origins. */
+RON_MUST_USE enum ron_rc edg_origins_open(struct edg_origins *o, struct ron_app *app,
+                                          const struct ron_conf_snap *conf, uint64_t object_max,
+                                          struct ron_err *err);
+void edg_origins_close(struct edg_origins *o);
+/* A target of a client for the origin of a section: its host, what it may reach and whom it trusts;
+ * the rest is `like`. */
+RON_MUST_USE enum ron_rc edg_origin_target(struct ron_http_client *client,
+                                           const struct ron_conf_snap *conf, uint32_t section,
+                                           const struct ron_http_target_opts *like,
+                                           struct ron_http_target **ret_target,
+                                           struct ron_err *err);
+/* NULL when there is none of that name. */
+const struct edg_origin *edg_origins_find(const struct edg_origins *o, struct ron_str name,
+                                          uint32_t *ret_index);
+
+/* Whether this origin is asked for such a target at all. */
+bool edg_origin_serves(const struct edg_origin *origin, struct ron_str target);
+/* What every request to an origin says; also what stored answers were chosen by. */
+struct edg_fields edg_origin_request(void);
+
+/* ---- one exchange ---------------------------------------------------------------------------- */
+
+/* X(NAME, "meaning") */
+#define EDG_OUTCOMES(X)                                                                            \
+    X(FILLED, "bytes are in the store")                                                            \
+    X(SAME, "304: what is stored is still right")                                                  \
+    X(ABSENT, "404, 410 or another answer below 500 without bytes for us")                         \
+    X(FAILED, "no answer, or one of 500 and more")                                                 \
+    X(NOT_ALLOWED, "a host, address or redirect that is not on the list")                          \
+    X(ETAG_INVALID, "no strong entity tag")                                                        \
+    X(TOO_LARGE, "larger than an object may be")                                                   \
+    X(TIMEOUT, "not in time")                                                                      \
+    X(STORE, "the store could not take it")                                                        \
+    X(MEMORY, "no memory to ask with: nothing was sent")
+
+enum edg_outcome {
+#define X(name, doc) EDG_OUTCOME_##name,
+    EDG_OUTCOMES(X)
+#undef X
+};
+
+struct edg_fetched {
+    enum edg_outcome outcome;
+    int status;                   /* 0: no answer */
+    struct edg_exchange exchange; /* its response fields live until edg_exchange_done */
+    struct ron_b3 id;             /* FILLED */
+    uint64_t size;
+    struct ron_http_fetch *fetch; /* NULL: it did not start */
+    char control[EDG_LEDGER_CONTROL_SIZE];
+    struct ron_http_field fields[EDG_STORED_FIELDS_MAX];
+    struct ron_err err;
+};
+
+struct edg_exchange_opts {
+    const struct ron_env *env;
+    const struct edg_origin *origin;
+    struct ron_str target;          /* path and query, beginning with a slash */
+    const struct edg_stored *stale; /* asked for with its validators; NULL: none */
+    struct ron_cas *store;
+    struct edg_pipe *pipe; /* the worker's */
+    struct ron_deadline deadline;
+};
+
+/* Blocking. `ret` is written in every case, and edg_exchange_done called once afterwards. */
+void edg_exchange_run(const struct edg_exchange_opts *opts, struct edg_fetched *ret);
+void edg_exchange_done(struct edg_fetched *f);

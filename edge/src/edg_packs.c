@@ -1,0 +1,384 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edg_packs.c - the packs that are served, and the verifier that brings them.
+ *
+ * Place: service. A set of packs is immutable; a reload makes another one and swaps the pointer,
+ * and requests that still read an old pack hold a reference to it. A pack is in a set only when it
+ * was opened, verified and hashed. One that is damaged is refused by itself: on a reload the pack
+ * of that name that was served before stays, otherwise its paths are 503; the edge is degraded, or
+ * not ready when edge.packs_required names it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "edg_demo.h"
+#include "edg_svc.h"
+#include "edg_verify.h"
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+struct pack_row {
+    char name[EDG_PACK_NAME_MAX + 1];
+    const char *path;
+};
+
+static bool name_char(char c)
+{
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_' ||
+           c == '-';
+}
+
+static enum ron_rc read_row(const struct ron_conf_str *item, struct pack_row *ret,
+                            struct ron_err *err)
+{
+    const char *eq = memchr(item->text, '=', item->len);
+    size_t len = eq != NULL ? (size_t)(eq - item->text) : 0;
+
+    if (len == 0 || len > EDG_PACK_NAME_MAX || eq[1] == '\0') {
+        return ron_err_set(err, RON_INVALID, "edge.packs: '%s' is not NAME=FILE", item->text);
+    }
+    for (size_t i = 0; i < len; i++) {
+        if (!name_char(item->text[i])) {
+            return ron_err_set(err, RON_INVALID,
+                               "edge.packs: the name in '%s' has other than letters, digits, _ "
+                               "and -",
+                               item->text);
+        }
+        ret->name[i] = item->text[i];
+    }
+    ret->name[len] = '\0';
+    if (strcmp(ret->name, "files") == 0 || strcmp(ret->name, "o") == 0 ||
+        strcmp(ret->name, "ledger") == 0) {
+        return ron_err_set(err, RON_INVALID, "edge.packs: '%s' is a path of its own", ret->name);
+    }
+    ret->path = eq + 1;
+    return RON_OK;
+}
+
+enum ron_rc edg_packs_check(const struct ron_conf_snap *conf, struct ron_err *err)
+{
+    struct ron_conf_list list = ron_conf_list(conf, EDG_PACKS);
+    struct pack_row rows[EDG_PACKS_MAX];
+
+    for (size_t i = 0; i < list.count; i++) {
+        RON_TRY(read_row(&list.items[i], &rows[i], err));
+        for (size_t j = 0; j < i; j++) {
+            if (strcmp(rows[i].name, rows[j].name) == 0) {
+                return ron_err_set(err, RON_INVALID, "edge.packs: two packs have the name '%s'",
+                                   rows[i].name);
+            }
+        }
+    }
+    return RON_OK;
+}
+
+/* ---- the set --------------------------------------------------------------------------------- */
+
+static void set_free(struct edg_pack_set *set)
+{
+    if (set == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < set->count; i++) {
+        edg_pack_unref(set->packs[i]);
+    }
+    ron_free(set);
+}
+
+/* Whether the settings of the start name it; the verifier is not through with it yet. */
+static bool is_awaited(const struct edg_svc *s, struct ron_str name)
+{
+    struct ron_conf_list list = ron_conf_list(s->conf, EDG_PACKS);
+
+    for (size_t i = 0; i < list.count; i++) {
+        const struct ron_conf_str *item = &list.items[i];
+
+        if (item->len > name.len && item->text[name.len] == '=' &&
+            memcmp(item->text, name.ptr, name.len) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+static struct edg_pack *find(const struct edg_pack_set *set, struct ron_str name)
+{
+    for (size_t i = 0; set != NULL && i < set->count; i++) {
+        if (ron_str_eq(name, edg_pack_name(set->packs[i]))) {
+            return edg_pack_ref(set->packs[i]);
+        }
+    }
+    return NULL;
+}
+
+struct edg_pack *edg_packs_get(struct edg_svc *s, struct ron_str name, enum edg_error *ret_error)
+{
+    const struct edg_pack_set *set;
+    struct edg_pack *found;
+    bool bad = false;
+    bool loaded;
+
+    ron_mutex_lock(&s->packs_mu);
+    set = s->packs;
+    found = find(set, name);
+    loaded = set != NULL;
+    for (size_t i = 0; found == NULL && loaded && i < set->bad_count; i++) {
+        bad = bad || ron_str_eq(name, set->bad[i]);
+    }
+    ron_mutex_unlock(&s->packs_mu);
+    if (found == NULL) {
+        *ret_error = bad                              ? EDG_ERROR_PACK_DAMAGED
+                     : !loaded && is_awaited(s, name) ? EDG_ERROR_NOT_READY
+                                                      : EDG_ERROR_NOT_FOUND;
+    }
+    return found;
+}
+
+size_t edg_packs_list(struct edg_svc *s, struct edg_pack *ret_packs[EDG_PACKS_MAX])
+{
+    size_t count = 0;
+
+    ron_mutex_lock(&s->packs_mu);
+    for (; s->packs != NULL && count < s->packs->count; count++) {
+        ret_packs[count] = edg_pack_ref(s->packs->packs[count]);
+    }
+    ron_mutex_unlock(&s->packs_mu);
+    return count;
+}
+
+static void swap_in(struct edg_svc *s, struct edg_pack_set *take_set)
+{
+    struct edg_pack_set *old;
+
+    ron_mutex_lock(&s->packs_mu);
+    old = s->packs;
+    s->packs = take_set;
+    ron_mutex_unlock(&s->packs_mu);
+    set_free(old);
+}
+
+/* ---- the verifier ---------------------------------------------------------------------------- */
+
+static bool go_on(void *arg, const char *phase, uint64_t done, uint64_t total)
+{
+    struct edg_svc *s = arg;
+    uint64_t percent = total > 0 ? done / (total / 100 + 1) : 0;
+    char text[RON_NEED_CAUSE_MAX + 1];
+
+    if (s->packs == NULL && percent != s->verified_percent) { /* at the start: somebody waits */
+        s->verified_percent = percent;
+        (void)snprintf(text, sizeof text, "verifying %s: %s, %u %%", s->verified, phase,
+                       (unsigned)percent);
+        ron_need_set(s->need_packs, RON_NEED_MISSING, text, 1);
+    }
+    return !ron_task_stopping(s->verifier);
+}
+
+/* Looks at the whole file; the first fault is the reason. */
+static enum ron_rc verify(struct edg_svc *s, const struct pack_row *row, struct ron_err *err)
+{
+    struct edg_verify_report report;
+
+    RON_TRY(edg_verify(
+        &(struct edg_verify_opts){
+            .env = s->env, .path = row->path, .progress = go_on, .progress_arg = s},
+        &report, err));
+    for (uint32_t i = 0; i < RON_MIN(report.notes.count, (uint32_t)EDG_FINDINGS_MAX); i++) {
+        RON_LOG(s->log, INFO, "a note on a pack", RON_LOG_STR("pack", row->name),
+                RON_LOG_STR("note", report.notes.texts[i]));
+    }
+    if (report.faults.count > 0) {
+        return ron_err_set(err, RON_CORRUPT, "%s", report.faults.texts[0]);
+    }
+    return RON_OK;
+}
+
+static enum ron_rc open_one(struct edg_svc *s, const struct pack_row *row,
+                            struct edg_pack **ret_pack, struct ron_err *err)
+{
+    struct edg_pack_opts opts = {.env = s->env,
+                                 .cache = s->pack_cache,
+                                 .path = row->path,
+                                 .name = row->name,
+                                 .readers = (uint32_t)ron_conf_int(s->conf, EDG_READERS_N)};
+    struct edg_pack *p = NULL;
+    enum ron_rc rc;
+
+    s->verified = row->name;
+    rc = verify(s, row, err);
+    if (rc == RON_OK) {
+        rc = edg_pack_open(&opts, &p, err);
+    }
+    if (rc == RON_OK) {
+        rc = edg_pack_hash(p, go_on, s, err);
+    }
+    edg_count_of(s, EDG_M_PACK_LOADS, rc == RON_OK ? "ok" : "failed", 1);
+    if (rc != RON_OK) {
+        edg_pack_unref(p);
+        ron_err_prefix(err, "pack %s (%s)", row->name, row->path);
+        return rc;
+    }
+    RON_LOG(s->log, INFO, "a pack is verified", RON_LOG_STR("pack", row->name),
+            RON_LOG_U64("tiles", edg_pack_info(p)->tiles_addressed),
+            RON_LOG_U64("bytes", edg_pack_info(p)->size_bytes));
+    edg_events_tell(s, &(struct edg_event){.what = "served"}, row->name);
+    *ret_pack = p;
+    return RON_OK;
+}
+
+/* What became of the packs of a configuration. */
+struct loaded {
+    struct edg_pack_set *set;
+    size_t kept;                                  /* stay as they were */
+    bool required;                                /* one that is named as required is not there */
+    char cause[sizeof((struct ron_err *)0)->msg]; /* of the first that is not good */
+};
+
+static bool is_required(const struct ron_conf_snap *conf, const char *name)
+{
+    struct ron_conf_list list = ron_conf_list(conf, EDG_PACKS_REQUIRED);
+
+    for (size_t i = 0; i < list.count; i++) {
+        if (strcmp(list.items[i].text, name) == 0) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* A pack that is not good: that of before, or none. Only this task changes s->packs. */
+static void refuse(struct edg_svc *s, const struct ron_conf_snap *conf, const struct pack_row *row,
+                   const struct ron_err *err, struct loaded *l)
+{
+    struct edg_pack *old = find(s->packs, (struct ron_str){row->name, strlen(row->name)});
+
+    if (old != NULL) {
+        RON_LOG(s->log, ERROR, "a pack stays as it was", RON_LOG_ERR(err));
+        edg_events_tell(s, &(struct edg_event){.what = "kept"}, row->name);
+    } else {
+        RON_LOG(s->log, ERROR, "a pack is not served", RON_LOG_ERR(err));
+        edg_events_tell(s, &(struct edg_event){.what = "refused"}, row->name);
+    }
+    if (l->cause[0] == '\0') {
+        memcpy(l->cause, err->msg, sizeof l->cause);
+    }
+    if (old != NULL) {
+        l->set->packs[l->set->count++] = old;
+        l->kept++;
+        return;
+    }
+    memcpy(l->set->bad[l->set->bad_count++], row->name, sizeof row->name);
+    l->required = l->required || is_required(conf, row->name);
+}
+
+static void open_all(struct edg_svc *s, const struct ron_conf_snap *conf, struct loaded *l)
+{
+    struct ron_conf_list list = ron_conf_list(conf, EDG_PACKS);
+
+    for (size_t i = 0; i < list.count; i++) {
+        struct pack_row row = {0};
+        struct ron_err err = {0};
+        enum ron_rc rc = read_row(&list.items[i], &row, &err);
+
+        if (rc == RON_OK) {
+            rc = open_one(s, &row, &l->set->packs[l->set->count], &err);
+        }
+        if (rc == RON_OK) {
+            l->set->count++;
+        } else {
+            refuse(s, conf, &row, &err, l);
+        }
+    }
+}
+
+/* The pack of the demo, unless the settings have one of that name. */
+static void open_sample(struct edg_svc *s, const struct ron_conf_snap *conf, struct loaded *l)
+{
+    struct pack_row row = {.name = "sample", .path = edg_demo_pack(s->demo)};
+    struct ron_conf_list list = ron_conf_list(conf, EDG_PACKS);
+    struct ron_err err = {0};
+
+    for (size_t i = 0; i < list.count; i++) {
+        if (strncmp(list.items[i].text, "sample=", 7) == 0) {
+            return;
+        }
+    }
+    if (row.path == NULL) {
+        return;
+    }
+    if (open_one(s, &row, &l->set->packs[l->set->count], &err) == RON_OK) {
+        l->set->count++;
+    } else {
+        refuse(s, conf, &row, &err, l);
+    }
+}
+
+static void load(struct edg_svc *s)
+{
+    struct loaded l = {.set = ron_alloc_zero(sizeof *l.set)};
+    struct ron_conf_snap *conf;
+    bool good;
+
+    if (l.set == NULL) {
+        RON_LOG(s->log, ERROR, "the packs stay as they were", RON_LOG_STR("why", "no memory"));
+        return;
+    }
+    conf = ron_conf_box_get(ron_app_conf_box(s->app));
+    open_sample(s, conf, &l);
+    open_all(s, conf, &l);
+    ron_conf_unref(conf);
+    good = l.cause[0] == '\0';
+    edg_set_of(s, EDG_M_PACKS, "served", l.set->count);
+    edg_set_of(s, EDG_M_PACKS, "failed", l.set->bad_count + l.kept);
+    swap_in(s, l.set);
+    ron_need_set(s->need_packs,
+                 good         ? RON_NEED_OK
+                 : l.required ? RON_NEED_MISSING
+                              : RON_NEED_DEGRADED,
+                 l.cause, 0);
+}
+
+static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    (void)t;
+    for (size_t i = 0; i < count; i++) {
+        ron_free(items[i]);
+    }
+    load(arg);
+    return RON_OK;
+}
+
+void edg_packs_reload(struct edg_svc *s)
+{
+    void *wish = ron_alloc(1);
+
+    /* Full: a wish that is not yet granted stands for this one, too. */
+    if (wish != NULL && ron_chan_try_send(s->reloads, wish, NULL) != RON_OK) {
+        ron_free(wish);
+    }
+}
+
+enum ron_rc edg_packs_add(struct edg_svc *s, struct ron_err *err)
+{
+    RON_TRY(edg_pack_cache_new(NULL, &s->pack_cache, err));
+    RON_TRY(ron_sup_add(ron_app_sup(s->app),
+                        &(struct ron_task_def){.name = "verifier",
+                                               .kind = "verifier",
+                                               .mode = RON_TASK_BLOCKING,
+                                               .stage = 1,
+                                               .input = s->reloads,
+                                               .batch_max = 4,
+                                               .handle = handle,
+                                               .arg = s},
+                        &s->verifier, err));
+    ron_need_set(s->need_packs, RON_NEED_MISSING, "the packs are being verified", 1);
+    edg_packs_reload(s);
+    return RON_OK;
+}
+
+void edg_packs_free(struct edg_svc *s)
+{
+    set_free(s->packs);
+    s->packs = NULL;
+    edg_pack_cache_free(s->pack_cache);
+}

@@ -1,0 +1,279 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edg_reader.c - readers: what needs the disk before it can be answered.
+ *
+ * Place: service. A request whose deadline has passed, or whose client is gone, is not read for. */
+#include <stdio.h>
+#include <string.h>
+
+#include "edg_accept.h"
+#include "edg_svc.h"
+#include "ron/base/alloc.h"
+
+/* ---- what is answered ------------------------------------------------------------------------ */
+
+static void release_file(void *arg)
+{
+    edg_file_release(arg);
+}
+
+struct edg_content edg_content_of_file(struct edg_svc *s, const struct edg_file *take_file)
+{
+    struct edg_content c = {.blob = {.bytes = take_file->bytes,
+                                     .fd = take_file->fd,
+                                     .length = take_file->size,
+                                     .release = release_file,
+                                     .arg = (void *)(uintptr_t)take_file},
+                            .mtime_s = take_file->mtime_s,
+                            .type = take_file->type,
+                            .cache_control = s->cache_control,
+                            .source = EDG_FROM_FILE};
+
+    memcpy(c.tag, take_file->tag, sizeof c.tag);
+    return c;
+}
+
+void edg_tag_of(const struct ron_b3 *id, char ret_tag[EDG_TAG_LEN + 1])
+{
+    memcpy(ret_tag, "b3:", 3);
+    ron_b3_format_hex(id, ret_tag + 3);
+    ret_tag[EDG_TAG_LEN] = '\0';
+}
+
+struct edg_content edg_content_of_tile(struct edg_svc *s, const struct edg_tile *take_tile)
+{
+    struct edg_content c = {.blob = take_tile->blob,
+                            .mtime_s = RON_HTTP_NO_MTIME,
+                            .type = take_tile->content_type,
+                            .encoding = edg_coding_encoding(take_tile->coding),
+                            .cache_control = s->cache_control,
+                            .source = EDG_FROM_PACK};
+
+    edg_tag_of(&take_tile->tag, c.tag);
+    c.vary_encoding = c.encoding != NULL;
+    return c;
+}
+
+bool edg_takes_tile(const struct ron_http_head *head, const struct edg_tile *tile)
+{
+    static const uint32_t identity = 1u << EDG_ACCEPT_IDENTITY;
+    const char *encoding = edg_coding_encoding(tile->coding);
+    enum edg_accept coding;
+
+    if (encoding == NULL ||
+        edg_accept_parse((struct ron_str){encoding, strlen(encoding)}, &coding) != RON_OK) {
+        return true;
+    }
+    return edg_accept_pick(edg_fields_of(head), identity | edg_accept_bit(coding)) == coding;
+}
+
+void edg_answer_no_tile(struct edg_out *out, const struct edg_pack *pack)
+{
+    const struct edg_pack_info *info = edg_pack_info(pack);
+
+    edg_count_of(out->s, EDG_M_MISSES, "absent", 1);
+    if (out->s->tile_204 && (info->tile_type == EDG_TILE_MVT || info->tile_type == EDG_TILE_MLT)) {
+        edg_add_cors(out);
+        edg_answer_empty(out, 204);
+    } else {
+        edg_fail(out, EDG_ERROR_NOT_FOUND);
+    }
+}
+
+/* ---- the task -------------------------------------------------------------------------------- */
+
+void edg_read_drop(struct edg_svc *s, struct edg_read *take_read, enum edg_error error)
+{
+    if (take_read->reply != NULL) {
+        struct edg_out out = {.s = s, .reply = take_read->reply, .head = take_read->head};
+
+        edg_fail(&out, error);
+    }
+    if (take_read->content.blob.release != NULL) {
+        take_read->content.blob.release(take_read->content.blob.arg);
+    }
+    edg_stored_unref(take_read->stored);
+    edg_pack_unref(take_read->pack);
+    ron_free(take_read);
+}
+
+static void read_file(struct edg_svc *s, struct edg_read *r, struct edg_out *out)
+{
+    const struct edg_file *file = NULL;
+    struct ron_err err = {0};
+    enum ron_rc rc =
+        edg_files_load(s->files, r->path, ron_env_now_ns(s->env) / RON_NS_PER_MS, &file, &err);
+
+    if (rc == RON_IO || rc == RON_LIMIT) {
+        RON_LOG(s->log, ERROR, "a file cannot be served", RON_LOG_ERR(&err));
+    }
+    if (r->reply == NULL) {
+        if (rc == RON_OK) {
+            edg_file_release(file);
+        }
+    } else if (rc == RON_OK) {
+        struct edg_content c = edg_content_of_file(s, file);
+
+        edg_answer(out, &c);
+    } else {
+        edg_fail(out, edg_error_of(rc));
+    }
+}
+
+static void release_bytes(void *arg)
+{
+    ron_free(arg);
+}
+
+/* The bytes of a tile in memory: its own, or read into `room`. NULL: they cannot be read. */
+static const void *tile_bytes(struct edg_svc *s, const struct edg_tile *tile, void *room)
+{
+    size_t got = 0;
+
+    if (tile->blob.bytes != NULL) {
+        return (const uint8_t *)tile->blob.bytes + tile->blob.offset;
+    }
+    return s->env->disk->pread(s->env, tile->blob.fd, room, (size_t)tile->blob.length,
+                               tile->blob.offset, &got) == RON_OK &&
+                   got == tile->blob.length
+               ? room
+               : NULL;
+}
+
+/* The tile unpacked, for a client that does not take its coding: another representation, with the
+ * tag of its own bytes. RON_LIMIT: it is larger than anything that is unpacked here. */
+static enum ron_rc decode_tile(struct edg_svc *s, struct edg_tile *tile, struct ron_err *err)
+{
+    void *room = tile->blob.bytes == NULL ? ron_alloc((size_t)tile->blob.length + 1) : NULL;
+    const void *bytes = tile->blob.bytes != NULL || room != NULL ? tile_bytes(s, tile, room) : NULL;
+    enum ron_rc rc = RON_IO;
+    uint8_t *plain = NULL;
+    struct ron_buf out;
+
+    ron_buf_init(&out, (size_t)ron_conf_bytes(s->conf, RON_APP_MAX_DECODED));
+    if (bytes != NULL) {
+        rc = edg_inflate(tile->coding, bytes, (size_t)tile->blob.length, &out, err);
+    }
+    if (rc == RON_OK) {
+        plain = ron_alloc(ron_buf_len(&out) + 1);
+        rc = plain != NULL ? RON_OK : RON_NOMEM;
+    }
+    tile->blob.release(tile->blob.arg);
+    if (rc == RON_OK) {
+        memcpy(plain, ron_buf_data(&out), ron_buf_len(&out));
+        tile->blob = (struct ron_http_blob){
+            .bytes = plain, .length = ron_buf_len(&out), .release = release_bytes, .arg = plain};
+        tile->coding = EDG_CODING_NONE;
+        ron_b3_hash(plain, ron_buf_len(&out), &tile->tag);
+    }
+    ron_buf_done(&out);
+    ron_free(room);
+    return rc;
+}
+
+static void read_tile(struct edg_svc *s, struct edg_read *r, struct edg_out *out)
+{
+    struct edg_tile tile;
+    struct ron_err err = {0};
+    enum ron_rc rc = edg_pack_tile_wait(r->pack, r->z, r->x, r->y, &tile, &err);
+    bool packed = rc == RON_OK && edg_coding_encoding(tile.coding) != NULL;
+    bool decode = packed && !edg_takes_tile(r->head, &tile);
+
+    if (decode) {
+        rc = decode_tile(s, &tile, &err);
+    }
+    if (rc == RON_OK) {
+        struct edg_content c = edg_content_of_tile(s, &tile);
+
+        c.vary_encoding = packed;
+        edg_answer(out, &c);
+    } else if (decode && rc == RON_LIMIT) {
+        edg_fail(out, EDG_ERROR_DECOMPRESS_CAP);
+    } else if (rc == RON_NOTFOUND) {
+        edg_answer_no_tile(out, r->pack);
+    } else {
+        RON_LOG(s->log, ERROR, "a tile cannot be read", RON_LOG_STR("pack", edg_pack_name(r->pack)),
+                RON_LOG_ERR(&err));
+        edg_fail(out, edg_error_of(rc));
+    }
+}
+
+static void read_object(struct edg_svc *s, struct edg_read *r, struct edg_out *out)
+{
+    struct ron_cas_obj *obj = NULL;
+    struct ron_err err = {0};
+    enum ron_rc rc = ron_cas_open(s->store, &r->id, &obj, &err);
+
+    if (rc == RON_OK) {
+        edg_answer_object(out, obj, NULL);
+    } else {
+        edg_fail(out, edg_error_of(rc));
+    }
+}
+
+/* The bytes may be gone or damaged: then they are filled again. */
+static void read_stored(struct edg_read *r, struct edg_out *out)
+{
+    const struct edg_stored *stored = r->stored;
+
+    r->stored = NULL;
+    if (!edg_serve_stored(out, edg_stored_ref(stored), &r->status)) {
+        edg_refill(out, stored);
+    } else {
+        edg_stored_unref(stored);
+    }
+}
+
+static void take_read(struct edg_svc *s, struct edg_read *r)
+{
+    struct edg_out out = {.s = s, .reply = r->reply, .head = r->head};
+
+    if (r->reply != NULL && ron_http_reply_cancelled(r->reply)) {
+        edg_read_drop(s, r, EDG_ERROR_TIMEOUT);
+        return;
+    }
+    if (r->kind == EDG_READ_TILE) {
+        read_tile(s, r, &out);
+    } else if (r->kind == EDG_READ_PARTS) {
+        edg_answer(&out, &r->content);
+    } else if (r->kind == EDG_READ_OBJECT) {
+        read_object(s, r, &out);
+    } else if (r->kind == EDG_READ_PURGE) {
+        edg_purge(s, r, &out);
+    } else if (r->kind == EDG_READ_STORED) {
+        read_stored(r, &out);
+    } else {
+        read_file(s, r, &out);
+    }
+    edg_stored_unref(r->stored);
+    edg_pack_unref(r->pack);
+    ron_free(r);
+}
+
+static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    (void)t;
+    for (size_t i = 0; i < count; i++) {
+        take_read(arg, items[i]);
+    }
+    return RON_OK;
+}
+
+enum ron_rc edg_readers_add(struct edg_svc *s, struct ron_err *err)
+{
+    uint32_t count = (uint32_t)ron_conf_int(s->conf, EDG_READERS_N);
+
+    for (uint32_t i = 0; i < count; i++) {
+        (void)snprintf(s->reader_names[i], sizeof s->reader_names[i], "reader-%u", i);
+        RON_TRY(ron_sup_add(ron_app_sup(s->app),
+                            &(struct ron_task_def){.name = s->reader_names[i],
+                                                   .kind = "reader",
+                                                   .mode = RON_TASK_BLOCKING,
+                                                   .stage = 1,
+                                                   .input = s->reads,
+                                                   .batch_max = 1,
+                                                   .handle = handle,
+                                                   .arg = s},
+                            NULL, err));
+    }
+    return RON_OK;
+}

@@ -1,0 +1,400 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edg_table.c - targets and their variants, in shards.
+ *
+ * Place: edge. Invariants beside T1-T3 of the header:
+ *   I1 the table has one reference of each record in it.
+ *   I2 a target in the table has at least one variant, and variants[0] is the newest.
+ *   I3 what leaves under the lock is given back after it: never a free inside. */
+#include "edg_table.h"
+
+#include <string.h>
+
+#include "ron/base/alloc.h"
+#include "ron/base/buf.h"
+#include "ron/base/list.h"
+#include "ron/sync/sync.h"
+
+enum { SHARDS = 16, BUCKETS = 1024 };
+
+struct target {
+    struct target *next; /* in its bucket, or among those to be freed */
+    struct ron_list_node lru;
+    uint64_t hash;
+    size_t count;
+    const struct edg_stored *variants[EDG_VARIANTS_MAX];
+};
+
+struct shard {
+    struct ron_mutex mu;
+    struct target *buckets[BUCKETS];
+    struct ron_list lru; /* front: the longest unused */
+    struct edg_table_stats stats;
+};
+
+struct edg_table {
+    uint64_t seed;
+    uint32_t records_max; /* of a shard */
+    uint64_t bytes_max;   /* of a shard */
+    struct shard shards[SHARDS];
+};
+
+enum ron_rc edg_table_new(const struct edg_table_opts *opts, struct edg_table **ret_table,
+                          struct ron_err *err)
+{
+    struct edg_table *t = ron_alloc_zero(sizeof *t);
+    uint32_t records = opts->records_max != 0 ? opts->records_max : 65536;
+    uint64_t bytes = opts->bytes_max != 0 ? opts->bytes_max : UINT64_C(64) << 20;
+
+    if (t == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the table of stored answers");
+    }
+    t->seed = opts->env->rand_u64(opts->env);
+    t->records_max = (records + SHARDS - 1) / SHARDS;
+    t->bytes_max = bytes / SHARDS;
+    for (size_t i = 0; i < SHARDS; i++) {
+        ron_mutex_init(&t->shards[i].mu, RON_RANK_SHARED, "edge.stored");
+        ron_list_init(&t->shards[i].lru);
+    }
+    *ret_table = t;
+    return RON_OK;
+}
+
+/* Keyed by a number that no stranger knows, so that nobody can fill one bucket. */
+static uint64_t hash_of(const struct edg_table *t, uint32_t origin, struct ron_str target)
+{
+    uint64_t h = t->seed ^ origin;
+
+    for (size_t i = 0; i < target.len; i++) {
+        h = (h ^ (uint8_t)target.ptr[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        h ^= h >> 29;
+    }
+    return h;
+}
+
+static struct shard *shard_of(struct edg_table *t, uint64_t hash)
+{
+    return &t->shards[hash % SHARDS];
+}
+
+static struct target **bucket_of(struct shard *sh, uint64_t hash)
+{
+    return &sh->buckets[(hash >> 8) % BUCKETS];
+}
+
+static bool same(struct ron_str a, struct ron_str b)
+{
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+
+/* With the lock held: NULL when it is not there. */
+static struct target *find(struct shard *sh, uint64_t hash, uint32_t origin, struct ron_str target)
+{
+    struct target *x = *bucket_of(sh, hash);
+
+    while (x != NULL && (x->hash != hash || x->variants[0]->origin != origin ||
+                         !same(x->variants[0]->target, target))) {
+        x = x->next;
+    }
+    return x;
+}
+
+/* With the lock held: counts a record in or out. */
+static void count(struct shard *sh, const struct edg_stored *r, bool in)
+{
+    uint64_t bytes = edg_stored_bytes(r);
+
+    sh->stats.records += in ? 1 : UINT64_MAX; /* minus one */
+    sh->stats.bytes = in ? sh->stats.bytes + bytes : sh->stats.bytes - bytes;
+}
+
+/* With the lock held: takes a target out, before `*gone`. Its records are still in it. */
+static void take_out(struct shard *sh, struct target *x, struct target **gone)
+{
+    struct target **at = bucket_of(sh, x->hash);
+
+    while (*at != x) {
+        at = &(*at)->next;
+    }
+    *at = x->next;
+    ron_list_remove(&x->lru);
+    for (size_t i = 0; i < x->count; i++) {
+        count(sh, x->variants[i], false);
+    }
+    x->next = *gone;
+    *gone = x;
+}
+
+/* Without the lock: how many records there were. */
+static size_t let_go(struct target *gone)
+{
+    size_t records = 0;
+
+    while (gone != NULL) {
+        struct target *next = gone->next;
+
+        for (size_t i = 0; i < gone->count; i++) {
+            edg_stored_unref(gone->variants[i]);
+        }
+        records += gone->count;
+        ron_free(gone);
+        gone = next;
+    }
+    return records;
+}
+
+void edg_table_free(struct edg_table *t)
+{
+    if (t == NULL) {
+        return;
+    }
+    for (size_t i = 0; i < SHARDS; i++) {
+        struct shard *sh = &t->shards[i];
+        struct target *gone = NULL;
+
+        RON_LIST_FOREACH_SAFE(node, &sh->lru)
+        {
+            take_out(sh, RON_LIST_ENTRY(node, struct target, lru), &gone);
+        }
+        (void)let_go(gone);
+        ron_mutex_done(&sh->mu);
+    }
+    ron_free(t);
+}
+
+void edg_table_get_stats(struct edg_table *t, struct edg_table_stats *ret_stats)
+{
+    struct edg_table_stats sum = {0};
+
+    for (size_t i = 0; i < SHARDS; i++) {
+        struct shard *sh = &t->shards[i];
+
+        ron_mutex_lock(&sh->mu);
+        sum.records += sh->stats.records;
+        sum.bytes += sh->stats.bytes;
+        sum.evictions += sh->stats.evictions;
+        ron_mutex_unlock(&sh->mu);
+    }
+    *ret_stats = sum;
+}
+
+void edg_table_each(struct edg_table *t, void (*see)(void *arg, const struct edg_stored *stored),
+                    void *arg)
+{
+    for (size_t i = 0; i < SHARDS; i++) {
+        struct shard *sh = &t->shards[i];
+
+        ron_mutex_lock(&sh->mu);
+        RON_LIST_FOREACH(node, &sh->lru)
+        {
+            const struct target *x = RON_LIST_ENTRY(node, struct target, lru);
+
+            for (size_t j = x->count; j > 0; j--) {
+                see(arg, x->variants[j - 1]);
+            }
+        }
+        ron_mutex_unlock(&sh->mu);
+    }
+}
+
+/* ---- find ------------------------------------------------------------------------------------ */
+
+/* With the lock held. Keys are made only where an answer varies, and into the room of `scratch`. */
+static const struct edg_stored *choose(const struct target *x, struct edg_fields request,
+                                       struct ron_buf *scratch)
+{
+    for (size_t i = 0; i < x->count; i++) {
+        const struct edg_stored *r = x->variants[i];
+
+        if (r->vary.len == 0) {
+            return r;
+        }
+        ron_buf_clear(scratch);
+        if (edg_vary_key(r->vary, request, scratch) == RON_OK &&
+            same((struct ron_str){(const char *)ron_buf_data(scratch), ron_buf_len(scratch)},
+                 r->key)) {
+            return r;
+        }
+    }
+    return NULL;
+}
+
+enum ron_rc edg_table_find(struct edg_table *t, uint32_t origin, struct ron_str target,
+                           struct edg_fields request, const struct edg_stored **ret_stored,
+                           bool *ret_others)
+{
+    uint64_t hash = hash_of(t, origin, target);
+    struct shard *sh = shard_of(t, hash);
+    const struct edg_stored *found = NULL;
+    char memory[EDG_VARY_KEY_MAX];
+    struct ron_buf scratch;
+    struct target *x;
+
+    ron_buf_init_over(&scratch, memory, sizeof memory);
+    ron_mutex_lock(&sh->mu);
+    x = find(sh, hash, origin, target);
+    *ret_others = x != NULL;
+    if (x != NULL) {
+        found = choose(x, request, &scratch);
+        if (found != NULL) {
+            edg_stored_ref(found);
+            ron_list_remove(&x->lru);
+            ron_list_push_back(&sh->lru, &x->lru);
+        }
+    }
+    ron_mutex_unlock(&sh->mu);
+    ron_buf_done(&scratch);
+    if (found == NULL) {
+        return RON_NOTFOUND;
+    }
+    *ret_stored = found;
+    return RON_OK;
+}
+
+/* ---- put ------------------------------------------------------------------------------------- */
+
+/* With the lock held: makes place at the front; the record that leaves, or NULL. */
+static const struct edg_stored *make_place(struct shard *sh, struct target *x,
+                                           const struct edg_stored *r)
+{
+    const struct edg_stored *leaves = NULL;
+    size_t at = 0;
+
+    while (at < x->count &&
+           !(same(x->variants[at]->vary, r->vary) && same(x->variants[at]->key, r->key))) {
+        at++;
+    }
+    if (at == x->count && x->count < EDG_VARIANTS_MAX) {
+        x->count++;
+    } else {
+        at = at < x->count ? at : x->count - 1;
+        leaves = x->variants[at];
+        count(sh, leaves, false);
+    }
+    for (; at > 0; at--) {
+        x->variants[at] = x->variants[at - 1];
+    }
+    return leaves;
+}
+
+enum ron_rc edg_table_put(struct edg_table *t, const struct edg_stored *take_stored)
+{
+    const struct edg_stored *r = take_stored;
+    uint64_t hash = hash_of(t, r->origin, r->target);
+    struct shard *sh = shard_of(t, hash);
+    struct target *fresh = ron_alloc_zero(sizeof *fresh); /* not under the lock */
+    const struct edg_stored *leaves = NULL;
+    struct target *gone = NULL;
+    struct target *x;
+
+    if (fresh == NULL) {
+        edg_stored_unref(r);
+        return RON_NOMEM;
+    }
+    ron_mutex_lock(&sh->mu);
+    x = find(sh, hash, r->origin, r->target);
+    if (x == NULL) {
+        x = fresh;
+        fresh = NULL;
+        x->hash = hash;
+        x->next = *bucket_of(sh, hash);
+        *bucket_of(sh, hash) = x;
+        x->count = 1;
+    } else {
+        leaves = make_place(sh, x, r);
+        ron_list_remove(&x->lru);
+    }
+    x->variants[0] = r;
+    ron_list_push_back(&sh->lru, &x->lru);
+    count(sh, r, true);
+    RON_LIST_FOREACH_SAFE(node, &sh->lru)
+    {
+        struct target *oldest = RON_LIST_ENTRY(node, struct target, lru);
+
+        if ((sh->stats.records <= t->records_max && sh->stats.bytes <= t->bytes_max) ||
+            oldest == x) { /* the newest stays */
+            break;
+        }
+        sh->stats.evictions += oldest->count;
+        take_out(sh, oldest, &gone);
+    }
+    ron_mutex_unlock(&sh->mu);
+    edg_stored_unref(leaves);
+    (void)let_go(gone);
+    ron_free(fresh);
+    return RON_OK;
+}
+
+/* ---- drop ------------------------------------------------------------------------------------ */
+
+size_t edg_table_drop(struct edg_table *t, uint32_t origin, struct ron_str target)
+{
+    uint64_t hash = hash_of(t, origin, target);
+    struct shard *sh = shard_of(t, hash);
+    struct target *gone = NULL;
+    struct target *x;
+
+    ron_mutex_lock(&sh->mu);
+    x = find(sh, hash, origin, target);
+    if (x != NULL) {
+        take_out(sh, x, &gone);
+    }
+    ron_mutex_unlock(&sh->mu);
+    return let_go(gone);
+}
+
+bool edg_table_drop_one(struct edg_table *t, const struct edg_stored *stored)
+{
+    uint64_t hash = hash_of(t, stored->origin, stored->target);
+    struct shard *sh = shard_of(t, hash);
+    struct target *gone = NULL;
+    bool found = false;
+    struct target *x;
+
+    ron_mutex_lock(&sh->mu);
+    x = find(sh, hash, stored->origin, stored->target);
+    for (size_t i = 0; x != NULL && i < x->count; i++) {
+        if (x->variants[i] == stored) {
+            found = true;
+            if (x->count == 1) {
+                take_out(sh, x, &gone);
+            } else {
+                count(sh, stored, false);
+                x->count--;
+                for (size_t j = i; j < x->count; j++) {
+                    x->variants[j] = x->variants[j + 1];
+                }
+            }
+            break;
+        }
+    }
+    ron_mutex_unlock(&sh->mu);
+    if (found && let_go(gone) == 0) {
+        edg_stored_unref(stored); /* the table's reference */
+    }
+    return found;
+}
+
+size_t edg_table_drop_prefix(struct edg_table *t, uint32_t origin, struct ron_str prefix)
+{
+    size_t records = 0;
+
+    for (size_t i = 0; i < SHARDS; i++) {
+        struct shard *sh = &t->shards[i];
+        struct target *gone = NULL;
+
+        ron_mutex_lock(&sh->mu);
+        RON_LIST_FOREACH_SAFE(node, &sh->lru)
+        {
+            struct target *x = RON_LIST_ENTRY(node, struct target, lru);
+            struct ron_str has = x->variants[0]->target;
+
+            has.len = RON_MIN(has.len, prefix.len);
+            if (x->variants[0]->origin == origin && same(has, prefix)) {
+                take_out(sh, x, &gone);
+            }
+        }
+        ron_mutex_unlock(&sh->mu);
+        records += let_go(gone);
+    }
+    return records;
+}
