@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* ron_interop.h - what the program uses of svc-interop.
+ *
+ * Place: interop; public to cli and tests. */
+#pragma once
+
+#include "ron/app/app.h"
+
+extern const struct ron_app_def iop_app;

@@ -1,0 +1,607 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* iop_box_routes.c - the mailbox over HTTP: send, recv with long poll, ack, nack, stats, dead
+ * letters, replay, purge.
+ *
+ * Place: service. A handler reads the request into an operation, defers the reply, and submits; the
+ * mailbox's writer answers after its commit. Nothing here blocks. Topics of the journal (a leading
+ * dot) cannot be named from outside.
+ *
+ * Ownership: a `box_call` belongs to its operation from submit on and is freed when it is answered.
+ * The text of the request is copied once, because reading JSON changes it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "iop_svc.h"
+#include "ron/base/alloc.h"
+#include "ron/base/arena.h"
+#include "ron/merkle/lines.h"
+
+enum {
+    RECV_DEFAULT = 10,
+    RECV_BYTES = 4 << 20, /* of bodies in one answer; as text at most six times that */
+    VISIBILITY_DEFAULT_MS = 30000,
+    LIST_BYTES = 1 << 20,
+    MARGIN_MS = 250, /* a long poll ends this long before its request would time out */
+    KEY_MAX = 128,
+};
+
+struct box_call {
+    struct iop_op op;
+    struct iop_svc *s;
+    struct ron_http_reply *reply;
+    char topic[IOP_TOPIC_MAX + 1];
+    struct iop_msg *msgs;         /* send */
+    struct iop_receipt *receipts; /* ack, nack */
+    enum ron_rc *rcs;
+    struct ron_arena arena;
+    char text[]; /* of the request */
+};
+
+static struct ron_str str_of(const char *text)
+{
+    return (struct ron_str){text, strlen(text)};
+}
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+static void write_bytes(struct ron_json_writer *j, const char *text_name, const char *bytes_name,
+                        struct ron_str bytes)
+{
+    const char *p = bytes.ptr;
+    const char *end = bytes.ptr + bytes.len;
+    struct ron_buf encoded;
+
+    while (p < end) {
+        size_t n = ron_utf8_len(p, end);
+
+        if (n == 0) {
+            break;
+        }
+        p += n;
+    }
+    if (p == end) {
+        ron_json_str(j, text_name, bytes);
+        return;
+    }
+    ron_buf_init(&encoded, bytes.len * 2 + 8);
+    if (ron_base64_write(&encoded, bytes.ptr, bytes.len) == RON_OK) {
+        ron_json_str(j, bytes_name,
+                     (struct ron_str){ron_buf_text(&encoded), ron_buf_len(&encoded)});
+    }
+    ron_buf_done(&encoded);
+}
+
+static void write_id(struct ron_json_writer *j, const char *name, uint64_t id)
+{
+    char text[24];
+
+    (void)snprintf(text, sizeof text, "%llu", (unsigned long long)id);
+    ron_json_text(j, name, text); /* as text: it does not fit a number of JavaScript */
+}
+
+static void write_got(struct ron_json_writer *j, const struct iop_got *got, bool receipt)
+{
+    char text[IOP_RECEIPT_SIZE];
+
+    ron_json_open(j, NULL, '{');
+    write_id(j, "id", got->receipt.id);
+    if (receipt) {
+        iop_receipt_format(got->receipt, text);
+        ron_json_text(j, "receipt", text);
+    }
+    ron_json_u64(j, receipt ? "delivery" : "deliveries", got->receipt.delivery);
+    ron_json_u64(j, "sent_ms", got->sent_ms);
+    if (got->head.len > 0) {
+        ron_json_raw(j, "head", got->head);
+    }
+    write_bytes(j, "body", "body_b64", got->body);
+    if (got->reason.len > 0) {
+        write_bytes(j, "reason", "reason_b64", got->reason);
+    }
+    ron_json_close(j, '}');
+}
+
+static void write_stats(struct ron_json_writer *j, const struct iop_topic_stats *t)
+{
+    ron_json_open(j, NULL, '{');
+    ron_json_text(j, "topic", t->name);
+    ron_json_u64(j, "ready", t->ready);
+    ron_json_u64(j, "delayed", t->delayed);
+    ron_json_u64(j, "leased", t->leased);
+    ron_json_u64(j, "dead", t->dead);
+    ron_json_u64(j, "bytes", t->bytes);
+    ron_json_u64(j, "oldest_ms", t->oldest_ms);
+    ron_json_close(j, '}');
+}
+
+static void write_acks(struct ron_json_writer *j, const struct box_call *c)
+{
+    ron_json_u64(j, "done", c->op.ack.ret_done);
+    ron_json_open(j, "results", '[');
+    for (uint32_t i = 0; i < c->op.ack.count; i++) {
+        ron_json_text(j, NULL,
+                      c->rcs[i] == RON_OK         ? "ok"
+                      : c->rcs[i] == RON_NOTFOUND ? "gone"
+                                                  : "overtaken");
+    }
+    ron_json_close(j, ']');
+}
+
+static void write_answer(struct ron_json_writer *j, const struct box_call *c)
+{
+    const struct iop_op *op = &c->op;
+
+    switch (op->kind) {
+    case IOP_OP_PUT:
+        ron_json_u64(j, "accepted", op->put.duplicate ? 0 : op->put.count);
+        ron_json_bool(j, "duplicate", op->put.duplicate);
+        if (!op->put.duplicate) {
+            write_id(j, "first_id", op->put.first_id);
+        }
+        break;
+    case IOP_OP_RECV:
+        ron_json_open(j, "messages", '[');
+        for (uint32_t i = 0; i < op->recv.count; i++) {
+            write_got(j, &op->recv.got[i], true);
+        }
+        ron_json_close(j, ']');
+        break;
+    case IOP_OP_ACK:
+    case IOP_OP_NACK:
+        write_acks(j, c);
+        break;
+    case IOP_OP_DEAD:
+        ron_json_open(j, "dead", '[');
+        for (uint32_t i = 0; i < op->dead.count; i++) {
+            write_got(j, &op->dead.got[i], false);
+        }
+        ron_json_close(j, ']');
+        break;
+    case IOP_OP_REPLAY:
+    case IOP_OP_PURGE:
+        ron_json_u64(j, "done", op->dead.count);
+        break;
+    case IOP_OP_STATS:
+        ron_json_open(j, "topics", '[');
+        for (uint32_t i = 0; i < op->stats.count; i++) {
+            write_stats(j, &op->stats.rows[i]);
+        }
+        ron_json_close(j, ']');
+        break;
+    case IOP_OP_TARGET:
+    case IOP_OP_COUNT:
+        break;
+    }
+}
+
+static void call_free(struct box_call *c)
+{
+    iop_op_done(&c->op);
+    ron_arena_done(&c->arena);
+    ron_free(c);
+}
+
+/* On the writer's thread, or on the loop when it could not be submitted. */
+static void answer(struct iop_op *op)
+{
+    struct box_call *c = op->arg;
+    struct ron_json_writer j;
+
+    if (op->rc == RON_OK) {
+        ron_json_begin(&j, ron_http_reply_body(c->reply));
+        ron_json_open(&j, NULL, '{');
+        write_answer(&j, c);
+        ron_json_close(&j, '}');
+        ron_http_reply_send(c->reply, 200, "application/json");
+    } else if (op->rc == RON_LIMIT) {
+        iop_reply_fail(c->reply, IOP_ERROR_BODY_LIMIT, op->why);
+    } else if (op->rc == RON_INVALID) {
+        iop_reply_fail(c->reply, IOP_ERROR_MALFORMED, op->why);
+    } else if (op->rc == RON_NOTFOUND) {
+        iop_reply_fail(c->reply, IOP_ERROR_NOT_FOUND, op->why);
+    } else if (op->rc == RON_FULL) {
+        iop_reply_fail(c->reply, IOP_ERROR_BUSY, op->why);
+    } else {
+        iop_reply_fail(c->reply, IOP_ERROR_DOWNSTREAM, op->why);
+    }
+    call_free(c);
+}
+
+/* ---- requests -------------------------------------------------------------------------------- */
+
+/* A call with a copy of its text, or NULL: it has been answered. */
+static struct box_call *begin(struct iop_svc *s, struct ron_http_call *call, enum iop_op_kind kind,
+                              const char *scope, bool has_topic, size_t arena_bytes)
+{
+    struct ron_str body = ron_http_body(call);
+    struct ron_str topic = {"", 0};
+    struct box_call *c;
+
+    if (!iop_allowed(s, call, scope, NULL)) {
+        return NULL;
+    }
+    c = ron_alloc(sizeof *c + body.len + 1);
+    if (c == NULL) {
+        ron_http_fail(call, RON_HTTP_MEMORY);
+        return NULL;
+    }
+    memset(c, 0, sizeof *c);
+    c->s = s;
+    c->op = (struct iop_op){.kind = kind, .done = answer, .arg = c};
+    if (body.len > 0) {
+        memcpy(c->text, body.ptr, body.len);
+    }
+    c->text[body.len] = '\0';
+    if (has_topic) {
+        topic = ron_http_param(call, 0);
+        if (!iop_topic_valid(topic)) {
+            iop_fail(call, IOP_ERROR_MALFORMED, "a topic is [a-z0-9][a-z0-9._-]*, 64 at most");
+            call_free(c);
+            return NULL;
+        }
+        memcpy(c->topic, topic.ptr, topic.len);
+    }
+    if (arena_bytes > 0 && ron_arena_init(&c->arena, arena_bytes) != RON_OK) {
+        ron_http_fail(call, RON_HTTP_MEMORY);
+        call_free(c);
+        return NULL;
+    }
+    return c;
+}
+
+static void refuse(struct ron_http_call *call, struct box_call *c, const char *field,
+                   const char *why)
+{
+    char detail[224];
+
+    (void)snprintf(detail, sizeof detail, "%s%s%s", field, field[0] != '\0' ? ": " : "", why);
+    iop_fail(call, IOP_ERROR_MALFORMED, detail);
+    call_free(c);
+}
+
+static void submit(struct ron_http_call *call, struct box_call *c)
+{
+    enum ron_rc rc = ron_http_defer(call, &c->reply);
+
+    if (rc != RON_OK) {
+        ron_http_fail(call, RON_HTTP_BUSY);
+        call_free(c);
+        return;
+    }
+    rc = iop_box_submit(c->s->box, &c->op);
+    if (rc != RON_OK) {
+        ron_http_undefer(call, c->reply);
+        iop_fail(call, rc == RON_CLOSED ? IOP_ERROR_DRAINING : IOP_ERROR_BUSY, NULL);
+        call_free(c);
+    }
+}
+
+/* The body of a request that may be empty: all members have defaults. */
+static bool scan(struct ron_http_call *call, struct box_call *c, const struct ron_json_shape *shape,
+                 void *out)
+{
+    struct ron_json_error bad = {0};
+    size_t len = ron_http_body(call).len;
+
+    if (len == 0) {
+        return true;
+    }
+    if (ron_json_scan(c->text, len, shape, &c->arena, out, &bad) != RON_OK) {
+        refuse(call, c, bad.field, bad.reason);
+        return false;
+    }
+    return true;
+}
+
+/* ---- send ------------------------------------------------------------------------------------ */
+
+struct in_msg {
+    struct ron_str body;
+    struct ron_str body_b64;
+    struct ron_str head;
+    uint64_t delay_ms;
+    uint64_t present;
+};
+static const struct ron_json_field msg_fields[] = {
+    RON_JSON_FIELD(struct in_msg, body, STRING, .required = false),
+    RON_JSON_FIELD(struct in_msg, body_b64, STRING, .required = false),
+    RON_JSON_FIELD(struct in_msg, head, RAW, .required = false),
+    RON_JSON_FIELD(struct in_msg, delay_ms, U64, .required = false),
+};
+static const struct ron_json_shape msg_shape = RON_JSON_SHAPE(struct in_msg, msg_fields, present);
+
+struct in_send {
+    struct ron_json_items messages;
+    struct ron_str key;
+    uint64_t present;
+};
+static const struct ron_json_field send_fields[] = {
+    RON_JSON_FIELD(struct in_send, messages, ARRAY, .required = true, .max = IOP_PUT_MAX,
+                   .item_size = sizeof(struct in_msg), .shape = &msg_shape),
+    RON_JSON_FIELD(struct in_send, key, STRING, .required = false, .max = KEY_MAX),
+};
+static const struct ron_json_shape send_shape =
+    RON_JSON_SHAPE(struct in_send, send_fields, present);
+
+/* NULL, or what is wrong. */
+static const char *take_msg(struct box_call *c, const struct in_msg *in, struct iop_msg *out)
+{
+    *out = (struct iop_msg){
+        .topic = str_of(c->topic), .head = in->head, .body = in->body, .delay_ms = in->delay_ms};
+    if (in->body.ptr != NULL && in->body_b64.ptr != NULL) {
+        return "either body or body_b64";
+    }
+    if (in->body_b64.len > 0) {
+        size_t len = 0;
+        /* In place: it only gets shorter. */
+        uint8_t *room = (uint8_t *)(uintptr_t)in->body_b64.ptr;
+
+        if (!ron_base64_read(in->body_b64, room, in->body_b64.len, &len)) {
+            return "body_b64 is no base64";
+        }
+        out->body = (struct ron_str){(const char *)room, len};
+    }
+    if (in->head.len > 0 && in->head.ptr[0] != '{') {
+        return "head is no object";
+    }
+    return NULL;
+}
+
+void iop_box_send_http(struct ron_http_call *call, void *arg)
+{
+    struct box_call *c =
+        begin(arg, call, IOP_OP_PUT, "mailbox.send", true,
+              (IOP_PUT_MAX + 1) * (sizeof(struct in_msg) + sizeof(struct iop_msg)));
+    struct in_send in = {0};
+    const struct in_msg *items;
+
+    if (c == NULL) {
+        return;
+    }
+    if (ron_http_body(call).len == 0) {
+        refuse(call, c, "messages", "missing");
+        return;
+    }
+    if (!scan(call, c, &send_shape, &in)) {
+        return;
+    }
+    items = in.messages.items;
+    c->msgs = ron_arena_alloc_array(&c->arena, in.messages.count + 1, sizeof *c->msgs,
+                                    _Alignof(struct iop_msg));
+    for (size_t i = 0; i < in.messages.count; i++) {
+        const char *wrong = c->msgs != NULL ? take_msg(c, &items[i], &c->msgs[i]) : "too many";
+
+        if (wrong != NULL) {
+            refuse(call, c, "messages", wrong);
+            return;
+        }
+    }
+    c->op.put.msgs = c->msgs;
+    c->op.put.count = (uint32_t)in.messages.count;
+    if (in.key.len > 0 && c->s->seen != NULL) {
+        char name[16 + IOP_TOPIC_MAX];
+
+        /* No provider has such a name: keys of senders and of deliveries cannot meet. */
+        (void)snprintf(name, sizeof name, "mailbox/%s", c->topic);
+        iop_seen_key(c->s->seen, str_of(name), in.key, NULL, &c->op.put.key);
+        c->op.put.has_key = true;
+    }
+    submit(call, c);
+}
+
+/* ---- recv ------------------------------------------------------------------------------------ */
+
+struct in_recv {
+    uint64_t max;
+    uint64_t visibility_ms;
+    uint64_t wait_ms;
+    uint64_t present;
+};
+static const struct ron_json_field recv_fields[] = {
+    RON_JSON_FIELD(struct in_recv, max, U64, .required = false, .max = IOP_RECV_MAX),
+    RON_JSON_FIELD(struct in_recv, visibility_ms, U64, .required = false,
+                   .max = IOP_VISIBILITY_MAX_MS),
+    RON_JSON_FIELD(struct in_recv, wait_ms, U64, .required = false, .max = IOP_WAIT_MAX_MS),
+};
+static const struct ron_json_shape recv_shape =
+    RON_JSON_SHAPE(struct in_recv, recv_fields, present);
+
+void iop_box_recv_http(struct ron_http_call *call, void *arg)
+{
+    struct box_call *c = begin(arg, call, IOP_OP_RECV, "mailbox.recv", true, 0);
+    struct in_recv in = {.max = RECV_DEFAULT, .visibility_ms = VISIBILITY_DEFAULT_MS};
+    uint64_t left_ms;
+
+    if (c == NULL || !scan(call, c, &recv_shape, &in)) {
+        return;
+    }
+    left_ms = ron_deadline_left_ms(ron_http_deadline(call), ron_env_now_ns(c->s->env));
+    left_ms = left_ms > MARGIN_MS ? left_ms - MARGIN_MS : 0;
+    c->op.recv.topic = str_of(c->topic);
+    c->op.recv.max = (uint32_t)in.max;
+    c->op.recv.max_bytes = RECV_BYTES;
+    c->op.recv.visibility_ms = (uint32_t)in.visibility_ms;
+    c->op.recv.wait_ms = (uint32_t)RON_MIN(in.wait_ms, left_ms);
+    submit(call, c);
+}
+
+/* ---- ack, nack ------------------------------------------------------------------------------- */
+
+struct in_ack {
+    struct ron_json_items receipts;
+    uint64_t delay_ms;
+    bool dead;
+    struct ron_str reason;
+    uint64_t present;
+};
+static const struct ron_json_field ack_fields[] = {
+    RON_JSON_FIELD(struct in_ack, receipts, STRINGS, .required = true, .max = IOP_RECEIPTS_MAX),
+    RON_JSON_FIELD(struct in_ack, delay_ms, U64, .required = false),
+    RON_JSON_FIELD(struct in_ack, dead, BOOL, .required = false),
+    RON_JSON_FIELD(struct in_ack, reason, STRING, .required = false, .max = IOP_REASON_MAX),
+};
+/* An ack has the receipts alone. */
+static const struct ron_json_shape ack_shape = {
+    .fields = ack_fields, .count = 1, .present_offset = offsetof(struct in_ack, present)};
+static const struct ron_json_shape nack_shape = RON_JSON_SHAPE(struct in_ack, ack_fields, present);
+
+static void ack_http(struct ron_http_call *call, void *arg, enum iop_op_kind kind)
+{
+    struct box_call *c =
+        begin(arg, call, kind, "mailbox.recv", true,
+              (IOP_RECEIPTS_MAX + 2) *
+                  (sizeof(struct ron_str) + sizeof(struct iop_receipt) + sizeof(enum ron_rc)));
+    struct in_ack in = {.delay_ms = IOP_DELAY_AUTO};
+    const struct ron_str *texts;
+
+    if (c == NULL) {
+        return;
+    }
+    if (ron_http_body(call).len == 0) {
+        refuse(call, c, "receipts", "missing");
+        return;
+    }
+    if (!scan(call, c, kind == IOP_OP_ACK ? &ack_shape : &nack_shape, &in)) {
+        return;
+    }
+    texts = in.receipts.items;
+    c->receipts = ron_arena_alloc_array(&c->arena, in.receipts.count + 1, sizeof *c->receipts,
+                                        _Alignof(struct iop_receipt));
+    c->rcs = ron_arena_alloc_array(&c->arena, in.receipts.count + 1, sizeof *c->rcs,
+                                   _Alignof(enum ron_rc));
+    for (size_t i = 0; i < in.receipts.count; i++) {
+        if (c->receipts == NULL || c->rcs == NULL ||
+            !iop_receipt_parse(texts[i], &c->receipts[i])) {
+            refuse(call, c, "receipts", "this is no receipt");
+            return;
+        }
+    }
+    c->op.ack.topic = str_of(c->topic);
+    c->op.ack.receipts = c->receipts;
+    c->op.ack.rcs = c->rcs;
+    c->op.ack.count = (uint32_t)in.receipts.count;
+    c->op.ack.delay_ms = in.delay_ms;
+    c->op.ack.dead = in.dead;
+    c->op.ack.reason = in.reason.ptr != NULL ? in.reason : (struct ron_str){"", 0};
+    submit(call, c);
+}
+
+void iop_box_ack_http(struct ron_http_call *call, void *arg)
+{
+    ack_http(call, arg, IOP_OP_ACK);
+}
+
+void iop_box_nack_http(struct ron_http_call *call, void *arg)
+{
+    ack_http(call, arg, IOP_OP_NACK);
+}
+
+/* ---- looking, dead letters ------------------------------------------------------------------- */
+
+void iop_box_stats_http(struct ron_http_call *call, void *arg)
+{
+    struct box_call *c = begin(arg, call, IOP_OP_STATS, "mailbox.inspect", true, 0);
+
+    if (c != NULL) {
+        c->op.stats.topic = str_of(c->topic);
+        submit(call, c);
+    }
+}
+
+/* All topics, those of the journal too: how much waits to be done. */
+void iop_box_topics_http(struct ron_http_call *call, void *arg)
+{
+    struct box_call *c = begin(arg, call, IOP_OP_STATS, "mailbox.inspect", false, 0);
+
+    if (c != NULL) {
+        submit(call, c);
+    }
+}
+
+/* A number of the query; false: it is there and no number. */
+static bool query_u64(struct ron_http_call *call, const char *name, uint64_t *value)
+{
+    char room[24];
+    struct ron_str text = {0};
+    enum ron_rc rc = ron_http_query_get(ron_http_head(call)->query, name, room, sizeof room, &text);
+    uint64_t sum = 0;
+
+    if (rc == RON_NOTFOUND) {
+        return true;
+    }
+    if (rc != RON_OK || text.len == 0 || text.len > 18) {
+        return false;
+    }
+    for (size_t i = 0; i < text.len; i++) {
+        if (text.ptr[i] < '0' || text.ptr[i] > '9') {
+            return false;
+        }
+        sum = sum * 10 + (uint64_t)(text.ptr[i] - '0');
+    }
+    *value = sum;
+    return true;
+}
+
+void iop_box_dead_http(struct ron_http_call *call, void *arg)
+{
+    struct box_call *c = begin(arg, call, IOP_OP_DEAD, "mailbox.admin", true, 0);
+    uint64_t after = 0;
+    uint64_t limit = 100;
+
+    if (c == NULL) {
+        return;
+    }
+    if (!query_u64(call, "after", &after) || !query_u64(call, "limit", &limit) ||
+        limit > IOP_LIST_MAX) {
+        refuse(call, c, "", "after and limit are numbers, limit at most 1000");
+        return;
+    }
+    c->op.dead.topic = str_of(c->topic);
+    c->op.dead.after_id = after;
+    c->op.dead.max = (uint32_t)limit;
+    c->op.dead.max_bytes = LIST_BYTES;
+    submit(call, c);
+}
+
+struct in_dead {
+    struct ron_str id;
+    uint64_t present;
+};
+static const struct ron_json_field dead_fields[] = {
+    RON_JSON_FIELD(struct in_dead, id, STRING, .required = false, .max = 20),
+};
+static const struct ron_json_shape dead_shape =
+    RON_JSON_SHAPE(struct in_dead, dead_fields, present);
+
+static void dead_http(struct ron_http_call *call, void *arg, enum iop_op_kind kind)
+{
+    struct box_call *c = begin(arg, call, kind, "mailbox.admin", true, 0);
+    struct in_dead in = {0};
+
+    if (c == NULL || !scan(call, c, &dead_shape, &in)) {
+        return;
+    }
+    if (in.id.len > 0) {
+        struct iop_receipt r;
+        char text[IOP_RECEIPT_SIZE];
+
+        (void)snprintf(text, sizeof text, "%.*s-1", (int)in.id.len, in.id.ptr);
+        if (!iop_receipt_parse(str_of(text), &r)) {
+            refuse(call, c, "id", "this is no id");
+            return;
+        }
+        c->op.dead.id = r.id;
+    }
+    c->op.dead.topic = str_of(c->topic);
+    submit(call, c);
+}
+
+void iop_box_replay_http(struct ron_http_call *call, void *arg)
+{
+    dead_http(call, arg, IOP_OP_REPLAY);
+}
+
+void iop_box_purge_http(struct ron_http_call *call, void *arg)
+{
+    dead_http(call, arg, IOP_OP_PURGE);
+}

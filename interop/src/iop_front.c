@@ -1,0 +1,71 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* iop_front.c - the routes, on the loop: gates and cheap checks first, then a job for a worker.
+ *
+ * Place: service; never blocks. Order of checks: drain, rate, inflight and size (kernel), then
+ * whether the provider is enabled, its headers and window, or the capability; then the body. */
+#include <string.h>
+
+#include "iop_svc.h"
+
+/* ---- errors ---------------------------------------------------------------------------------- */
+
+void iop_fail(struct ron_http_call *call, enum iop_error error, const char *detail)
+{
+    struct ron_http_error e = iop_http_error(error, detail);
+
+    ron_http_fail_with(call, &e);
+}
+
+void iop_reply_fail(struct ron_http_reply *take_reply, enum iop_error error, const char *detail)
+{
+    struct ron_http_error e = iop_http_error(error, detail);
+
+    ron_http_reply_fail_with(take_reply, &e);
+}
+
+/* ---- who may --------------------------------------------------------------------------------- */
+
+bool iop_allowed(struct iop_svc *s, struct ron_http_call *call, const char *scope,
+                 uint64_t *ret_until_ms)
+{
+    enum ron_cap_why why =
+        ron_app_auth_check(s->auth, call, scope, (struct ron_str){0}, NULL, ret_until_ms);
+
+    if (why != RON_CAP_OK) {
+        iop_fail(call,
+                 why == RON_CAP_EXPIRED         ? IOP_ERROR_EXPIRED_TOKEN
+                 : ron_cap_why_http(why) == 401 ? IOP_ERROR_UNAUTH
+                                                : IOP_ERROR_SCOPE_MISMATCH,
+                 ron_cap_why_doc(why));
+    }
+    return why == RON_CAP_OK;
+}
+
+/* ---- routes ---------------------------------------------------------------------------------- */
+
+void iop_routes_fill(struct iop_svc *s)
+{
+    const struct ron_http_route rows[] = {
+        {RON_HTTP_POST, "/webhooks/{provider}", iop_hook_http, s, RON_HTTP_RAW, 0},
+        {RON_HTTP_GET, "/webhooks/{provider}", iop_hook_get_http, s, 0, 0},
+        {RON_HTTP_POST, "/put", iop_put_http, s, RON_HTTP_STREAM,
+         (uint64_t)ron_conf_bytes(s->conf, IOP_OBJECT_MAX)},
+        {RON_HTTP_GET, "/o/{addr}", iop_object_http, s, 0, 0},
+        {RON_HTTP_GET, "/deliveries", iop_deliveries_http, s, 0, 0},
+        {RON_HTTP_POST, "/forwards/{rule}/enable", iop_forward_enable_http, s, 0, 0},
+        {RON_HTTP_GET, "/v1/events", iop_events_http, s, 0, 0},
+        {RON_HTTP_GET, "/mailbox", iop_box_topics_http, s, 0, 0},
+        {RON_HTTP_GET, "/mailbox/{topic}", iop_box_stats_http, s, 0, 0},
+        {RON_HTTP_POST, "/mailbox/{topic}/send", iop_box_send_http, s, 0, 0},
+        {RON_HTTP_POST, "/mailbox/{topic}/recv", iop_box_recv_http, s, 0, 0},
+        {RON_HTTP_POST, "/mailbox/{topic}/ack", iop_box_ack_http, s, 0, 0},
+        {RON_HTTP_POST, "/mailbox/{topic}/nack", iop_box_nack_http, s, 0, 0},
+        {RON_HTTP_GET, "/mailbox/{topic}/dead", iop_box_dead_http, s, 0, 0},
+        {RON_HTTP_POST, "/mailbox/{topic}/replay", iop_box_replay_http, s, 0, 0},
+        {RON_HTTP_POST, "/mailbox/{topic}/purge", iop_box_purge_http, s, 0, 0},
+    };
+
+    memcpy(s->routes, rows, sizeof rows);
+    s->route_count = RON_ARRAY_LEN(rows);
+    ron_app_set_routes(s->app, s->routes, s->route_count);
+}

@@ -1,0 +1,273 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* iop_svc.c - `ron interop`: from settings to running tasks, and back.
+ *
+ * Place: service. Build order: keys, stores, metrics, policy, channels, tasks, routes. Taken down
+ * in reverse after everything has stopped. */
+#include "iop_svc.h"
+
+#include <stdio.h>
+
+#include "ron/base/alloc.h"
+#include "ron/io/file.h"
+#include "ron_interop.h"
+
+static const struct ron_conf_key keys[] = {IOP_CONF(RON_CONF_ROW)};
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_err *err)
+{
+    if (ron_conf_ms(conf, RON_APP_REQUEST_TIMEOUT) > IOP_REQUEST_MAX_MS) {
+        return ron_err_set(err, RON_INVALID,
+                           "timeouts.request: at most 5s, senders wait no longer");
+    }
+    return iop_upstreams_check(conf, err);
+}
+
+const struct ron_conf_table iop_conf_table = {
+    .service = "interop", .keys = keys, .key_count = IOP_CONF_COUNT, .check = check_settings};
+
+/* ---- channels -------------------------------------------------------------------------------- */
+
+static void drop_job(void *item, void *arg)
+{
+    iop_job_drop(arg, item, IOP_ERROR_DRAINING);
+}
+
+static void drop_read(void *item, void *arg)
+{
+    iop_read_drop(arg, item, IOP_ERROR_DRAINING);
+}
+
+static void drop_put(void *item, void *arg)
+{
+    iop_put_drop(arg, item, IOP_ERROR_DRAINING);
+}
+
+static enum ron_rc make_channels(struct iop_svc *s, struct ron_err *err)
+{
+    const struct {
+        const char *name;
+        const char *consumers;
+        int64_t capacity;
+        uint32_t wake_batch;
+        void (*drop)(void *item, void *arg);
+        struct ron_chan **ret;
+    } rows[] = {
+        {"work", "workers", ron_conf_int(s->conf, IOP_Q_WORK), 0, drop_job, &s->work},
+        {"reads", "readers", IOP_Q_READS, 1, drop_read, &s->reads},
+        {"uploads", "uploads", IOP_Q_UPLOADS, 1, drop_put, &s->uploads},
+    };
+
+    for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
+        RON_TRY(ron_chan_new(
+            &(struct ron_chan_opts){.registry = ron_app_registry(s->app),
+                                    .env = s->env,
+                                    .name = rows[i].name,
+                                    .producers = "http",
+                                    .consumers = rows[i].consumers,
+                                    .drop_text = "answered 429 BACKPRESSURE; busy_rejections_total",
+                                    .capacity = (uint32_t)rows[i].capacity,
+                                    .policy = RON_CHAN_REJECT,
+                                    .wake_batch = rows[i].wake_batch,
+                                    .drop = rows[i].drop,
+                                    .drop_arg = s},
+            rows[i].ret, err));
+    }
+    return RON_OK;
+}
+
+/* ---- the store of objects -------------------------------------------------------------------- */
+
+static enum ron_rc open_store(struct iop_svc *s, struct ron_err *err)
+{
+    uint64_t bytes = (uint64_t)ron_conf_bytes(s->conf, IOP_STORE_BYTES);
+    uint64_t object = (uint64_t)ron_conf_bytes(s->conf, IOP_OBJECT_MAX);
+    const char *dir = ron_conf_str(s->conf, IOP_DIR).text;
+    char path[1024];
+
+    if (s->amnesia) {
+        bytes = RON_MIN(bytes, RON_CAS_MEMORY_BYTES_DEFAULT);
+    } else {
+        (void)snprintf(path, sizeof path, "%s/objects",
+                       dir); /* 900 bytes at most, as its key says */
+        RON_TRY(ron_mkdirs(s->env, dir, 0700, err));
+    }
+    RON_TRY(ron_cas_new(&(struct ron_cas_opts){.env = s->env,
+                                               .dir = s->amnesia ? NULL : path,
+                                               .bytes_max = bytes,
+                                               .object_bytes_max = RON_MIN(bytes, object)},
+                        &s->store, err));
+    struct ron_task_def task = ron_cas_task(s->store);
+
+    task.name = "objects";
+    task.stage = 4;
+    RON_TRY(ron_sup_add(ron_app_sup(s->app), &task, NULL, err));
+    s->cas_metrics = (struct ron_ops_cas){.store = s->store, .name = "objects"};
+    return ron_collect_cas(ron_app_metrics(s->app), &s->cas_metrics, err);
+}
+
+/* ---- mailbox --------------------------------------------------------------------------------- */
+
+static enum ron_rc open_mailbox(struct iop_svc *s, struct ron_err *err)
+{
+    char path[1024];
+
+    (void)snprintf(path, sizeof path, "%s/mailbox.sqlite", ron_conf_str(s->conf, IOP_DIR).text);
+    RON_TRY(iop_box_local_new(&(struct iop_box_local_opts){.env = s->env,
+                                                           .registry = ron_app_registry(s->app),
+                                                           .path = s->amnesia ? NULL : path,
+                                                           .limits = iop_box_limits_default()},
+                              &s->local, err));
+    s->box = iop_box_local_box(s->local);
+    s->seen = iop_box_local_seen(s->local);
+    return iop_box_local_add(s->local, ron_app_sup(s->app), 4, err);
+}
+
+/* ---- policy ---------------------------------------------------------------------------------- */
+
+static enum ron_rc load_policy(struct iop_svc *s, struct ron_conf_snap *conf, struct ron_err *err)
+{
+    struct iop_policy *policy = NULL;
+
+    RON_TRY(iop_policy_new(s->env, conf, ron_app_environ(s->app), &policy, err));
+    iop_policy_series(s, policy);
+    iop_policy_put(&s->policy, policy);
+    return RON_OK;
+}
+
+/* ---- build, reload, take down ---------------------------------------------------------------- */
+
+static void init(struct iop_svc *s, struct ron_app *app)
+{
+    s->app = app;
+    s->env = ron_app_env(app);
+    s->conf = ron_app_conf(app);
+    s->log = ron_app_log(app);
+    s->amnesia = ron_conf_bool(s->conf, RON_APP_AMNESIA);
+    s->reads_open = ron_conf_choice(s->conf, IOP_READS) == 1;
+    s->jobs_max =
+        (uint32_t)(ron_conf_int(s->conf, RON_APP_INFLIGHT) + ron_conf_int(s->conf, IOP_Q_WORK));
+    ron_mutex_init(&s->pool_mu, RON_RANK_LEAF, "interop.jobs");
+    ron_mutex_init(&s->brownout_mu, RON_RANK_LEAF, "interop.brownout");
+    iop_policy_box_init(&s->policy);
+    ron_app_tokens_init(&s->wallet_token, s->env, "wallet.token_file");
+}
+
+static enum ron_rc open_parts(struct iop_svc *s, struct ron_err *err)
+{
+    struct ron_conf_str token = ron_conf_str(s->conf, IOP_WALLET_TOKEN);
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
+    enum ron_rc rc;
+
+    RON_TRY(ron_app_auth_new(s->app, ron_conf_str(s->conf, IOP_KEY_FILE).text, "interop", &s->auth,
+                             err));
+    if (token.len > 0) {
+        RON_TRY(ron_app_tokens_load(&s->wallet_token, token.text, err));
+    }
+    RON_TRY(open_store(s, err));
+    RON_TRY(open_mailbox(s, err));
+    RON_TRY(iop_ring_new(s, err));
+    RON_TRY(iop_metrics_new(s, err));
+    rc = load_policy(s, conf, err);
+    ron_conf_unref(conf);
+    return rc;
+}
+
+static enum ron_rc build(struct ron_app *app, struct ron_err *err)
+{
+    struct iop_svc *s = ron_alloc_zero(sizeof *s);
+
+    if (s == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the bridge");
+    }
+    ron_app_set_state(app, s);
+    init(s, app);
+    RON_TRY(open_parts(s, err));
+    RON_TRY(make_channels(s, err));
+    RON_TRY(iop_events_add(s, err));
+    RON_TRY(iop_bridge_add(s, err));
+    RON_TRY(iop_workers_add(s, err));
+    RON_TRY(iop_uploads_add(s, err));
+    RON_TRY(iop_readers_add(s, err));
+    RON_TRY(iop_upstreams_open(&s->up, app, s->conf, err));
+    RON_TRY(iop_actors_add(s, err));
+    iop_routes_fill(s);
+    return RON_OK;
+}
+
+/* Keys, tokens, providers and rules. A mistake leaves the old in force. */
+static void reloaded(struct ron_app *app)
+{
+    struct iop_svc *s = ron_app_state(app);
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(app));
+    struct ron_conf_str token = ron_conf_str(conf, IOP_WALLET_TOKEN);
+    struct ron_err err = {0};
+    enum ron_rc rc;
+
+    ron_app_auth_reload(s->auth, ron_conf_str(conf, IOP_KEY_FILE).text);
+    if (token.len > 0 && ron_app_tokens_load(&s->wallet_token, token.text, &err) != RON_OK) {
+        RON_LOG(s->log, ERROR, "our own token was not reloaded", RON_LOG_ERR(&err));
+    }
+    rc = iop_upstreams_cover(&s->up, conf, &err);
+    if (rc == RON_OK) {
+        rc = load_policy(s, conf, &err);
+    }
+    if (rc != RON_OK) {
+        RON_LOG(s->log, ERROR, "providers and rules were not reloaded", RON_LOG_ERR(&err));
+    }
+    ron_need_set(s->need_policy, rc == RON_OK ? RON_NEED_OK : RON_NEED_DEGRADED,
+                 rc == RON_OK ? "" : "the last reload of providers and rules failed", 5);
+    ron_conf_unref(conf);
+}
+
+static void free_channels(struct iop_svc *s)
+{
+    struct ron_chan *const all[] = {s->work, s->reads, s->uploads};
+
+    for (size_t i = 0; i < RON_ARRAY_LEN(all); i++) {
+        if (all[i] != NULL) {
+            ron_chan_free(all[i]);
+        }
+    }
+}
+
+static void take_down(struct ron_app *app)
+{
+    struct iop_svc *s = ron_app_state(app);
+
+    if (s == NULL) {
+        return;
+    }
+    free_channels(s); /* answers what is left in them */
+    iop_actors_free(s);
+    iop_upstreams_close(&s->up);
+    iop_box_local_free(s->local); /* likewise */
+    iop_jobs_free(s);
+    ron_free(s->workers);
+    ron_http_events_free(s->events);
+    if (s->bridge != NULL) {
+        ron_watch_free(s->bridge);
+    }
+    if (s->store != NULL) {
+        ron_cas_free(s->store);
+    }
+    iop_ring_free(s);
+    iop_metrics_free(s);
+    iop_policy_box_done(&s->policy);
+    ron_app_tokens_done(&s->wallet_token);
+    ron_app_auth_free(s->auth);
+    ron_mutex_done(&s->brownout_mu);
+    ron_mutex_done(&s->pool_mu);
+    ron_free(s);
+}
+
+const struct ron_app_def iop_app = {
+    .conf = &iop_conf_table,
+    .summary =
+        "svc-interop: evidence in, capabilities out. Verifies webhooks of providers, stores\n"
+        "them before it acknowledges, and acts on them with the least authority.",
+    .build = build,
+    .reloaded = reloaded,
+    .take_down = take_down,
+};

@@ -1,0 +1,299 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* iop_svc.h - the running bridge: tasks and channels around the plain parts. Private to the files
+ * of the service (iop_svc.c, iop_front.c, iop_hook.c, iop_worker.c, iop_record.c, iop_bridge.c,
+ * iop_act*.c, iop_object.c, iop_put.c, iop_events.c, iop_metrics.c).
+ *
+ *     http --work(512)--> worker-N: verify, de-duplicate, enqueue
+ *      +----uploads(256)--> upload-N: /put, piece by piece into the store
+ *      +----reads(512)----> reader-N: objects that are on disk
+ *     worker-N --ops--> mailbox_writer --journal--> actors --HTTP--> wallet, places outside
+ *     brownout_sentinel --bridge (watch)--> http; all --audit(512)--> audit_sink
+ *     all --events(1024)--> GET /v1/events
+ *
+ * Stage of a drain: workers, uploads and readers 1, actors 2, the HTTP client 3, the mailbox's
+ * writer and the store 4, sentinel, audit sink and the streams of events 5.
+ *
+ * Ownership: a message belongs to who took it from its channel. A reply travels with its request
+ * and is answered by who ends it. */
+#pragma once
+
+#include "iop_box_local.h"
+#include "iop_brownout.h"
+#include "iop_conf.h"
+#include "iop_error.h"
+#include "iop_policy.h"
+#include "iop_upstream.h"
+#include "ron/app/auth.h"
+#include "ron/cas/cas.h"
+#include "ron/http/events.h"
+#include "ron/obs/health.h"
+
+enum {
+    IOP_WORKERS_MAX = 64,
+    IOP_ROUTES_MAX = 32,
+    IOP_STREAMS_MAX = 256, /* people and dashboards */
+    IOP_UPLOADS_MAX = 64,
+    IOP_READERS = 2,
+    IOP_Q_READS = 512,   /* as many as requests are in flight by default */
+    IOP_Q_UPLOADS = 256, /* that wait for a task; each holds two pieces at most */
+    IOP_RING = 512,      /* deliveries that GET /deliveries can show */
+    /* Envelopes and wallet requests of one delivery, all escaped at worst. */
+    IOP_JOB_TEXT_MAX = (IOP_ACTIONS_MAX + 1) * 2 * IOP_HEAD_MAX,
+};
+
+struct iop_svc;
+struct iop_metrics;
+struct iop_worker;
+struct iop_actor;
+struct iop_ring;
+
+/* Actions that cannot be carried out as their rule says. */
+#define IOP_TOPIC_FAULTS "interop.faults"
+
+/* ---- jobs ------------------------------------------------------------------------------------ */
+
+/* One delivery on its way: the same shape for every provider. Head and body live with the reply. */
+struct iop_job {
+    struct iop_job *next; /* in the pool */
+    struct iop_svc *s;
+    struct ron_http_reply *reply;
+    const struct ron_http_head *head;
+    struct ron_str body;
+    struct iop_policy *policy; /* a reference */
+    const struct iop_provider *provider;
+    struct iop_delivery delivery;
+    uint64_t began_ns;
+    uint64_t sent_ns; /* to the mailbox */
+    bool has_b3;
+    struct ron_b3 b3;
+    struct iop_op op;
+    struct iop_msg msgs[IOP_ACTIONS_MAX + 1];
+    struct ron_buf text; /* what the messages point to */
+};
+
+/* From the pool; NULL when too many are under way, or no memory. */
+struct iop_job *iop_job_take(struct iop_svc *s);
+void iop_job_put(struct iop_svc *s, struct iop_job *take_job);
+void iop_jobs_free(struct iop_svc *s);
+/* Answers and gives it back. */
+void iop_job_drop(struct iop_svc *s, struct iop_job *take_job, enum iop_error error);
+void iop_hook_http(struct ron_http_call *call, void *arg);
+void iop_hook_get_http(struct ron_http_call *call, void *arg);
+RON_MUST_USE enum ron_rc iop_workers_add(struct iop_svc *s, struct ron_err *err);
+
+/* ---- what became of it ----------------------------------------------------------------------- */
+
+/* X(NAME, "text") */
+#define IOP_VERDICTS(X)                                                                            \
+    X(ACCEPTED, "accepted")                                                                        \
+    X(DUPLICATE, "duplicate")                                                                      \
+    X(CHALLENGE, "challenge")                                                                      \
+    X(REFUSED, "refused")
+enum iop_verdict {
+#define X(name, text) IOP_VERDICT_##name,
+    IOP_VERDICTS(X)
+#undef X
+};
+
+struct iop_record {
+    enum iop_verdict verdict;
+    struct iop_policy *policy;           /* borrowed */
+    const struct iop_provider *provider; /* NULL: none of that name */
+    const struct iop_delivery *delivery; /* NULL: its headers were not read */
+    const struct ron_b3 *b3;             /* of the body; NULL: not verified */
+    enum iop_error error;
+    const char *label; /* why; a constant */
+    struct ron_str corr_id;
+    uint64_t began_ns;
+};
+/* Counters, ring, audit, events. From any thread; never blocks. */
+void iop_record(struct iop_svc *s, const struct iop_record *record);
+void iop_deliveries_http(struct ron_http_call *call, void *arg);
+RON_MUST_USE enum ron_rc iop_ring_new(struct iop_svc *s, struct ron_err *err);
+void iop_ring_free(struct iop_svc *s);
+
+/* ---- the bridge ------------------------------------------------------------------------------ */
+
+/* The end of a call to another service, or of the mailbox: metrics and the sentinel's evidence. */
+void iop_upstream(struct iop_svc *s, const char *service, const char *op, bool good,
+                  uint64_t took_ns);
+/* Sentinel, watch and needs. */
+RON_MUST_USE enum ron_rc iop_bridge_add(struct iop_svc *s, struct ron_err *err);
+
+/* ---- actions --------------------------------------------------------------------------------- */
+
+RON_MUST_USE enum ron_rc iop_actors_add(struct iop_svc *s, struct ron_err *err);
+void iop_actors_free(struct iop_svc *s);
+void iop_forward_enable_http(struct ron_http_call *call, void *arg);
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+struct iop_put;
+
+/* An object that must be fetched from the disk. The head lives with the reply. */
+struct iop_read {
+    struct ron_http_reply *reply;
+    const struct ron_http_head *head;
+    struct ron_b3 id;
+};
+
+void iop_object_http(struct ron_http_call *call, void *arg);
+void iop_put_http(struct ron_http_call *call, void *arg);
+/* Each frees its argument and answers. */
+void iop_read_drop(struct iop_svc *s, struct iop_read *take_read, enum iop_error error);
+void iop_put_drop(struct iop_svc *s, struct iop_put *take_put, enum iop_error error);
+RON_MUST_USE enum ron_rc iop_readers_add(struct iop_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc iop_uploads_add(struct iop_svc *s, struct ron_err *err);
+
+/* ---- the mailbox over HTTP ------------------------------------------------------------------- */
+
+void iop_box_topics_http(struct ron_http_call *call, void *arg);
+void iop_box_stats_http(struct ron_http_call *call, void *arg);
+void iop_box_send_http(struct ron_http_call *call, void *arg);
+void iop_box_recv_http(struct ron_http_call *call, void *arg);
+void iop_box_ack_http(struct ron_http_call *call, void *arg);
+void iop_box_nack_http(struct ron_http_call *call, void *arg);
+void iop_box_dead_http(struct ron_http_call *call, void *arg);
+void iop_box_replay_http(struct ron_http_call *call, void *arg);
+void iop_box_purge_http(struct ron_http_call *call, void *arg);
+
+/* ---- answers --------------------------------------------------------------------------------- */
+
+void iop_fail(struct ron_http_call *call, enum iop_error error, const char *detail);
+void iop_reply_fail(struct ron_http_reply *take_reply, enum iop_error error, const char *detail);
+/* Whether the call's capability covers `scope`; false: it has been answered. `ret_until_ms` may be
+ * NULL. */
+bool iop_allowed(struct iop_svc *s, struct ron_http_call *call, const char *scope,
+                 uint64_t *ret_until_ms);
+/* Whether bridges take requests now; false: it has been answered. */
+bool iop_bridge_open(struct iop_svc *s, struct ron_http_call *call);
+
+/* ---- events ---------------------------------------------------------------------------------- */
+
+/* X(NAME, "topic"), as the specification has them. */
+#define IOP_NOTICES(X)                                                                             \
+    X(WEBHOOK, "interop.webhook.accepted.v1")                                                      \
+    X(PUT, "interop.put.accepted.v1")                                                              \
+    X(DEDUP, "interop.dedup.v1")                                                                   \
+    X(BROWNOUT, "interop.bridge.brownout.v1")
+
+enum iop_notice_kind {
+#define X(name, topic) IOP_NOTICE_##name,
+    IOP_NOTICES(X)
+#undef X
+        IOP_NOTICE_COUNT
+};
+
+struct iop_notice {
+    uint8_t kind;
+    bool active; /* of a brownout */
+    uint64_t ts_ms;
+    char provider[64];
+    char b3[68];
+    char corr_id[65];
+    char reason[32];
+};
+
+/* Never waits. */
+void iop_tell(struct iop_svc *s, const struct iop_notice *notice);
+void iop_events_http(struct ron_http_call *call, void *arg);
+RON_MUST_USE enum ron_rc iop_events_add(struct iop_svc *s, struct ron_err *err);
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+/* X(ID, TYPE, UNIT, "name", "labels", "help") */
+#define IOP_METRICS(X)                                                                             \
+    X(VERIFY, COUNTER, ONE, "webhook_verify_total", "provider,result",                             \
+      "Deliveries whose signature was looked at: ok or fail.")                                     \
+    X(CHUNKS, COUNTER, ONE, "stream_chunks_total", "route",                                        \
+      "Pieces of bodies that were streamed.")                                                      \
+    X(DEDUP, COUNTER, ONE, "interop_dedup_rejects_total", "provider",                              \
+      "Deliveries that were taken before and had no second effect.")                               \
+    X(RULES, COUNTER, ONE, "interop_rule_actions_total", "action",                                 \
+      "Actions that rules asked for: mailbox, forward, wallet, or fault.")                         \
+    X(ACTS, COUNTER, ONE, "interop_actions_total", "action,result",                                \
+      "Attempts of actions, by what came of them: done, retry, dead, disabled.")                   \
+    X(CAPS, COUNTER, ONE, "capabilities_issued_total", "scope",                                    \
+      "Capabilities made for one action each.")                                                    \
+    X(RPC, HISTOGRAM, NS, "upstream_rpc_seconds", "service,op,outcome",                            \
+      "Calls to other services and to the mailbox: ok or fail.")                                   \
+    X(BROWNOUT, GAUGE, ONE, "brownout_active", "component", "1 while bridges give way.")           \
+    X(BOX_GROUPS, COUNTER, ONE, "mailbox_groups_total", "", "Transactions of the mailbox.")        \
+    X(BOX_OPS, COUNTER, ONE, "mailbox_ops_total", "op", "Messages by what happened to them.")      \
+    X(BOX_MESSAGES, GAUGE, ONE, "mailbox_messages", "state", "Messages now: all, and dead ones.")  \
+    X(BOX_BYTES, GAUGE, ONE, "mailbox_bytes", "", "Bytes of all messages.")
+
+enum iop_metric_id {
+#define X(id, type, unit, name, labels, help) IOP_M_##id,
+    IOP_METRICS(X)
+#undef X
+        IOP_M_COUNT
+};
+
+RON_MUST_USE enum ron_rc iop_metrics_new(struct iop_svc *s, struct ron_err *err);
+void iop_metrics_free(struct iop_svc *s);
+void iop_count_of(struct iop_svc *s, int metric, const char *label, uint64_t n);
+void iop_count_action(struct iop_svc *s, const struct iop_action *action);
+void iop_count_act(struct iop_svc *s, const char *action, const char *result);
+void iop_observe_rpc(struct iop_svc *s, const char *service, const char *op, bool good,
+                     uint64_t took_ns);
+void iop_set_brownout(struct iop_svc *s, bool active);
+/* Makes the series of its providers. */
+void iop_policy_series(struct iop_svc *s, struct iop_policy *policy);
+
+/* ---- the service ----------------------------------------------------------------------------- */
+
+struct iop_svc {
+    struct ron_app *app;
+    const struct ron_env *env;
+    const struct ron_conf_snap *conf;
+    struct ron_log *log;
+    bool amnesia;
+
+    struct ron_app_auth *auth;
+    struct ron_app_tokens wallet_token;
+    struct iop_policy_box policy;
+    struct ron_need *need_policy;
+    struct ron_need *need_queues;
+    struct ron_need *need_store;
+    struct ron_need *need_mailbox;
+    struct ron_need *need_passport;
+    struct ron_need *need_brownout;
+
+    struct ron_mutex pool_mu; /* guards the pool of jobs */
+    struct iop_job *jobs_idle;
+    uint32_t jobs_out;
+    uint32_t jobs_max;
+
+    struct iop_box_local *local; /* the embedded mailbox */
+    struct iop_box *box;
+    struct iop_seen *seen;
+    struct iop_ring *ring;
+
+    struct ron_mutex brownout_mu; /* guards `brownout` */
+    struct iop_brownout brownout;
+    struct ron_watch *bridge; /* 1: bridges give way */
+    uint64_t next_tick_ms;
+    uint64_t tick_ms;
+
+    struct iop_upstreams up;
+    struct iop_actor *actors;
+    uint32_t actor_count;
+
+    bool reads_open; /* /o without a capability */
+    struct ron_cas *store;
+    struct ron_ops_cas cas_metrics;
+    struct ron_chan *work;
+    struct ron_chan *reads;
+    struct ron_chan *uploads;
+    char reader_names[IOP_READERS][24];
+    char upload_names[IOP_UPLOADS_MAX][24];
+    struct iop_worker *workers;
+    char worker_names[IOP_WORKERS_MAX][24];
+    struct ron_http_events *events;
+    struct iop_metrics *metrics;
+    struct ron_http_route routes[IOP_ROUTES_MAX];
+    size_t route_count;
+};
+
+void iop_routes_fill(struct iop_svc *s);

@@ -1,0 +1,256 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* iop_upstream.c - targets of the HTTP client, from the settings. */
+#include "iop_upstream.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "ron/http/date.h"
+
+/* ---- settings -------------------------------------------------------------------------------- */
+
+static enum ron_rc base_url(const char *key, struct ron_conf_str url, struct ron_err *err)
+{
+    char host[256];
+    bool plain = false;
+
+    if (url.len == 0) {
+        return RON_OK;
+    }
+    if (ron_http_url_host(url.text, host, sizeof host, &plain, err) != RON_OK) {
+        ron_err_prefix(err, "%s", key);
+        return RON_INVALID;
+    }
+    if (strchr(url.text, '?') != NULL || strchr(url.text, '#') != NULL ||
+        url.text[url.len - 1] == '/') {
+        return ron_err_set(err, RON_INVALID, "%s: without query, fragment and a / at its end", key);
+    }
+    return RON_OK;
+}
+
+static bool is_forward(const struct ron_conf_snap *conf, uint32_t section)
+{
+    return ron_conf_choice_in(conf, section, IOP_R_ACTION) == IOP_ACT_FORWARD;
+}
+
+static enum ron_rc check_rule(const struct ron_conf_snap *conf, uint32_t section,
+                              struct ron_err *err)
+{
+    struct ron_conf_str url = ron_conf_str_in(conf, section, IOP_R_URL);
+    char host[256];
+    bool plain = false;
+
+    if (is_forward(conf, section)) {
+        RON_TRY(ron_http_url_host(url.text, host, sizeof host, &plain, err));
+        if (plain && !ron_conf_bool_in(conf, section, IOP_R_PLAIN)) {
+            return ron_err_set(err, RON_INVALID, "url: http:// needs allow_http = true");
+        }
+    }
+    if (ron_conf_choice_in(conf, section, IOP_R_ACTION) == IOP_ACT_WALLET &&
+        ron_conf_str(conf, IOP_WALLET_URL).len == 0) {
+        return ron_err_set(err, RON_INVALID, "action wallet needs wallet.url");
+    }
+    return RON_OK;
+}
+
+enum ron_rc iop_upstreams_check(const struct ron_conf_snap *conf, struct ron_err *err)
+{
+    size_t count = ron_conf_section_count(conf, "rules");
+
+    RON_TRY(base_url("wallet.url", ron_conf_str(conf, IOP_WALLET_URL), err));
+    RON_TRY(base_url("passport.url", ron_conf_str(conf, IOP_PASSPORT_URL), err));
+    if (ron_conf_str(conf, IOP_WALLET_URL).len > 0 &&
+        ron_conf_str(conf, IOP_WALLET_TOKEN).len == 0 &&
+        ron_conf_str(conf, IOP_PASSPORT_URL).len == 0) {
+        return ron_err_set(err, RON_INVALID, "wallet.url needs wallet.token_file or passport.url");
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint32_t section = ron_conf_section(conf, "rules", i);
+
+        if (check_rule(conf, section, err) != RON_OK) {
+            ron_err_prefix(err, "rules.%s", ron_conf_section_name(conf, section));
+            return RON_INVALID;
+        }
+    }
+    return RON_OK;
+}
+
+/* ---- targets --------------------------------------------------------------------------------- */
+
+/* One of ours, named by the operator: it may stand on this host or in its network. */
+static enum ron_rc add_service(struct iop_upstreams *u, const struct ron_conf_snap *conf,
+                               const char *name, const char *url, const char *const *ops,
+                               size_t op_count, struct ron_http_target **ret, struct ron_err *err)
+{
+    uint32_t total_ms = (uint32_t)ron_conf_ms(conf, IOP_RPC_TIMEOUT);
+    char host[256];
+    const char *hosts[] = {host};
+    bool plain = false;
+
+    RON_TRY(ron_http_url_host(url, host, sizeof host, &plain, err));
+    return ron_http_client_add(
+        u->client,
+        &(struct ron_http_target_opts){.name = name,
+                                       .hosts = hosts,
+                                       .host_count = 1,
+                                       .ops = ops,
+                                       .op_count = op_count,
+                                       .flags = RON_HTTP_TARGET_LOOPBACK | RON_HTTP_TARGET_PRIVATE |
+                                                RON_HTTP_TARGET_SEND_DEADLINE |
+                                                (plain ? RON_HTTP_TARGET_PLAIN : 0),
+                                       .retry = ron_retry_curve(RON_RETRY_INTEROP),
+                                       .breaker = ron_breaker_preset(RON_BREAKER_DEFAULT),
+                                       .inflight_max = 64,
+                                       .try_timeout_ms = total_ms,
+                                       .total_timeout_ms = total_ms,
+                                       .response_max = 65536},
+        ret, err);
+}
+
+static struct ron_http_target *find_place(const struct iop_upstreams *u, const char *host,
+                                          bool plain)
+{
+    for (size_t i = 0; i < u->place_count; i++) {
+        if (strcmp(u->places[i].host, host) == 0 && u->places[i].plain == plain) {
+            return u->places[i].target;
+        }
+    }
+    return NULL;
+}
+
+/* A place of the outside: public addresses only, unless its rule allows more. One try: the journal
+ * has a schedule of its own. */
+static enum ron_rc add_place(struct iop_upstreams *u, const struct ron_conf_snap *conf,
+                             uint32_t section, struct ron_err *err)
+{
+    static const char *const ops[] = {"forward"};
+    struct iop_place *p = &u->places[u->place_count];
+    uint32_t timeout_ms = (uint32_t)ron_conf_ms(conf, IOP_FORWARD_TIMEOUT);
+    const char *hosts[] = {p->host};
+    char name[32];
+
+    RON_TRY(ron_http_url_host(ron_conf_str_in(conf, section, IOP_R_URL).text, p->host,
+                              sizeof p->host, &p->plain, err));
+    if (find_place(u, p->host, p->plain) != NULL) {
+        return RON_OK;
+    }
+    (void)snprintf(name, sizeof name, "forward.%zu", u->place_count);
+    RON_TRY(
+        ron_http_client_add(u->client,
+                            &(struct ron_http_target_opts){
+                                .name = name,
+                                .hosts = hosts,
+                                .host_count = 1,
+                                .ops = ops,
+                                .op_count = 1,
+                                .flags = (p->plain ? RON_HTTP_TARGET_PLAIN : 0) |
+                                         (ron_conf_bool_in(conf, section, IOP_R_PRIVATE)
+                                              ? RON_HTTP_TARGET_LOOPBACK | RON_HTTP_TARGET_PRIVATE
+                                              : 0),
+                                .breaker = ron_breaker_preset(RON_BREAKER_DEFAULT),
+                                .inflight_max = 64,
+                                .try_timeout_ms = timeout_ms,
+                                .total_timeout_ms = timeout_ms,
+                                .response_max = 65536},
+                            &p->target, err));
+    u->place_count++;
+    return RON_OK;
+}
+
+static enum ron_rc add_places(struct iop_upstreams *u, const struct ron_conf_snap *conf,
+                              struct ron_err *err)
+{
+    size_t count = ron_conf_section_count(conf, "rules");
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t section = ron_conf_section(conf, "rules", i);
+
+        if (!is_forward(conf, section)) {
+            continue;
+        }
+        if (u->place_count == IOP_FORWARD_HOSTS_MAX) {
+            return ron_err_set(err, RON_LIMIT, "rules: forwards to more than %d hosts",
+                               (int)IOP_FORWARD_HOSTS_MAX);
+        }
+        RON_TRY(add_place(u, conf, section, err));
+    }
+    return RON_OK;
+}
+
+enum ron_rc iop_upstreams_open(struct iop_upstreams *u, struct ron_app *app,
+                               const struct ron_conf_snap *conf, struct ron_err *err)
+{
+    static const char *const wallet_ops[] = {"issue", "transfer"};
+    static const char *const passport_ops[] = {"issue"};
+    struct ron_conf_str wallet = ron_conf_str(conf, IOP_WALLET_URL);
+    struct ron_conf_str passport = ron_conf_str(conf, IOP_PASSPORT_URL);
+
+    RON_TRY(ron_http_client_new(&(struct ron_http_client_opts){.name = "upstreams",
+                                                               .env = ron_app_env(app),
+                                                               .registry = ron_app_registry(app),
+                                                               .stage = 3},
+                                &u->client, err));
+    if (wallet.len > 0) {
+        RON_TRY(add_service(u, conf, "wallet", wallet.text, wallet_ops, 2, &u->wallet, err));
+    }
+    if (passport.len > 0) {
+        RON_TRY(
+            add_service(u, conf, "passport", passport.text, passport_ops, 1, &u->passport, err));
+    }
+    RON_TRY(add_places(u, conf, err));
+    RON_TRY(ron_collect_http_client(ron_app_metrics(app), u->client, err));
+    return ron_http_client_attach(u->client, ron_app_sup(app), err);
+}
+
+void iop_upstreams_close(struct iop_upstreams *u)
+{
+    if (u->client != NULL) {
+        (void)ron_http_client_free(u->client);
+        u->client = NULL;
+    }
+}
+
+struct ron_http_target *iop_upstreams_forward(const struct iop_upstreams *u, const char *url)
+{
+    char host[256];
+    bool plain = false;
+
+    if (ron_http_url_host(url, host, sizeof host, &plain, NULL) != RON_OK) {
+        return NULL;
+    }
+    return find_place(u, host, plain);
+}
+
+enum ron_rc iop_upstreams_cover(const struct iop_upstreams *u, const struct ron_conf_snap *conf,
+                                struct ron_err *err)
+{
+    size_t count = ron_conf_section_count(conf, "rules");
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t section = ron_conf_section(conf, "rules", i);
+
+        if (is_forward(conf, section) &&
+            iop_upstreams_forward(u, ron_conf_str_in(conf, section, IOP_R_URL).text) == NULL) {
+            return ron_err_set(err, RON_INVALID, "rules.%s.url: a new host needs a restart",
+                               ron_conf_section_name(conf, section));
+        }
+    }
+    return RON_OK;
+}
+
+uint64_t iop_retry_after_ms(const struct ron_http_fetch *f, uint64_t now_wall_ms)
+{
+    struct ron_str value;
+    uint64_t n = 0;
+
+    if (ron_http_fetch_header_get(f, "Retry-After", &value) != RON_OK) {
+        return 0;
+    }
+    if (ron_http_parse_u64(value, &n) == RON_OK) {
+        return n < UINT64_MAX / 1000 ? n * 1000 : UINT64_MAX;
+    }
+    if (ron_http_date_parse(value, now_wall_ms / 1000, &n) == RON_OK && n * 1000 > now_wall_ms) {
+        return n * 1000 - now_wall_ms;
+    }
+    return 0;
+}

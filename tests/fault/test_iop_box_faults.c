@@ -1,0 +1,62 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Goal: whichever allocation, step of SQLite or port fails, the mailbox gives a code, leaks
+ * nothing, and the step that failed has changed nothing in the file.
+ * Method: the fault sweep over the script of box_script.h. After a failed step the rest of it is
+ * run without faults and must end where it always ends. */
+#include "unit/interop/box_script.h"
+
+static char golden[BOX_STEPS + 1][BOX_TEXT];
+
+static enum ron_rc live(void *arg)
+{
+    bool (*hook)(enum ron_fault_kind, const char *) = ron_fault_hook;
+    struct box b;
+    char text[BOX_TEXT];
+    enum ron_rc rc;
+    int n = 0;
+
+    (void)arg;
+    ron_fault_hook = NULL;
+    box_init(&b, true);
+    ron_fault_hook = hook;
+    rc = box_open(&b);
+    while (rc == RON_OK && n < BOX_STEPS) {
+        rc = box_script(&b, n);
+        n += rc == RON_OK;
+    }
+    ron_fault_hook = NULL;
+    if (b.store.file == NULL) { /* it could not be opened */
+        RON_ASSERT(rc != RON_OK && box_open(&b) == RON_OK);
+    } else {
+        iop_store_stop(&b.store);
+        iop_store_close(&b.store);
+        RON_ASSERT(box_open(&b) == RON_OK);
+    }
+    box_text(&b, text);
+    RON_ASSERT(strcmp(text, golden[n]) == 0);
+    for (; n < BOX_STEPS; n++) {
+        RON_ASSERT(box_script(&b, n) == RON_OK);
+    }
+    box_reopen(&b);
+    box_text(&b, text);
+    RON_ASSERT(strcmp(text, golden[BOX_STEPS]) == 0);
+    box_close(&b);
+    ron_fault_hook = hook;
+    return rc;
+}
+
+static void test_iop_box_faults__every_fault__a_code_and_nothing_changed(void **state)
+{
+    (void)state;
+    box_golden(golden);
+    support_sweep_expect_clean(&(struct support_sweep){.name = "script", .run = live});
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_iop_box_faults__every_fault__a_code_and_nothing_changed),
+    };
+
+    return cmocka_run_group_tests(tests, NULL, NULL);
+}
