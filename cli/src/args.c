@@ -11,24 +11,95 @@
 #include "ron/base/macros.h"
 #include "ron/base/nearest.h"
 
-enum { OPTIONS_MAX = 64 };
+enum { OPTIONS_MAX = 64, HELP_COLUMN = 28 };
+
+/* Where the examples of a summary begin, or its end. */
+static const char *examples_of(const char *summary)
+{
+    const char *at = strstr(summary, "\n\nexample");
+
+    return at != NULL ? at : summary + strlen(summary);
+}
 
 static void print_help(const char *verb, const char *summary, const struct cli_option *options,
                        size_t count)
 {
-    printf("usage: ron %s [options]\n\n%s\n\noptions:\n", verb, summary);
+    const struct cli_verb *row = cli_verb_find(verb);
+    const char *args = row != NULL ? row->args : "";
+    const char *examples = examples_of(summary);
+
+    printf("usage: ron %s%s%s [options]\n\n%.*s\n\noptions:\n", verb, args[0] != '\0' ? " " : "",
+           args, (int)(examples - summary), summary);
     for (size_t i = 0; i < count; i++) {
         const struct cli_option *o = &options[i];
         int width = printf("  --%s%s%s", o->name, o->value != NULL ? " " : "",
                            o->value != NULL ? o->value : "");
 
-        printf("%*s%s", width < 28 ? 28 - width : 1, "", o->help);
+        printf("%*s%s", width < HELP_COLUMN ? HELP_COLUMN - width : 1, "", o->help);
         if (o->number != NULL) {
             printf(" (%" PRIu64 "-%" PRIu64 ", default %" PRIu64 ")", o->min, o->max, *o->number);
         }
         printf("\n");
     }
     printf("  --help                    show this and exit\n");
+    if (examples[0] != '\0') {
+        printf("%s\n", examples + 1);
+    }
+}
+
+/* A text as roff: what it would take for its own is escaped. */
+static void print_roff(const char *text, size_t len, bool line_start)
+{
+    for (size_t i = 0; i < len; i++) {
+        char c = text[i];
+
+        if (line_start && (c == '.' || c == '\'')) {
+            fputs("\\&", stdout);
+        }
+        line_start = c == '\n';
+        if (c == '\\') {
+            fputs("\\e", stdout);
+        } else if (c == '-') {
+            fputs("\\-", stdout);
+        } else {
+            fputc(c, stdout);
+        }
+    }
+}
+
+/* The same for the man page: a part of its section VERBS. */
+static void print_man(const char *summary, const struct cli_option *options, size_t count)
+{
+    const char *examples = examples_of(summary);
+
+    print_roff(summary, (size_t)(examples - summary), true);
+    printf("\n");
+    for (size_t i = 0; i < count; i++) {
+        const struct cli_option *o = &options[i];
+
+        printf(".TP\n.B \\-\\-");
+        print_roff(o->name, strlen(o->name), false);
+        if (o->value != NULL) {
+            printf(" \\fI");
+            print_roff(o->value, strlen(o->value), false);
+            printf("\\fP");
+        }
+        printf("\n");
+        print_roff(o->help, strlen(o->help), true);
+        if (o->number != NULL) {
+            printf(" (%" PRIu64 "\\-%" PRIu64 ", default %" PRIu64 ")", o->min, o->max, *o->number);
+        }
+        printf("\n");
+    }
+    if (examples[0] != '\0') {
+        const char *body = strchr(examples + 2, '\n');
+
+        if (body != NULL) {
+            printf(".PP\n.nf\n");
+            print_roff(body + 1, strlen(body + 1), true);
+            printf("\n.fi\n");
+        }
+    }
 }
 
 static int unknown(const char *verb, const char *what, const struct cli_option *options,
@@ -129,19 +200,56 @@ static int parse_one(const char *verb, const struct cli_option *options, size_t 
     return o->number != NULL ? set_number(verb, o, value) : set_text(verb, o, value);
 }
 
-int cli_parse(const char *verb, const char *summary, const struct cli_option *options, size_t count,
-              int argc, char **argv, bool *ret_done)
+static bool take_word(struct cli_words *words, const char *word)
 {
+    if (words == NULL || words->count == words->max) {
+        return false;
+    }
+    words->words[words->count++] = word;
+    return true;
+}
+
+static int too_few(const char *verb)
+{
+    const struct cli_verb *row = cli_verb_find(verb);
+
+    fprintf(stderr, "ron %s: usage: ron %s %s; see 'ron %s --help'\n", verb, verb,
+            row != NULL ? row->args : "", verb);
+    return CLI_USAGE;
+}
+
+int cli_parse_words(const char *verb, const char *summary, const struct cli_option *options,
+                    size_t count, struct cli_words *words, int argc, char **argv, bool *ret_done)
+{
+    bool only_words = false;
+
     *ret_done = false;
+    if (words != NULL) {
+        words->count = 0;
+    }
     for (int at = 1; at < argc; at++) {
+        bool is_word = only_words || strncmp(argv[at], "--", 2) != 0;
         int rc;
 
-        if (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0) {
+        if (!only_words && (strcmp(argv[at], "--help") == 0 || strcmp(argv[at], "-h") == 0)) {
             print_help(verb, summary, options, count);
             *ret_done = true;
             return CLI_OK;
         }
-        if (strncmp(argv[at], "--", 2) != 0 || argv[at][2] == '\0') {
+        if (!only_words && strcmp(argv[at], "--help-man") == 0) {
+            print_man(summary, options, count);
+            *ret_done = true;
+            return CLI_OK;
+        }
+        if (words != NULL && !only_words && strcmp(argv[at], "--") == 0) {
+            only_words = true;
+            continue;
+        }
+        if (is_word && (argv[at][0] != '-' || argv[at][1] == '\0' || only_words) &&
+            take_word(words, argv[at])) {
+            continue;
+        }
+        if (is_word || argv[at][2] == '\0') {
             fprintf(stderr, "ron %s: '%s' is not an option; see 'ron %s --help'\n", verb, argv[at],
                     verb);
             return CLI_USAGE;
@@ -151,5 +259,11 @@ int cli_parse(const char *verb, const char *summary, const struct cli_option *op
             return rc;
         }
     }
-    return CLI_OK;
+    return words != NULL && words->count < words->min ? too_few(verb) : CLI_OK;
+}
+
+int cli_parse(const char *verb, const char *summary, const struct cli_option *options, size_t count,
+              int argc, char **argv, bool *ret_done)
+{
+    return cli_parse_words(verb, summary, options, count, NULL, argc, argv, ret_done);
 }

@@ -1,15 +1,32 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli.h - what the verbs of the program share: exit codes and option parsing.
+/* cli.h - what the verbs of the program share: exit codes and option parsing. The verbs themselves
+ * are in verbs.h.
  *
- * Exit codes: 0 done, 1 the operation failed, 2 used wrongly or (for services) not fully drained, 3
- * an essential task kept failing. */
+ * A summary may have a part that begins with a line `example:` or `examples:`; it is shown behind
+ * the options. */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-enum { CLI_OK = 0, CLI_FAILED = 1, CLI_USAGE = 2 };
+#include "verbs.h"
+
+/* Exit codes. X(NAME, number, "meaning") */
+#define CLI_EXIT_CODES(X)                                                                          \
+    X(OK, 0, "done; a service: drained")                                                           \
+    X(FAILED, 1, "it failed, was refused, or what was checked is not good")                        \
+    X(USAGE, 2, "used wrongly; a service: a task had to be aborted, or accepted work was left")    \
+    X(FATAL, 3, "an essential task or the ledger kept failing")                                    \
+    X(UNREACHABLE, 4, "no running system was found, or it does not answer")                        \
+    X(DENIED, 5, "the capability does not allow it (401, 403)")                                    \
+    X(RETRY, 6, "not now (429, 503): send the same again, with the same key")
+
+enum cli_exit {
+#define X(name, number, text) CLI_##name = (number),
+    CLI_EXIT_CODES(X)
+#undef X
+};
 
 /* One option of a verb. Exactly one of the pointers is set; a flag takes no value. */
 struct cli_option {
@@ -45,8 +62,14 @@ struct cli_option {
 int cli_parse(const char *verb, const char *summary, const struct cli_option *options, size_t count,
               int argc, char **argv, bool *ret_done);
 
-/* ---- verbs ----------------------------------------------------------------------------------- */
-int cli_kernel(int argc, char **argv);
-int cli_http(int argc, char **argv);
-int cli_cap(int argc, char **argv);
-int cli_oap(int argc, char **argv);
+/* The same with words that are no options (accounts, files), in their order: at least `min` and at
+ * most `max` of them, put into `words`. They and options may stand in any order; behind `--` all
+ * are words, and `-` is one. */
+struct cli_words {
+    const char **words;
+    size_t min;
+    size_t max;
+    size_t count; /* set */
+};
+int cli_parse_words(const char *verb, const char *summary, const struct cli_option *options,
+                    size_t count, struct cli_words *words, int argc, char **argv, bool *ret_done);

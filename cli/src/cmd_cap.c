@@ -14,7 +14,6 @@
 #include "cap_files.h"
 #include "cli.h"
 #include "ron/base/macros.h"
-#include "ron/base/nearest.h"
 #include "ron/cap/cap.h"
 #include "ron/io/file.h"
 #include "ron/io/linux_env.h"
@@ -81,7 +80,7 @@ static enum ron_rc make_parent(const struct ron_env *env, const char *path, stru
     return ron_mkdirs(env, parent, 0700, err);
 }
 
-static int key_new(int argc, char **argv)
+int cli_cap_key_new(int argc, char **argv)
 {
     const char *file = KEYS_DEFAULT;
     const char *id = "";
@@ -126,7 +125,7 @@ static int key_new(int argc, char **argv)
     return code;
 }
 
-static int key_list(int argc, char **argv)
+int cli_cap_key_list(int argc, char **argv)
 {
     const char *file = KEYS_DEFAULT;
     bool json = false;
@@ -174,7 +173,7 @@ static int key_list(int argc, char **argv)
     return code;
 }
 
-static int key_retire(int argc, char **argv)
+int cli_cap_key_retire(int argc, char **argv)
 {
     const char *file = KEYS_DEFAULT;
     const char *id = NULL;
@@ -359,7 +358,7 @@ static enum ron_cap_form form_of(const char *word)
     return strcmp(word, "v2") == 0 ? RON_CAP_V2 : RON_CAP_V1;
 }
 
-static int mint(int argc, char **argv)
+int cli_cap_mint(int argc, char **argv)
 {
     const char *file = KEYS_DEFAULT;
     const char *location = "";
@@ -415,7 +414,7 @@ static int mint(int argc, char **argv)
     return rc == RON_OK ? cap_write_token("cap mint", to, &out) : failed("cap mint", &err);
 }
 
-static int attenuate(int argc, char **argv)
+int cli_cap_attenuate(int argc, char **argv)
 {
     const char *from = NULL;
     const char *form = NULL;
@@ -561,7 +560,7 @@ static int show_parsed(struct ron_str text, const struct ron_cap_token *t, const
     return code;
 }
 
-static int show(int argc, char **argv)
+int cli_cap_show(int argc, char **argv)
 {
     const char *from = NULL;
     const char *file = NULL;
@@ -600,70 +599,4 @@ static int show(int argc, char **argv)
         code = show_parsed(token, &t, verdict, json);
     }
     return code == CLI_OK && verdict != NULL && strcmp(verdict, "ok") != 0 ? CLI_FAILED : code;
-}
-
-/* ---- dispatch -------------------------------------------------------------------------------- */
-
-struct sub {
-    const char *name;
-    const char *summary;
-    int (*run)(int argc, char **argv);
-};
-
-static int dispatch(const char *verb, const struct sub *subs, size_t count, int argc, char **argv);
-
-static int key(int argc, char **argv)
-{
-    static const struct sub subs[] = {
-        {"new", "add a key, which mints from then on", key_new},
-        {"list", "list the keys", key_list},
-        {"retire", "take a key away and void its tokens", key_retire},
-    };
-
-    return dispatch("cap key", subs, RON_ARRAY_LEN(subs), argc, argv);
-}
-
-enum { SUBS_MAX = 8 };
-
-static int dispatch(const char *verb, const struct sub *subs, size_t count, int argc, char **argv)
-{
-    const char *names[SUBS_MAX];
-    const char *near;
-    bool help = argc >= 2 && (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0);
-
-    for (size_t i = 0; i < count && i < SUBS_MAX; i++) {
-        names[i] = subs[i].name;
-        if (argc >= 2 && strcmp(argv[1], subs[i].name) == 0) {
-            return subs[i].run(argc - 1, argv + 1);
-        }
-    }
-    if (argc < 2 || help) {
-        FILE *to = help ? stdout : stderr;
-
-        fprintf(to, "usage: ron %s VERB [options]\n\nverbs:\n", verb);
-        for (size_t i = 0; i < count; i++) {
-            fprintf(to, "  %-10s %s\n", subs[i].name, subs[i].summary);
-        }
-        fprintf(to, "\n'ron %s VERB --help' explains a verb.\n", verb);
-        return help ? CLI_OK : CLI_USAGE;
-    }
-    near = ron_nearest(argv[1], names, count);
-    if (near != NULL) {
-        fprintf(stderr, "ron %s: unknown verb '%s'; did you mean '%s'?\n", verb, argv[1], near);
-    } else {
-        fprintf(stderr, "ron %s: unknown verb '%s'; see 'ron %s --help'\n", verb, argv[1], verb);
-    }
-    return CLI_USAGE;
-}
-
-int cli_cap(int argc, char **argv)
-{
-    static const struct sub subs[] = {
-        {"key", "make, list and retire root keys", key},
-        {"mint", "make a token", mint},
-        {"attenuate", "narrow a token", attenuate},
-        {"show", "list what a token says", show},
-    };
-
-    return dispatch("cap", subs, RON_ARRAY_LEN(subs), argc, argv);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - the program `ron`: finds the verb and runs it. */
+/* main.c - the program `ron`: finds the verb in the table of verbs.h and runs it. */
 #include <stdio.h>
 #include <string.h>
 
@@ -7,14 +7,66 @@
 #include "ron/base/build.h"
 #include "ron/base/macros.h"
 #include "ron/base/nearest.h"
+#include "verbs.h"
 
-struct verb {
-    const char *name;
-    const char *summary;
-    int (*run)(int argc, char **argv);
+enum {
+    DEPTH_MAX = 3,   /* words of the longest path */
+    PATH_SIZE = 96,  /* longer than any path of the table */
+    VERBS_MAX = 128, /* below one word, for the nearest of them */
 };
 
-static int show_version(int argc, char **argv)
+const struct cli_verb cli_verbs[] = {
+#define V(path, fn, group, args, summary) {path, fn, CLI_GROUP_##group, args, summary},
+#define G(path, group, summary) {path, NULL, CLI_GROUP_##group, "VERB", summary},
+    CLI_VERBS(V, G)
+#undef V
+#undef G
+};
+const size_t cli_verb_count = RON_ARRAY_LEN(cli_verbs);
+
+const char *cli_group_title(enum cli_group group)
+{
+    static const char *const titles[] = {
+#define X(name, title) title,
+        CLI_GROUPS(X)
+#undef X
+    };
+
+    return titles[group];
+}
+
+const struct cli_verb *cli_verb_find(const char *path)
+{
+    for (size_t i = 0; i < cli_verb_count; i++) {
+        if (strcmp(cli_verbs[i].path, path) == 0) {
+            return &cli_verbs[i];
+        }
+    }
+    return NULL;
+}
+
+bool cli_verb_below(const struct cli_verb *verb, const char *path)
+{
+    size_t len = strlen(path);
+
+    if (len > 0) {
+        if (strncmp(verb->path, path, len) != 0 || verb->path[len] != ' ') {
+            return false;
+        }
+        len++;
+    }
+    return strchr(verb->path + len, ' ') == NULL;
+}
+
+/* The last word of a path. */
+static const char *last_word(const char *path)
+{
+    const char *blank = strrchr(path, ' ');
+
+    return blank == NULL ? path : blank + 1;
+}
+
+int cli_version(int argc, char **argv)
 {
     (void)argc;
     (void)argv;
@@ -22,39 +74,57 @@ static int show_version(int argc, char **argv)
     return CLI_OK;
 }
 
-static int show_help(int argc, char **argv);
+/* ---- lists ----------------------------------------------------------------------------------- */
 
-static const struct verb verbs[] = {
-    {"kernel", "run the kernel with its self-check pipeline, or print its topology", cli_kernel},
-    {"http", "serve the self-check routes of the HTTP front", cli_http},
-    {"cap", "make keys and capability tokens, narrow and show them", cli_cap},
-    {"oap", "serve the self-check app of the OAP/1 front", cli_oap},
-    {"version", "print version and build", show_version},
-    {"help", "list the verbs", show_help},
-};
-
-static int show_help(int argc, char **argv)
+static void list_all(FILE *to)
 {
-    (void)argc;
-    (void)argv;
-    printf("usage: ron VERB [options]\n\nverbs:\n");
-    for (size_t i = 0; i < RON_ARRAY_LEN(verbs); i++) {
-        printf("  %-10s %s\n", verbs[i].name, verbs[i].summary);
+    fprintf(to, "usage: ron VERB [options]\n");
+    for (int g = 0; g < CLI_GROUP_COUNT; g++) {
+        fprintf(to, "\n%s:\n", cli_group_title((enum cli_group)g));
+        for (size_t i = 0; i < cli_verb_count; i++) {
+            const struct cli_verb *v = &cli_verbs[i];
+
+            /* A word below another stands in its list; without such a row it stands here. */
+            if (v->group == (enum cli_group)g &&
+                (cli_verb_below(v, "") || v->group == CLI_GROUP_OFFLINE ||
+                 v->group == CLI_GROUP_CONTENT)) {
+                fprintf(to, "  %-16s %s\n", v->path, v->summary);
+            }
+        }
     }
-    printf("\n'ron VERB --help' explains a verb.\n");
-    return CLI_OK;
+    fprintf(to, "\n'ron VERB --help' explains a verb.\n");
 }
 
-static int unknown_verb(const char *name)
+static void list_below(FILE *to, const char *path)
 {
-    const char *names[RON_ARRAY_LEN(verbs)];
-    const char *near;
-
-    for (size_t i = 0; i < RON_ARRAY_LEN(verbs); i++) {
-        names[i] = verbs[i].name;
+    fprintf(to, "usage: ron %s VERB [options]\n\nverbs:\n", path);
+    for (size_t i = 0; i < cli_verb_count; i++) {
+        if (cli_verb_below(&cli_verbs[i], path)) {
+            fprintf(to, "  %-12s %s\n", last_word(cli_verbs[i].path), cli_verbs[i].summary);
+        }
     }
-    near = ron_nearest(name, names, RON_ARRAY_LEN(names));
-    if (near != NULL) {
+    fprintf(to, "\n'ron %s VERB --help' explains a verb.\n", path);
+}
+
+static int unknown_verb(const char *path, const char *name)
+{
+    const char *names[VERBS_MAX];
+    const char *near;
+    size_t count = 0;
+
+    for (size_t i = 0; i < cli_verb_count && count < VERBS_MAX; i++) {
+        if (cli_verb_below(&cli_verbs[i], path)) {
+            names[count++] = last_word(cli_verbs[i].path);
+        }
+    }
+    near = ron_nearest(name, names, count);
+    if (path[0] != '\0') {
+        if (near != NULL) {
+            fprintf(stderr, "ron %s: unknown verb '%s'; did you mean '%s'?\n", path, name, near);
+        } else {
+            fprintf(stderr, "ron %s: unknown verb '%s'; see 'ron %s --help'\n", path, name, path);
+        }
+    } else if (near != NULL) {
         fprintf(stderr, "ron: unknown verb '%s'; did you mean 'ron %s'?\n", name, near);
     } else {
         fprintf(stderr, "ron: unknown verb '%s'; 'ron help' lists them\n", name);
@@ -62,22 +132,81 @@ static int unknown_verb(const char *name)
     return CLI_USAGE;
 }
 
-int main(int argc, char **argv)
+/* ---- dispatch -------------------------------------------------------------------------------- */
+
+static bool is_help(const char *word)
 {
-    if (argc < 2) {
-        show_help(argc, argv);
-        return CLI_USAGE;
-    }
-    if (strcmp(argv[1], "--help") == 0 || strcmp(argv[1], "-h") == 0) {
-        return show_help(argc, argv);
-    }
-    if (strcmp(argv[1], "--version") == 0) {
-        return show_version(argc, argv);
-    }
-    for (size_t i = 0; i < RON_ARRAY_LEN(verbs); i++) {
-        if (strcmp(argv[1], verbs[i].name) == 0) {
-            return verbs[i].run(argc - 1, argv + 1);
+    return strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0;
+}
+
+/* The longest path that the first words name; *ret_depth is how many they are. */
+static const struct cli_verb *find(int argc, char **argv, int *ret_depth)
+{
+    const struct cli_verb *found = NULL;
+    char path[PATH_SIZE] = "";
+    size_t len = 0;
+
+    for (int depth = 1; depth <= DEPTH_MAX && depth < argc; depth++) {
+        const struct cli_verb *v;
+        int n = snprintf(path + len, sizeof path - len, "%s%s", depth > 1 ? " " : "", argv[depth]);
+
+        if (n < 0 || (size_t)n >= sizeof path - len) {
+            break;
+        }
+        len += (size_t)n;
+        v = cli_verb_find(path);
+        if (v != NULL) {
+            found = v;
+            *ret_depth = depth;
         }
     }
-    return unknown_verb(argv[1]);
+    return found;
+}
+
+static int dispatch(int argc, char **argv)
+{
+    int depth = 0;
+    const struct cli_verb *v = find(argc, argv, &depth);
+    bool help = argc > depth + 1 && is_help(argv[depth + 1]);
+
+    if (v != NULL && v->run != NULL) {
+        return v->run(argc - depth, argv + depth);
+    }
+    if (argc <= depth + 1 || help) {
+        if (v == NULL) {
+            list_all(stdout);
+        } else {
+            list_below(help ? stdout : stderr, v->path);
+        }
+        return help ? CLI_OK : CLI_USAGE;
+    }
+    return unknown_verb(v == NULL ? "" : v->path, argv[depth + 1]);
+}
+
+int cli_help(int argc, char **argv)
+{
+    char help[] = "--help";
+    char *words[DEPTH_MAX + 3] = {argv[0]};
+
+    if (argc < 2 || argv[1][0] == '-') {
+        list_all(stdout);
+        return CLI_OK;
+    }
+    if (argc > DEPTH_MAX + 1) {
+        fprintf(stderr, "ron help: at most %d words name a verb\n", DEPTH_MAX);
+        return CLI_USAGE;
+    }
+    for (int i = 1; i < argc; i++) {
+        words[i] = argv[i];
+    }
+    words[argc] = help;
+    return dispatch(argc + 1, words);
+}
+
+int main(int argc, char **argv)
+{
+    if (argc > 1 && strcmp(argv[1], "--version") == 0) {
+        return cli_version(argc, argv);
+    }
+    return dispatch(argc, argv);
 }

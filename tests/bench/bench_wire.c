@@ -110,35 +110,63 @@ static void open_clients(struct bench_kernel *k, struct load *l, const char *add
     }
 }
 
+static struct variant variants[] = {
+    {.name = "1 connection, 1 in flight",
+     .conns = 1,
+     .depth = 1,
+     .bytes = SMALL_BYTES,
+     .requests = 20000},
+    {.name = "1 connection, 64 in flight",
+     .conns = 1,
+     .depth = 64,
+     .bytes = SMALL_BYTES,
+     .requests = 200000},
+    {.name = "64 connections, 1 in flight",
+     .conns = 64,
+     .depth = 1,
+     .bytes = SMALL_BYTES,
+     .requests = 200000},
+    {.name = "64 connections, 16 in flight",
+     .conns = 64,
+     .depth = 16,
+     .bytes = SMALL_BYTES,
+     .requests = 400000},
+    {.name = "1 connection, 4 batches of 200 kB in flight",
+     .conns = 1,
+     .depth = 4,
+     .bytes = BATCH_BYTES,
+     .requests = 4000},
+};
+
+static void report(void)
+{
+    printf(
+        "OAP/1 echo over a Unix socket, %d bytes of payload, client and server in one process.\n\n",
+        SMALL_BYTES);
+    printf("| load | thousand requests/s | CPU us per request, both sides |\n|---|---|---|\n");
+    for (size_t i = 0; i < RON_ARRAY_LEN(variants); i++) {
+        printf("| %s | %s | %s |\n", variants[i].name, bench_span(&variants[i].rate, 1).s,
+               bench_span(&variants[i].cpu_us, 2).s);
+    }
+    printf("\n");
+}
+
+static void stop(struct bench_kernel *k, struct load *load, struct ron_oap_server *server)
+{
+    ron_sup_request_stop(k->sup);
+    ron_thread_join(k->sup_thread);
+    BENCH_TRUE(k->exit_code == RON_EXIT_DRAINED);
+    ron_sup_free(k->sup);
+    BENCH_TRUE(ron_exec_free(k->exec));
+    for (uint32_t i = 0; i < CONNS_MAX; i++) {
+        ron_oap_client_free(load->clients[i]);
+    }
+    BENCH_TRUE(ron_oap_server_free(server));
+    ron_registry_free(k->registry);
+}
+
 int main(void)
 {
-    static struct variant variants[] = {
-        {.name = "1 connection, 1 in flight",
-         .conns = 1,
-         .depth = 1,
-         .bytes = SMALL_BYTES,
-         .requests = 20000},
-        {.name = "1 connection, 64 in flight",
-         .conns = 1,
-         .depth = 64,
-         .bytes = SMALL_BYTES,
-         .requests = 200000},
-        {.name = "64 connections, 1 in flight",
-         .conns = 64,
-         .depth = 1,
-         .bytes = SMALL_BYTES,
-         .requests = 200000},
-        {.name = "64 connections, 16 in flight",
-         .conns = 64,
-         .depth = 16,
-         .bytes = SMALL_BYTES,
-         .requests = 400000},
-        {.name = "1 connection, 4 batches of 200 kB in flight",
-         .conns = 1,
-         .depth = 4,
-         .bytes = BATCH_BYTES,
-         .requests = 4000},
-    };
     static struct load load;
     static const struct ron_oap_app app = {.app = APP, .handle = on_request};
     struct bench_noise noise = bench_noise_now();
@@ -166,26 +194,9 @@ int main(void)
             measure(&load, &variants[i], rep > 0);
         }
     }
-    printf(
-        "OAP/1 echo over a Unix socket, %d bytes of payload, client and server in one process.\n\n",
-        SMALL_BYTES);
-    printf("| load | thousand requests/s | CPU us per request, both sides |\n|---|---|---|\n");
-    for (size_t i = 0; i < RON_ARRAY_LEN(variants); i++) {
-        printf("| %s | %s | %s |\n", variants[i].name, bench_span(&variants[i].rate, 1).s,
-               bench_span(&variants[i].cpu_us, 2).s);
-    }
-    printf("\n");
+    report();
     bench_noise_print(noise);
-    ron_sup_request_stop(k.sup);
-    ron_thread_join(k.sup_thread);
-    BENCH_TRUE(k.exit_code == RON_EXIT_DRAINED);
-    ron_sup_free(k.sup);
-    BENCH_TRUE(ron_exec_free(k.exec));
-    for (uint32_t i = 0; i < CONNS_MAX; i++) {
-        ron_oap_client_free(load.clients[i]);
-    }
-    BENCH_TRUE(ron_oap_server_free(server));
-    ron_registry_free(k.registry);
+    stop(&k, &load, server);
     (void)unlink(addr + 5);
     (void)rmdir(dir);
     return 0;

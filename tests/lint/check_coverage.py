@@ -65,7 +65,8 @@ CTESTS = [
     ("model.spin", r"tests/model/spin/(\w+)\.pml"),
     ("sim", r"tests/sim/test_(\w+)\.c"),
     ("fuzz-smoke", r"tests/fuzz/fuzz_(\w+)\.c"),
-    ("system", r"tests/system/(\d\d-[\w-]+)\.(?:sh|py)"),
+    ("system", r"tests/system/(\d{2,3}-[\w-]+)\.(?:sh|py)"),
+    ("browser", r"tests/browser/(\d{2,3}-[\w-]+)\.py"),
     ("lint", r"tests/lint/check_(\w+)\.py"),
 ]
 

@@ -19,7 +19,8 @@ BUILDS = [("gcc", 0), ("clang", 0), ("gcc", 1)]
 def compile_alone(root, path, compiler, model):
     """The first complaint of a compiler about a header alone, or None."""
     include = path.as_posix().split("/include/", 1)
-    command = [compiler, *FLAGS, f"-DRON_MODEL={model}", f"-I{root / include[0] / 'include'}", "-"]
+    command = [compiler, *FLAGS, f"-DRON_MODEL={model}", f"-I{root / include[0] / 'include'}",
+               f"-I{root / 'kernel' / 'include'}", "-"]
     # Twice: a header without a guard is caught as well.
     source = f'#include "{include[1]}"\n' * 2 + "int ron_header_alone(void);\n"
     done = subprocess.run(command, input=source, text=True, capture_output=True, check=False)

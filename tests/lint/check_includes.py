@@ -4,17 +4,19 @@
 
 1. A module includes only headers of the modules that the table USES allows. A private header (in a
    src folder) belongs to its own module, and a public header includes public ones only.
-2. A service never includes another service: they meet on the wire.
+2. A service never includes another service: they meet on the wire. The auditor knows no service
+   at all, least of all the ledger that it audits: it stands on base and io.
 3. Each door of the table DOORS is used only where the table says. That keeps time, randomness,
    network and disk replaceable by the simulator, and threads by the schedule explorer.
 Tests may use everything but fences.
 """
+import posixpath
 import re
 
 from common import code_lines, files, main, read
 
 LOW = ["base", "sync", "chan", "task", "io"]
-SERVICES = ["ledger", "wallet", "rewarder", "edge", "interop"]
+SERVICES = ["ledger", "wallet", "rewarder", "edge", "interop", "console"]
 # chan and task stand side by side in the law; task drives channels, and channels know no tasks.
 USES = {
     "base": [],
@@ -23,15 +25,19 @@ USES = {
     "task": ["base", "sync", "chan"],
     "io": ["base", "sync", "chan", "task"],
 }
-MIDDLE = ["guard", "obs", "conf", "cap", "cas"]
+MIDDLE = ["guard", "obs", "conf", "cap", "cas", "merkle", "pg"]
 FRONT = ["http", "wire"]  # and front, what they share
 UPPER = MIDDLE + ["front"] + FRONT + ["app"]
 USES.update({module: LOW for module in MIDDLE})
 USES["front"] = LOW
 USES.update({module: LOW + MIDDLE + ["front"] for module in FRONT})
 USES["app"] = LOW + MIDDLE + FRONT
-USES.update({service: LOW + UPPER for service in SERVICES})
-USES["cli"] = LOW + UPPER + SERVICES
+USES["client"] = LOW  # how services speak with the ledger
+USES.update({service: LOW + UPPER + ["client"] for service in SERVICES})
+USES["ledger"] = LOW + UPPER  # which needs no client of its own
+USES["cli"] = LOW + UPPER + ["client"] + SERVICES
+USES["audit"] = ["base", "io"]
+TOPS = SERVICES + ["client", "audit", "cli"]
 
 SYNC = ["kernel/include/ron/sync/", "kernel/src/sync/"]
 # (what, regular expression, places where it may stand, why). A call is a name followed by a bracket
@@ -53,7 +59,7 @@ DOORS = [
      r"|send(to|msg|mmsg|file)?|recv(from|msg|mmsg)?|shutdown)", ["kernel/src/io/"],
      "the network comes from struct ron_env"),
     ("poller", r"CALL(epoll_\w+|eventfd|timerfd_\w+|signalfd|ppoll|poll|p?select|io_uring_\w+)",
-     ["kernel/src/io/"], "the poller comes from struct ron_env"),
+     ["kernel/src/io/", "kernel/src/pg/"], "the poller comes from struct ron_env"),
     ("disk", r"CALL(open(at)?|creat|fopen|freopen|pread(v2?)?|pwrite(v2?)?|fsync|fdatasync"
      r"|sync_file_range|syncfs|rename(at2?)?|unlink(at)?|remove|mkdir(at)?|rmdir|link(at)?|opendir"
      r"|f?truncate|fallocate|posix_fallocate|mmap|msync|statvfs|flock)", ["kernel/src/io/"],
@@ -79,7 +85,7 @@ def owner(path):
         return parts[3], True
     if parts[:2] == ["kernel", "src"] and len(parts) > 3:
         return parts[2], False
-    if parts[0] in SERVICES + ["cli"]:
+    if parts[0] in TOPS:
         return parts[0], "include" in parts
     return None, False
 
@@ -87,9 +93,9 @@ def owner(path):
 def resolve(tree, path, name):
     """The file of the tree that an include means, or None."""
     folders = [path.parent.as_posix(), "kernel/include", "kernel/src", "tests"]
-    folders += [f"{top}/{sub}" for top in SERVICES + ["cli"] for sub in ("include", "src")]
+    folders += [f"{top}/{sub}" for top in TOPS for sub in ("include", "src")]
     for folder in folders:
-        candidate = f"{folder}/{name}"
+        candidate = posixpath.normpath(f"{folder}/{name}")
         if candidate in tree:
             return tree[candidate]
     return None
@@ -164,6 +170,16 @@ CASES = [
      {"wallet/include/w.h": "", "ledger/src/a.c": '#include "w.h"\n'}, "meet on the wire"),
     ("kernel includes a service",
      {"wallet/include/w.h": "", f"{S}/io/a.c": '#include "w.h"\n'}, "io must not include"),
+    ("the auditor includes the ledger",
+     {"ledger/src/led_book.h": "", "audit/src/a.c": '#include "led_book.h"\n'},
+     "private to ledger"),
+    ("the auditor includes the ledger by its path",
+     {"ledger/src/led_book.h": "", "audit/src/a.c": '#include "../../ledger/src/led_book.h"\n'},
+     "private to ledger"),
+    ("the auditor includes what stands above io",
+     {f"{H}/http/h.h": "", "audit/src/a.c": '#include "ron/http/h.h"\n'}, "audit must not include"),
+    ("the auditor includes base is fine",
+     {f"{H}/base/h.h": "", "audit/src/a.c": '#include "ron/base/h.h"\n'}, None),
     ("unknown module", {f"{S}/misc/a.c": "\n"}, "unknown module misc"),
     ("pthread.h outside sync", {f"{S}/chan/a.c": "#include <pthread.h>\n"}, "thread header"),
     ("pthread call outside sync", {"cli/src/a.c": "pthread_mutex_lock(&m);\n"}, "thread or atomic"),

@@ -6,8 +6,8 @@
    names.h gives; `--write` renews it.
 2. What the kernel puts into registry rows (ron_reg_row_sample, RON_HTTP_COUNTERS, RON_OAP_COUNTERS)
    is in names.h.
-3. Metrics in docs/ops/alerts.rules.yml are in names.h or in a table of definitions
-   (.name = "...") of a service.
+3. Metrics in docs/ops/alerts.rules.yml are in names.h or in a table of definitions of a service
+   (.name = "...", or rows X(field, TYPE, UNIT, "name", ...)).
 """
 import re
 import sys
@@ -23,8 +23,8 @@ ROW = re.compile(rf"^\s*X\((\w+), (\w+), (\w+), {TEXT}, {TEXT},\s*{TEXT}\)", re.
 SAMPLE = re.compile(rf"ron_reg_row_sample\(\s*\w+,\s*{TEXT}")
 COUNTER = re.compile(rf"X\(\w+, {TEXT}, (?:NULL|\")")
 BLOCK = re.compile(r"#define RON_(?:HTTP|OAP|OAP_CLIENT)_COUNTERS\(X\).*?\n\n", re.DOTALL)
-DECLARED = re.compile(rf"\.name = {TEXT}")
-SERVICES = ("ledger/", "wallet/", "rewarder/", "edge/", "interop/")
+DECLARED = re.compile(rf"(?:\.name = |X\(\w+, (?:COUNTER|GAUGE|HISTOGRAM), \w+, ){TEXT}")
+SERVICES = ("ledger/", "wallet/", "rewarder/", "edge/", "interop/", "console/")
 # Words of PromQL and label names that look like metrics but follow another grammar.
 WORD = re.compile(r"(?<![\w\"{,.$])([a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b(?!\s*=~?\")(?!\()")
 FUNCTIONS = {"histogram_quantile", "group_left", "group_right", "avg_over_time", "max_over_time"}
@@ -114,6 +114,9 @@ CASES = [
     ("rule with a metric of a service",
      {NAMES: ONE_ROW, PAGE: PAGE_OK, RULES: "  expr: rate(s_total[5m]) > 1\n",
       "edge/src/m.c": '{.name = "s_total"}'}, None),
+    ("rule with a metric of a service's table",
+     {NAMES: ONE_ROW, PAGE: PAGE_OK, RULES: "  expr: rate(s_seconds_bucket[5m]) > 1\n",
+      "ledger/src/m.c": 'X(f, HISTOGRAM, NS, "s_seconds", "", NULL, 0, "Help.")'}, None),
     ("rule with an unknown metric",
      {NAMES: ONE_ROW, PAGE: PAGE_OK, RULES: "  expr: rate(b_total[5m]) > 1\n"},
      "`b_total` is no declared metric"),

@@ -3,7 +3,7 @@
 """Goal: a stranger's client, written from docs/formats/oap.md alone, gets from `ron oap` what the
 page promises: answers out of order, pieces, events, and a typed refusal for every wrong frame.
 
-Method: frames packed by hand with struct, over TCP and a Unix socket. No C of this project is
+Method: frames packed by hand (oapkit.py), over TCP and a Unix socket. No C of this project is
 shared with this file.
 """
 import json
@@ -13,19 +13,17 @@ import struct
 import tempfile
 from pathlib import Path
 
+import oapkit
 from httpkit import Ron, check, finish
+from oapkit import (ACK_REQ, CANCEL, COMP, DRAINING, END, EVENT, HEADER, HELLO, PING, REQ, RESP,
+                    START, SUBSCRIBE, UNSUBSCRIBE)
 
-REQ, RESP, EVENT, START, END, ACK_REQ, COMP, E2E = (1 << n for n in range(8))
 APP, ALWAYS = 100, 101
 ECHO, LATE, NEVER, BYTES, FAIL, PUBLISH, COUNTERS = range(1, 8)
-HELLO, PING, CANCEL, SUBSCRIBE, UNSUBSCRIBE, DRAINING, LAGGED = range(7)
-HEADER = struct.Struct(">IHHHH16sHQ")
 
 
-def frame(flags=REQ, code=0, app=APP, tenant=7, corr=1, cap=b"", payload=b"", **lies):
-    length = lies.get("length", HEADER.size + len(cap) + len(payload))
-    return HEADER.pack(length, lies.get("ver", 1), flags, code, app, tenant.to_bytes(16, "big"),
-                       lies.get("cap_len", len(cap)), corr) + cap + payload
+def frame(flags=REQ, code=0, app=APP, **more):
+    return oapkit.pack(flags, code, app, **{"tenant": 7, **more})
 
 
 class Server(Ron):
@@ -33,44 +31,9 @@ class Server(Ron):
         super().__init__(*arguments, verb="oap", listen=listen)
 
 
-class Peer:
+class Peer(oapkit.Peer):
     def __init__(self, server):
-        if server.addr.startswith("unix:"):
-            self.s = socket.socket(socket.AF_UNIX)
-            self.s.settimeout(20)
-            self.s.connect(server.addr[5:])
-        else:
-            host, _, port = server.addr.rpartition(":")
-            self.s = socket.create_connection((host, int(port)), timeout=20)
-            self.s.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.s.close()
-
-    def send(self, *frames):
-        self.s.sendall(b"".join(frames))
-
-    def exactly(self, n):
-        data = b""
-        while len(data) < n:
-            more = self.s.recv(n - len(data))
-            if not more:
-                return None
-            data += more
-        return data
-
-    def next(self):
-        """(flags, code, app, tenant, corr, payload), or None at the server's FIN."""
-        head = self.exactly(HEADER.size)
-        if head is None:
-            return None
-        length, ver, flags, code, app, tenant, cap_len, corr = HEADER.unpack(head)
-        assert ver == 1 and cap_len == 0 and length <= 1 << 20, head
-        return (flags, code, app, int.from_bytes(tenant, "big"), corr,
-                self.exactly(length - HEADER.size))
+        super().__init__(server.addr)
 
     def ask(self, code, payload=b"", **more):
         self.send(frame(code=code, payload=payload, **more))

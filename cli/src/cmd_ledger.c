@@ -1,0 +1,191 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* cmd_ledger.c - `ron ledger`: the service, and what can be done to its directory while it is down.
+ *
+ *     ron ledger [settings]            run it
+ *     ron ledger verify --dir DIR      check the whole journal, change nothing
+ *     ron ledger rebuild --dir DIR     make index, hashes and images anew from the log
+ *     ron ledger export --dir DIR      the journal as text on standard output
+ *     ron ledger import --dir DIR      an NDJSON export from standard input into an empty ledger */
+#include <inttypes.h>
+#include <stdio.h>
+
+#include "cli.h"
+#include "ron/base/macros.h"
+#include "ron/obs/trace.h"
+#include "ron_ledger.h"
+
+struct offline {
+    const char *verb;
+    struct led_tool_opts tool;
+    const char *format;
+    uint64_t from;
+    uint64_t to;
+    bool progress;
+};
+
+static int ended(const struct offline *o, enum ron_rc rc, const struct ron_err *err)
+{
+    if (o->progress) {
+        fputc('\n', stderr);
+    }
+    if (rc == RON_AGAIN) {
+        fprintf(stderr, "ron %s: a ledger is running on %s; stop it first\n", o->verb, o->tool.dir);
+    } else if (rc != RON_OK) {
+        fprintf(stderr, "ron %s: %s\n", o->verb, err->msg);
+    }
+    return rc == RON_OK ? CLI_OK : rc == RON_INVALID ? CLI_USAGE : CLI_FAILED;
+}
+
+static void show_progress(void *arg, uint64_t seq, uint64_t last)
+{
+    (void)arg;
+    fprintf(stderr, "\r%" PRIu64 " of about %" PRIu64 " entries ", seq, last);
+}
+
+static void print_report(const struct led_tool_report *r)
+{
+    char hex[65];
+
+    ron_hex(r->root, 32, hex);
+    printf("entries  %" PRIu64 "\nroot     %s\nsegments %" PRIu64 "\nbytes    %" PRIu64 "\n",
+           r->entries, hex, r->segments, r->bytes);
+    printf("checked  %" PRIu64 " entries in %" PRIu64 " ms\n", r->checked, r->took_ms);
+}
+
+static int verify(struct offline *o)
+{
+    struct led_tool_report r;
+    struct ron_err err = {0};
+    enum ron_rc rc = led_tool_verify(&o->tool, &r, &err);
+    int code = ended(o, rc, &err);
+
+    if (code == CLI_OK) {
+        print_report(&r);
+        printf("good\n");
+    }
+    return code;
+}
+
+static int rebuild(struct offline *o)
+{
+    struct led_tool_report r;
+    struct ron_err err = {0};
+    enum ron_rc rc = led_tool_rebuild(&o->tool, &r, &err);
+    int code = ended(o, rc, &err);
+
+    if (code == CLI_OK) {
+        print_report(&r);
+    }
+    return code;
+}
+
+static enum ron_rc write_out(void *arg, const void *bytes, size_t len, struct ron_err *err)
+{
+    (void)arg;
+    return fwrite(bytes, 1, len, stdout) == len
+               ? RON_OK
+               : ron_err_set(err, RON_IO, "standard output cannot be written");
+}
+
+static int export_journal(struct offline *o)
+{
+    struct ron_err err = {0};
+    enum ron_rc rc = led_tool_export(&o->tool, o->format, o->from, o->to, write_out, NULL, &err);
+
+    if (rc == RON_OK && fflush(stdout) != 0) {
+        rc = ron_err_set(&err, RON_IO, "standard output cannot be written");
+    }
+    return ended(o, rc, &err);
+}
+
+static enum ron_rc read_in(void *arg, void *bytes, size_t size, size_t *ret_len,
+                           struct ron_err *err)
+{
+    (void)arg;
+    *ret_len = fread(bytes, 1, size, stdin);
+    return ferror(stdin) != 0 ? ron_err_set(err, RON_IO, "standard input cannot be read") : RON_OK;
+}
+
+static int import_journal(struct offline *o)
+{
+    struct led_tool_report r;
+    struct ron_err err = {0};
+    enum ron_rc rc = led_tool_import(&o->tool, read_in, NULL, &r, &err);
+    int code = ended(o, rc, &err);
+
+    if (code == CLI_OK) {
+        print_report(&r);
+    }
+    return code;
+}
+
+/* ---- the verb -------------------------------------------------------------------------------- */
+
+struct sub {
+    const char *name;
+    const char *summary;
+    int (*run)(struct offline *o);
+};
+
+static const struct sub subs[] = {
+    {"verify", "Checks the whole journal of a ledger; changes nothing.", verify},
+    {"rebuild", "Makes everything that is derived from the log anew.", rebuild},
+    {"export", "Writes the journal to standard output.", export_journal},
+    {"import", "Reads an NDJSON export from standard input into an empty directory.",
+     import_journal},
+};
+
+static int run_sub(const struct sub *sub, int argc, char **argv)
+{
+    char verb[32];
+    struct offline o = {.verb = verb, .format = "ndjson"};
+    bool done = false;
+    const struct cli_option options[] = {
+        CLI_CHOICE("dir", "DIR", "data directory of the ledger (required)", &o.tool.dir, NULL),
+        CLI_CHOICE("format", "NAME", "export: ndjson, hledger, ledger or beancount (ndjson)",
+                   &o.format, NULL),
+        CLI_NUMBER("from", "SEQ", "export: first entry (1)", &o.from, 0, UINT64_MAX),
+        CLI_NUMBER("to", "SEQ", "export: last entry (the end)", &o.to, 0, UINT64_MAX),
+        CLI_FLAG("progress", "show on standard error how far it is", &o.progress),
+    };
+    int code;
+
+    (void)snprintf(verb, sizeof verb, "ledger %s", sub->name);
+    code = cli_parse(verb, sub->summary, options, RON_ARRAY_LEN(options), argc, argv, &done);
+    if (code != CLI_OK || done) {
+        return code;
+    }
+    if (o.tool.dir == NULL) {
+        fprintf(stderr, "ron %s: --dir DIR is needed\n", verb);
+        return CLI_USAGE;
+    }
+    if (o.progress) {
+        o.tool.progress = show_progress;
+    }
+    return sub->run(&o);
+}
+
+int cli_ledger_verify(int argc, char **argv)
+{
+    return run_sub(&subs[0], argc, argv);
+}
+
+int cli_ledger_rebuild(int argc, char **argv)
+{
+    return run_sub(&subs[1], argc, argv);
+}
+
+int cli_ledger_export(int argc, char **argv)
+{
+    return run_sub(&subs[2], argc, argv);
+}
+
+int cli_ledger_import(int argc, char **argv)
+{
+    return run_sub(&subs[3], argc, argv);
+}
+
+int cli_ledger(int argc, char **argv)
+{
+    return ron_app_main(&led_app, argc, argv);
+}

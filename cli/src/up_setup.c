@@ -1,0 +1,434 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* up_setup.c - what `ron up` makes and checks before anything runs.
+ *
+ *     DATA/up.lock            held while `ron up` runs
+ *     DATA/ron.json           which ledger this directory belongs to
+ *     DATA/run.json           where everything is, while it runs
+ *     DATA/cap.keys           root keys of all capabilities
+ *     DATA/operator.token     what the command line shows to the services
+ *     DATA/tokens/            what services show to each other
+ *     DATA/keys/              Ed25519: attest.key signs runs of the rewarder, board.key policies
+ *     DATA/ledger, rewarder, edge, interop, packs, files, run, log
+ *
+ * Every message says what is wrong and what to do. */
+#include <inttypes.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "cli.h"
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+#include "ron/base/macros.h"
+#include "ron/cap/cap.h"
+#include "ron/io/linux_env.h"
+#include "ron_edge_tool.h"
+#include "ron_reward_tool.h"
+#include "system.h"
+#include "up.h"
+
+enum {
+    TOKEN_DAYS = 365,
+    TOKEN_LEFT_DAYS = 30, /* a token with less is made anew by the next start */
+    DAY_S = 86400,
+    PORT_WAIT_MS = 6000, /* a former run that was killed drains for at most 5 s */
+    PORT_LOOK_MS = 50,
+};
+
+static int wrong(const char *what, const char *todo)
+{
+    fprintf(stderr, "ron up: %s\n  %s\n", what, todo);
+    return CLI_FAILED;
+}
+
+static const char *path_in(const struct up *up, const char *name, char *room)
+{
+    int n = snprintf(room, RON_FILE_PATH_SIZE, "%s/%s", up->data, name);
+
+    RON_ASSERT(n > 0 && n < RON_FILE_PATH_SIZE); /* up_setup_data has seen that there is room */
+    return room;
+}
+
+/* ---- directory ------------------------------------------------------------------------------- */
+
+static int not_writable(const struct up *up, const struct ron_err *err)
+{
+    char what[RON_ERR_MSG_SIZE + 128];
+
+    (void)snprintf(what, sizeof what, "the directory %s cannot be used: %s", up->opts.data,
+                   err->msg);
+    return wrong(what, "choose another with --data DIR, or give yourself the right to write there");
+}
+
+static int take_lock(struct up *up)
+{
+    char path[RON_FILE_PATH_SIZE];
+    struct ron_err err = {0};
+    enum ron_rc rc;
+
+    rc = up->env->disk->open(up->env, path_in(up, "up.lock", path),
+                             RON_OPEN_WRITE | RON_OPEN_CREATE, 0600, &up->lock_fd, &err);
+    if (rc != RON_OK) {
+        return not_writable(up, &err);
+    }
+    if (up->env->disk->lock(up->env, up->lock_fd, &err) != RON_OK) {
+        struct cli_system sys;
+        char what[RON_FILE_PATH_SIZE + 96];
+
+        if (cli_system_read(up->data, &sys) == RON_OK) {
+            (void)snprintf(what, sizeof what, "it runs already on %s, as process %" PRId32,
+                           up->data, sys.pid);
+        } else {
+            (void)snprintf(what, sizeof what, "another process holds %s", path);
+        }
+        return wrong(what, "`ron status` shows it, `ron down` stops it; --data DIR starts a second "
+                           "system (with another --port-base)");
+    }
+    return CLI_OK;
+}
+
+static int read_identity(struct up *up)
+{
+    struct identity {
+        struct ron_str ledger_uuid;
+        uint64_t present;
+    } id = {0};
+    static const struct ron_json_field fields[] = {
+        RON_JSON_FIELD(struct identity, ledger_uuid, STRING, .required = true, .max = 39),
+    };
+    struct ron_json_shape shape = RON_JSON_SHAPE(struct identity, fields, present);
+    char path[RON_FILE_PATH_SIZE];
+    struct ron_json_error bad;
+    struct ron_err err = {0};
+    struct ron_buf text;
+    enum ron_rc rc;
+    int code = CLI_OK;
+
+    shape.allow_unknown = true;
+    ron_buf_init(&text, UP_RUN_FILE_MAX);
+    rc = ron_file_read_all(up->env, path_in(up, "ron.json", path), &text, &err);
+    if (rc == RON_OK) {
+        char *bytes = (char *)(uintptr_t)ron_buf_text(&text);
+
+        if (ron_json_scan(bytes, ron_buf_len(&text), &shape, NULL, &id, &bad) == RON_OK) {
+            memcpy(up->uuid, id.ledger_uuid.ptr, id.ledger_uuid.len);
+        } else {
+            code = wrong("ron.json in the data directory is damaged",
+                         "it says which ledger belongs here. Restore it from a backup, or remove "
+                         "it to take the ledger that is there");
+        }
+    } else if (rc != RON_NOTFOUND) {
+        code = not_writable(up, &err);
+    }
+    ron_buf_done(&text);
+    return code;
+}
+
+int up_setup_data(struct up *up)
+{
+    static const char *const folders[] = {"tokens", "keys", "packs", "files", "run", "log"};
+    struct ron_err err = {0};
+    char real[PATH_MAX];
+    uint64_t free_bytes = 0;
+    int code;
+
+    if (ron_mkdirs(up->env, up->opts.data, 0700, &err) != RON_OK) {
+        return not_writable(up, &err);
+    }
+    if (realpath(up->opts.data, real) == NULL || strlen(real) + 64 > sizeof up->data) {
+        return wrong("the path of the data directory is too long", "choose a shorter --data DIR");
+    }
+    memcpy(up->data, real, strlen(real) + 1);
+    code = take_lock(up);
+    if (code == CLI_OK) {
+        code = read_identity(up);
+    }
+    for (size_t i = 0; code == CLI_OK && i < RON_ARRAY_LEN(folders); i++) {
+        char path[RON_FILE_PATH_SIZE];
+
+        if (ron_mkdirs(up->env, path_in(up, folders[i], path), 0700, &err) != RON_OK) {
+            code = not_writable(up, &err);
+        }
+    }
+    if (code == CLI_OK && up->env->disk->free_bytes(up->env, up->data, &free_bytes) == RON_OK &&
+        free_bytes < (uint64_t)UP_DOCTOR_FREE_MIB << 20) {
+        char what[128];
+
+        (void)snprintf(what, sizeof what,
+                       "only %" PRIu64 " MiB of disk are free; the ledger wants %d",
+                       free_bytes >> 20, UP_DOCTOR_FREE_MIB);
+        code = wrong(what, "make room, or choose another disk with --data DIR");
+    }
+    return code;
+}
+
+void up_setup_done(struct up *up)
+{
+    char path[RON_FILE_PATH_SIZE];
+    struct ron_err err = {0};
+
+    if (up->lock_fd < 0) {
+        return;
+    }
+    RON_IGNORE(up->env->disk->remove(up->env, path_in(up, "run.json", path), &err)); /* or none */
+    up->env->disk->close(up->env, up->lock_fd);
+    up->lock_fd = -1;
+}
+
+/* ---- keys and tokens ------------------------------------------------------------------------- */
+
+static int bad_key(const struct up *up, const char *name, enum ron_rc rc, const struct ron_err *err,
+                   const char *voids)
+{
+    char what[RON_ERR_MSG_SIZE + 64];
+    char todo[2 * RON_FILE_PATH_SIZE + 512];
+
+    (void)snprintf(what, sizeof what, "the key file %s cannot be used: %s", name, err->msg);
+    if (rc == RON_DENIED) {
+        (void)snprintf(todo, sizeof todo, "run: chmod 0600 %s/%s", up->data, name);
+    } else {
+        (void)snprintf(todo, sizeof todo,
+                       "restore it from a backup, or move it away: mv %s/%s %s/%s.bad; the next "
+                       "start makes new ones, and %s",
+                       up->data, name, up->data, name, voids);
+    }
+    return wrong(what, todo);
+}
+
+static int load_cap_keys(struct up *up, struct ron_cap_keys **ret_keys)
+{
+    static const char voids[] = "all tokens of the old ones are void";
+    char path[RON_FILE_PATH_SIZE];
+    struct ron_err err = {0};
+    enum ron_rc rc;
+
+    rc = ron_cap_keyfile_load(up->env, path_in(up, "cap.keys", path), ret_keys, &err);
+    if (rc == RON_NOTFOUND) {
+        struct ron_cap_key_info info;
+
+        rc = ron_cap_keyfile_add(up->env, path, (struct ron_str){"k1", 2}, &info, &err);
+        if (rc == RON_OK) {
+            rc = ron_cap_keyfile_load(up->env, path, ret_keys, &err);
+        }
+    }
+    return rc == RON_OK ? CLI_OK : bad_key(up, "cap.keys", rc, &err, voids);
+}
+
+/* Whether the token in the file is good for long enough under these keys. Fills `text` (with a
+ * NUL). */
+static bool token_good(const struct up *up, const char *path, const struct ron_cap_keys *keys,
+                       char *text, size_t size)
+{
+    struct ron_err err = {0};
+    struct ron_cap_info info = {0};
+    struct ron_cap_request any = {0};
+    size_t len = 0;
+
+    if (ron_file_read_private(up->env, path, text, size - 1, &len, &err) != RON_OK) {
+        return false;
+    }
+    while (len > 0 && text[len - 1] == '\n') {
+        len--;
+    }
+    text[len] = '\0';
+    if (ron_cap_verify_signature(keys, (struct ron_str){text, len}) != RON_CAP_OK) {
+        return false;
+    }
+    any.now_ms = ron_env_wall_ms(up->env);
+    /* For when it ends: that is told whatever the caveats say. */
+    RON_IGNORE(ron_cap_verify(keys, (struct ron_str){text, len}, &any, &info));
+    return info.exp_s > any.now_ms / RON_MS_PER_S + (uint64_t)TOKEN_LEFT_DAYS * DAY_S;
+}
+
+static enum ron_rc make_token(const struct up *up, const char *path, const char *aud,
+                              const char *scope, const struct ron_cap_keys *keys, char *text,
+                              size_t size, struct ron_err *err)
+{
+    char caveats[3][RON_CAP_CAVEAT_MAX + 1];
+    struct ron_str list[3];
+    size_t count = 0;
+    struct ron_buf out;
+
+    (void)snprintf(caveats[count++], sizeof caveats[0], "exp = %" PRIu64,
+                   ron_env_wall_ms(up->env) / RON_MS_PER_S + (uint64_t)TOKEN_DAYS * DAY_S);
+    if (aud != NULL) {
+        (void)snprintf(caveats[count++], sizeof caveats[0], "aud = %s", aud);
+    }
+    if (scope != NULL) {
+        (void)snprintf(caveats[count++], sizeof caveats[0], "scope = %s", scope);
+    }
+    for (size_t i = 0; i < count; i++) {
+        list[i] = (struct ron_str){caveats[i], strlen(caveats[i])};
+    }
+    ron_buf_init_over(&out, text, size);
+    RON_TRY(ron_cap_mint(keys, up->env,
+                         &(struct ron_cap_mint_opts){.caveats = list, .caveat_count = count}, &out,
+                         err));
+    (void)ron_buf_text(&out);
+    return ron_file_replace(up->env, path, text, ron_buf_len(&out), 0600, err);
+}
+
+/* What each file under DATA may be used for. */
+static const struct {
+    const char *name;
+    const char *aud;
+    const char *scope;
+} tokens[] = {
+    {"operator.token", NULL, NULL},
+    {"tokens/wallet", "ledger", "ledger.mint,ledger.burn,ledger.transfer,ledger.hold,ledger.read"},
+    {"tokens/rewarder", "ledger", "ledger.mint,ledger.transfer,ledger.read"},
+    {"tokens/interop", "wallet", "wallet.issue,wallet.transfer,wallet.read"},
+    {"tokens/console", NULL, "ledger.read,wallet.read,rewarder.inspect,edge,interop"},
+    {"tokens/console-write", "wallet", "wallet.issue,wallet.transfer,wallet.burn"},
+};
+
+static int make_tokens(struct up *up, const struct ron_cap_keys *keys)
+{
+    char text[sizeof up->token];
+
+    for (size_t i = 0; i < RON_ARRAY_LEN(tokens); i++) {
+        char path[RON_FILE_PATH_SIZE];
+        struct ron_err err = {0};
+
+        path_in(up, tokens[i].name, path);
+        if (!token_good(up, path, keys, text, sizeof text) &&
+            make_token(up, path, tokens[i].aud, tokens[i].scope, keys, text, sizeof text, &err) !=
+                RON_OK) {
+            return not_writable(up, &err);
+        }
+        if (i == 0) {
+            memcpy(up->token, text, strlen(text) + 1);
+        }
+    }
+    return CLI_OK;
+}
+
+/* A signing key of the rewarder: made when missing. Its public half goes to `ret_hex`. */
+static int signing_key(struct up *up, const char *name, const char *id, char *ret_hex, size_t size)
+{
+    static const char voids[] = "what the old key signed is not accepted any more";
+    char path[RON_FILE_PATH_SIZE];
+    struct ron_err err = {0};
+    struct ron_file_stat st;
+    struct ron_buf out;
+    const char *at;
+    enum ron_rc rc;
+
+    path_in(up, name, path);
+    ron_buf_init(&out, 4096);
+    rc = up->env->disk->stat(up->env, path, &st) == RON_NOTFOUND
+             ? rew_tool_key_new(path, id, &out, &err)
+             : rew_tool_key_show(path, &out, &err);
+    at = rc == RON_OK ? strstr(ron_buf_text(&out), "public key") : NULL;
+    if (at != NULL) {
+        at += strlen("public key");
+        at += strspn(at, " ");
+        (void)snprintf(ret_hex, size, "%.*s", (int)strspn(at, "0123456789abcdef"), at);
+    }
+    ron_buf_done(&out);
+    return rc == RON_OK ? CLI_OK : bad_key(up, name, rc, &err, voids);
+}
+
+int up_setup_keys(struct up *up)
+{
+    struct ron_cap_keys *keys = NULL;
+    int code = load_cap_keys(up, &keys);
+
+    if (code == CLI_OK) {
+        code = make_tokens(up, keys);
+    }
+    ron_cap_keys_unref(keys);
+    if (code == CLI_OK) {
+        code =
+            signing_key(up, "keys/attest.key", "rewarder", up->attest_key, sizeof up->attest_key);
+    }
+    if (code == CLI_OK) {
+        code = signing_key(up, "keys/board.key", "board", up->board_key, sizeof up->board_key);
+    }
+    return code;
+}
+
+/* ---- packs ----------------------------------------------------------------------------------- */
+
+static bool any_file(void *arg, const char *name, bool is_dir)
+{
+    (void)name;
+    *(bool *)arg = *(bool *)arg || !is_dir;
+    return true;
+}
+
+/* A first start has a map to show; whoever removes it and keeps another does not get it again. */
+int up_setup_packs(struct up *up)
+{
+    char path[RON_FILE_PATH_SIZE];
+    struct ron_err err = {0};
+    struct ron_buf out;
+    bool any = false;
+    enum ron_rc rc;
+
+    if (!up->services[UP_EDGE].on) {
+        return CLI_OK;
+    }
+    rc = up->env->disk->list(up->env, path_in(up, "packs", path), any_file, &any, &err);
+    if (rc == RON_OK && !any) {
+        ron_buf_init(&out, EDG_TOOL_REPORT_MAX);
+        rc = edg_tool_sample(path_in(up, "packs/world.pmtiles", path), &out, &err);
+        ron_buf_done(&out);
+    }
+    return rc == RON_OK ? CLI_OK : not_writable(up, &err);
+}
+
+/* ---- ports ----------------------------------------------------------------------------------- */
+
+static enum ron_rc try_port(const struct up *up, const char *addr, struct ron_err *err)
+{
+    int fd = -1;
+
+    RON_TRY(up->env->net->listen(up->env, addr, NULL, &fd, err));
+    up->env->net->close(up->env, fd);
+    return RON_OK;
+}
+
+int up_setup_ports(struct up *up)
+{
+    uint64_t end_ns = ron_env_now_ns(up->env) + (uint64_t)PORT_WAIT_MS * RON_NS_PER_MS;
+    struct cli_system old;
+    /* The lock is ours, so a run file is that of a run that was killed; its services may drain. */
+    bool killed = cli_system_read(up->data, &old) == RON_OK;
+
+    for (int i = 0; i < UP_SERVICE_COUNT; i++) {
+        struct up_service *s = &up->services[i];
+        struct ron_err err = {0};
+        uint64_t port = up->opts.port_base + s->row->port_offset;
+        enum ron_rc rc;
+
+        (void)snprintf(s->addr, sizeof s->addr, "127.0.0.1:%" PRIu64, port);
+        (void)snprintf(s->url, sizeof s->url, "http://127.0.0.1:%" PRIu64, port);
+        if (!s->on) {
+            continue;
+        }
+        rc = try_port(up, s->addr, &err);
+        while (rc == RON_EXISTS && killed && ron_env_now_ns(up->env) < end_ns) {
+            (void)ron_park_until(ron_deadline_after_ms(ron_env_now_ns(up->env), PORT_LOOK_MS),
+                                 "a former run");
+            rc = try_port(up, s->addr, &err);
+        }
+        if (rc != RON_OK) {
+            char what[RON_ERR_MSG_SIZE + 96];
+            char todo[192];
+
+            (void)snprintf(what, sizeof what, "port %" PRIu64 ", which %s wants, %s", port,
+                           s->row->name, rc == RON_EXISTS ? "is in use" : err.msg);
+            (void)snprintf(todo, sizeof todo,
+                           "stop whoever has it (`ss -ltnp 'sport = :%" PRIu64
+                           "'` names it), or move all ports: --port-base %" PRIu64,
+                           port, up->opts.port_base + 1000);
+            return wrong(what, todo);
+        }
+    }
+    if (killed) {
+        fprintf(stderr, "ron up: the last run did not end by itself; starting where it left off\n");
+    }
+    return CLI_OK;
+}

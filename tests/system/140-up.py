@@ -1,0 +1,199 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""`ron up`: all services ready, supervised, drained in order, resumed; and what it says when it
+cannot start.
+
+Method: the program as a child with a directory and ports of its own; children are killed by their
+number in the run file; each way not to start is set up for real.
+"""
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+from pathlib import Path
+
+from httpkit import check, eventually, finish, status_kib
+from ledgerkit import PROGRAM
+from upkit import Up, free_base, ron
+
+SERVICES = {"ledger", "wallet", "rewarder", "edge"}
+
+
+def first_start(up):
+    told = up.told
+    names = {s["name"] for s in told["services"]}
+    check("start: all services of the program are ready",
+          SERVICES <= names and all(s["state"] == "ready" for s in told["services"]), told)
+    print(f"ready after {told['ready_ms']} ms")
+    wide = [str(p) for p in up.data.rglob("*") if p.suffix in {".keys", ".key", ".token"}
+            or p.parent.name == "tokens" if p.is_file() and p.stat().st_mode & 0o077]
+    check("start: keys and tokens are for their owner alone", not wide, wide)
+    check("start: so is the run file", (up.data / "run.json").stat().st_mode & 0o777 == 0o600)
+    run = json.loads((up.data / "run.json").read_text())
+    check("start: the run file names the process and the ledger",
+          run["pid"] == up.process.pid and re.fullmatch("[0-9a-f]{32}", run["ledger_uuid"]), run)
+    rss = sum(status_kib(s["pid"]) for s in run["services"])
+    print(f"resident: {rss / 1024:.0f} MiB in {len(run['services'])} services")
+    check("start: all services together rest below 120 MiB", rss < 120 * 1024, rss)
+
+
+def killed_child(up):
+    code, _, err = up.ron("issue", "alice", "500", "--key", "a")
+    check("before: money is there", code == 0, err)
+    for name in ("wallet", "ledger", "edge"):
+        old = up.pid(name)
+        os.kill(old, signal.SIGKILL)
+        check(f"kill {name}: it comes back as another process",
+              eventually(lambda old=old, name=name: up.pid(name) not in (0, old), 30))
+        check(f"kill {name}: the system is ready again", up.all_ready())
+    check("kill: the log says so", "wallet was ended by signal 9" in up.log() and
+          "wallet is started again in" in up.log())
+    code, out, err = up.ron("balance", "alice")
+    check("kill: nothing acknowledged was lost", code == 0 and "alice has 500 roc" in out,
+          (out, err))
+
+
+def drain_order(folder, base):
+    with Up(folder=folder, base=base) as up:
+        services = {s["name"] for s in up.told["services"]}
+        code = up.stop()
+        check("drain: exit 0", code == 0, up.errors)
+        order = [name for name in re.findall(r" INFO +(\w+): the supervisor entered a state "
+                                             r"state=stopped", up.log()) if name in services]
+        order = order[-len(services):]
+        check("drain: every service drained, the wallet behind the doors and the ledger last",
+              set(order) == services and order[-2:] == ["wallet", "ledger"] and
+              order[-3] == "rewarder", order)
+        check("drain: the run file is gone", not (up.data / "run.json").exists())
+        up.start()
+        code, out, _ = up.ron("balance", "alice")
+        check("second start: it goes on where it was", code == 0 and "alice has 500" in out, out)
+        before = (up.data / "cap.keys").read_bytes()
+        up.stop(signal.SIGTERM)
+        up.start()
+        check("third start: the same keys", (up.data / "cap.keys").read_bytes() == before)
+
+
+def killed_up(folder, base):
+    """SIGKILL of `ron up` itself: its children drain by themselves, the next start goes on."""
+    up = Up(folder=folder, base=base)
+    pids = [s["pid"] for s in json.loads((up.data / "run.json").read_text())["services"]]
+    up.stop(signal.SIGKILL)
+    code, _, err = ron("status", data=up.data)
+    check("killed: status says that nothing runs", code == 4 and "no system runs" in err, err)
+    up.start()
+    check("killed: the next start says so and goes on",
+          any("did not end by itself" in x for x in up.errors), up.errors)
+    check("killed: no child of the former run is left", not any(alive(p) for p in pids))
+    code, out, _ = up.ron("balance", "alice")
+    check("killed: nothing was lost", code == 0 and "alice has 500" in out, out)
+    with up:
+        pass
+
+
+def alive(pid):
+    try:
+        with open(f"/proc/{pid}/cmdline", "rb") as f:
+            return Path(PROGRAM).name.encode() in f.read()
+    except OSError:
+        return False
+
+
+def fails(name, folder, base, wanted, *options):
+    """`ron up` must end with 1 and say all of `wanted`."""
+    done = subprocess.run([PROGRAM, "up", "--data", str(Path(folder) / "ron-data"), "--port-base",
+                           str(base), *options], capture_output=True, text=True, timeout=60,
+                          check=False)
+    check(f"{name}: exit 1 and says what to do",
+          done.returncode == 1 and all(w in done.stderr for w in wanted),
+          (done.returncode, done.stderr))
+
+
+def cannot_start(folder, base):
+    data = Path(folder) / "ron-data"
+    with Up(folder=folder, base=base):
+        fails("second ron up", folder, free_base(), ["runs already", "ron status", "ron down"])
+    with socket.socket() as s:
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        s.bind(("127.0.0.1", base + 100))
+        s.listen()
+        fails("port in use", folder, base,
+              [f"port {base + 100}, which wallet wants, is in use", "--port-base"])
+    whole = (data / "cap.keys").read_text()
+    (data / "cap.keys").write_text(whole[:40])
+    fails("half-written keys", folder, base, ["cap.keys cannot be used", "restore it", "void"])
+    (data / "cap.keys").write_text(whole)
+    (data / "cap.keys").chmod(0o644)
+    fails("keys open to others", folder, base, ["chmod 0600"])
+    (data / "cap.keys").chmod(0o600)
+    board = (data / "keys/board.key").read_text()
+    (data / "keys/board.key").write_text(board[:20])
+    fails("half-written signing key", folder, base, ["keys/board.key cannot be used"])
+    (data / "keys/board.key").write_text(board)
+    identity = (data / "ron.json").read_text()
+    (data / "ron.json").write_text(re.sub(r'uuid":"....', 'uuid":"0000', identity))
+    fails("wrong ledger", folder, base, ["this directory belongs to ledger 0000",
+                                         "--adopt-ledger"])
+    with Up("--adopt-ledger", folder=folder, base=base) as up:
+        check("adopted: the directory has the ledger that is there",
+              (up.data / "ron.json").read_text() == identity)
+
+
+def unwritable():
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "ron-data").write_text("a file, no directory")
+        fails("not a directory", folder, free_base(), ["cannot be used", "--data DIR"])
+    if os.geteuid() == 0:
+        fails("unwritable directory", "/proc", free_base(), ["cannot be used", "--data DIR"])
+    else:
+        with tempfile.TemporaryDirectory() as folder:
+            os.chmod(folder, 0o500)
+            fails("unwritable directory", folder, free_base(), ["cannot be used", "--data DIR"])
+            os.chmod(folder, 0o700)
+
+
+def settings(folder, base):
+    config = Path(folder) / "ron.toml"
+    config.write_text('[wallet]\nwallet.assets = ["gold"]\n[wallet.limits]\nmax_uri = "1KiB"\n')
+    with Up("--config", str(config), "--only", "wallet", folder=folder, base=base) as up:
+        check("only: the wallet and what it needs",
+              {s["name"] for s in up.told["services"]} == {"ledger", "wallet"}, up.told)
+        code, _, err = up.ron("issue", "alice", "5")
+        check("config: a setting reaches its service", code == 5 and "POLICY_DENIED" in err,
+              (code, err))
+        code, out, _ = up.ron("issue", "alice", "5", "--asset", "gold")
+        check("config: and allows the rest", code == 0, out)
+        code, out, _ = up.ron("down")
+        check("down: stops it and waits", code == 0 and up.stop() == 0, out)
+    config.write_text("[walet]\nx = 1\n")
+    code, _, err = ron("up", "--config", config, "--data", Path(folder) / "ron-data",
+                       "--port-base", base)
+    check("config: an unknown section is told", code == 2 and "[wallet]" in err, err)
+    config.write_text("[wallet]\nlimits.rate = 1\n")
+    fails("config: an unknown setting ends the start", folder, base,
+          ["wallet did not start", "unknown", "limits.rate"], "--config", str(config))
+    code, _, err = ron("up", "--only", "walet")
+    check("only: an unknown service is told", code == 2 and "did you mean 'wallet'" in err, err)
+
+
+def main():
+    folder = tempfile.mkdtemp(prefix="ron-up-")
+    base = free_base()
+    with Up(folder=folder, base=base) as up:
+        first_start(up)
+        killed_child(up)
+    drain_order(folder, base)
+    killed_up(folder, base)
+    cannot_start(folder, base)
+    unwritable()
+    settings(folder, base)
+    shutil.rmtree(folder, ignore_errors=True)
+    finish()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,215 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""The command line against a running system: what verbs print, for people and as JSON, their exit
+codes, and how they find the system.
+
+Method: golden texts in which what differs from run to run (ids, keys, times, paths, ports) is
+replaced by a name; a receipt is changed by one byte and must be refused.
+"""
+import json
+import os
+import re
+import signal
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from httpkit import check, eventually, finish
+from ledgerkit import PROGRAM
+from upkit import Up, ron
+
+PLAIN = [(r"tx_[0-9a-f]{32}", "TXID"), (r"cli-[0-9A-Z]{26}", "KEY"), (r"\b[0-9a-f]{64}\b", "ROOT"),
+         (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"), (r'"(ts|commit_ts)":\d+', r'"\1":N'),
+         (r"127\.0\.0\.1:\d+", "ADDR"), (r"b3:ROOT", "HASH"), (r'"stale_ms":\d+', '"stale_ms":N'),
+         (r'"[0-9A-Za-z+/]{22}=="', "NONCE"), (r"wallet:[0-9a-f]{8}", "REF")]
+
+
+def plain(text):
+    for pattern, name in PLAIN:
+        text = re.sub(pattern, name, text)
+    return text
+
+
+def golden(name, got, wanted, code=0):
+    """(exit code, standard output, standard error) against the text that is wanted."""
+    text = plain(got[1] + got[2])
+    check(f"golden: {name}", got[0] == code and text == wanted, f"{got[0]}\n{text}")
+
+
+def money(up):
+    golden("issue", up.ron("issue", "alice", "500", "--memo", "pay"),
+           "issued 500 roc to alice\n  txid  TXID\n  key   KEY\n  entry 1\n")
+    golden("transfer", up.ron("transfer", "alice", "bob", "40", "--key", "lunch-1"),
+           "transferred 40 roc from alice to bob\n  txid  TXID\n  key   lunch-1\n  entry 2\n")
+    first = up.ron("transfer", "alice", "bob", "40", "--key", "lunch-1", "--json")
+    again = up.ron("transfer", "alice", "bob", "40", "--key", "lunch-1", "--json")
+    check("transfer: the same key gives the same bytes", first[1] == again[1] and first[0] == 0)
+    golden("transfer, json", first,
+           '{"txid":"TXID","op":"transfer","from":"alice","to":"bob","asset":"roc",'
+           '"amount_minor":"40","nonce":null,"idem":"lunch-1","ts":N,"ledger_seq_start":2,'
+           '"ledger_seq_end":2,"ledger_root":"ROOT","settlement_status":"accepted",'
+           '"receipt_hash":"HASH"}\n')
+    golden("balance", up.ron("balance", "alice"), "alice has 460 roc (entry 2)\n")
+    golden("balance, json", up.ron("balance", "bob", "--json"),
+           '{"account":"bob","asset":"roc","amount_minor":"40","held_minor":"0","as_of_seq":2,'
+           '"stale_ms":N}\n')
+    hold = up.json("hold", "alice", "100", "--expires", "1h")["txid"]
+    golden("balance with a hold", up.ron("balance", "alice"),
+           "alice has 360 roc, and 100 held (entry 3)\n")
+    golden("capture", up.ron("capture", hold, "alice", "hotel", "80"),
+           "captured 80 roc from alice to hotel\n  txid  TXID\n  key   KEY\n  entry 4\n")
+    golden("release", up.ron("release", hold, "alice", "20"),
+           "released 20 roc from alice\n  txid  TXID\n  key   KEY\n  entry 5\n")
+    golden("burn", up.ron("burn", "bob", "5"),
+           "burnt 5 roc from bob\n  txid  TXID\n  key   KEY\n  entry 6\n")
+    golden("dry run", up.ron("burn", "bob", "5", "--dry-run"),
+           "burnt 5 roc from bob\n  txid  TXID\n  key   KEY\n  nothing was changed: dry_run\n")
+    golden("history", up.ron("history", "bob"),
+           "entry    time                 kind              amount asset       available  with\n"
+           "6        TIME Burn                   5 roc                35  \n"
+           "2        TIME Transfer              40 roc                40  from alice\n")
+    golden("tx", up.ron("tx", hold),
+           "committed: 100 roc from alice\n  txid  TXID\n  key   KEY\n  entry 3\n")
+    golden("root", up.ron("root"), "entry 6\nroot  ROOT\ntime  TIME\n")
+    check("root, json: what the ledger says", up.json("root")["seq"] == 6)
+
+
+def refusals(up):
+    golden("too much", up.ron("transfer", "alice", "bob", "4000"),
+           "ron transfer: more than is available (INSUFFICIENT_FUNDS, insufficient_funds)\n", 1)
+    code, out, err = up.ron("transfer", "alice", "bob", "4000", "--json")
+    check("too much, json: the envelope is on standard error",
+          code == 1 and out == "" and json.loads(err)["code"] == "INSUFFICIENT_FUNDS", err)
+    golden("no amount", up.ron("issue", "alice", "1.5"),
+           "ron issue: AMOUNT is a whole number above 0 in minor units, not '1.5'\n", 2)
+    golden("too few words", up.ron("transfer", "alice", "40"),
+           "ron transfer: usage: ron transfer FROM TO AMOUNT; see 'ron transfer --help'\n", 2)
+    golden("unknown verb", ron("transfr"),
+           "ron: unknown verb 'transfr'; did you mean 'ron transfer'?\n", 2)
+    golden("unknown option", ron("transfer", "--memmo=x"),
+           "ron transfer: unknown option '--memmo'; did you mean '--memo'?\n", 2)
+    code, _, err = up.ron("tx", "tx_" + "0" * 32)
+    check("unknown txid: exit 1", code == 1 and "NOT_FOUND" in err, err)
+    narrow = up.folder / "narrow.token"
+    made = subprocess.run([PROGRAM, "cap", "attenuate", "--in", str(up.data / "operator.token"),
+                           "--aud", "wallet", "--scope", "wallet.read", "--out", str(narrow)],
+                          capture_output=True, text=True, check=False)
+    check("a narrower token is made from the operator's", made.returncode == 0, made.stderr)
+    code, out, _ = up.ron("balance", "alice", "--token-file", narrow)
+    check("narrow token: may read", code == 0, out)
+    code, _, err = up.ron("issue", "alice", "5", "--token-file", narrow)
+    check("narrow token: may not issue, exit 5", code == 5 and "scope" in err, (code, err))
+    narrow.chmod(0o644)
+    code, _, err = up.ron("balance", "alice", "--token-file", narrow)
+    check("a token that others may read is not used", code == 1 and "chmod 600" in err, err)
+
+
+def finding(up):
+    deep = up.folder / "a" / "b"
+    deep.mkdir(parents=True)
+    code, out, err = ron("balance", "alice", cwd=deep, env={"RON_DATA": ""})
+    check("the system is found from a folder below", code == 0, err)
+    code, _, err = ron("balance", "alice", cwd="/", env={"RON_DATA": ""})
+    check("elsewhere it is not, exit 4, and how to start one is told",
+          code == 4 and "ron up" in err, err)
+    code, out, err = ron("balance", "alice", cwd="/",
+                         env={"RON_DATA": "", "RON_WALLET_URL": up.url("wallet"),
+                              "RON_TOKEN_FILE": str(up.data / "operator.token")})
+    check("without ron up: the environment names service and token", code == 0, err)
+    os.kill(up.pid("wallet"), signal.SIGSTOP)
+    code, out, _ = up.ron("status")
+    check("status: a service that hangs is told, exit 1",
+          code == 1 and re.search(r"wallet .*no answer", out), out)
+    os.kill(up.pid("wallet"), signal.SIGCONT)
+    check("status: and when it goes on", up.all_ready())
+
+
+def proofs(up):
+    txid = up.json("issue", "carol", "7")["txid"]
+    receipt = up.folder / "receipt.txt"
+    code, _, err = up.ron("receipt", txid, "--out", receipt)
+    check("receipt: is written", code == 0 and receipt.exists(), err)
+    code, out, err = ron("verify", receipt)
+    check("verify: offline, by the auditor", code == 0 and "carol" in out, (out, err))
+    text = receipt.read_text()
+    spot = text.index("extra ") + 40
+    receipt.write_text(text[:spot] + ("A" if text[spot] != "A" else "B") + text[spot + 1:])
+    code, out, err = ron("verify", receipt)
+    check("verify: a changed byte is refused", code == 1, (code, out, err))
+    code, out, err = up.ron("audit", "--json")
+    check("audit: the journal of the running ledger is good", code == 0 and json.loads(out), err)
+    journal = up.folder / "journal.ndjson"
+    code, _, err = up.ron("export", "--out", journal)
+    check("export: the journal", code == 0 and '"carol"' in journal.read_text(), err)
+    other = up.folder / "other-data"
+    code, out, err = ron("import", journal, "--into", other)
+    root = up.json("root")["root"]
+    check("import: into another directory, with the same root", code == 0 and root in out,
+          (out, err))
+
+
+def looking(up):
+    status = up.json("status")
+    check("status, json: every service is ready", status["ready"] and
+          all(s["state"] == "ready" for s in status["services"]), status)
+    code, out, _ = up.ron("topology", "wallet")
+    check("topology: queues and tasks of a service", code == 0 and "work" in out and
+          "worker-0" in out, out)
+    everything = up.json("topology")
+    check("topology, json: of all", set(everything) == {s["name"] for s in status["services"]})
+    code, out, _ = up.ron("logs", "--service", "wallet", "--lines", "3")
+    check("logs: of one service", code == 0 and out and
+          all(" wallet" in line for line in out.splitlines()), out)
+    code, out, _ = up.ron("logs", "--level", "warn")
+    check("logs: of a level", not re.search(r"Z INFO ", out), out)
+    code, out, _ = up.ron("logs", "--json", "--lines", "1000")
+    check("logs, json: an object a line", all(json.loads(x)["level"] for x in out.splitlines()))
+    check("no colour where there is no terminal", "\033" not in out)
+    followed = subprocess.Popen([PROGRAM, "logs", "--follow", "--lines", "1"], text=True,
+                                stdout=subprocess.PIPE, env={**os.environ,
+                                                             "RON_DATA": str(up.data)})
+    os.kill(up.pid("edge"), signal.SIGHUP)
+    seen = []
+    check("logs: goes on with what comes",
+          eventually(lambda: "edge" in (seen.append(followed.stdout.readline()) or seen[-1]), 20),
+          seen)
+    followed.kill()
+    followed.wait()
+
+
+def helps():
+    """Every verb explains itself, with an example where it does something."""
+    code, out, _ = ron("help")
+    check("help: lists the verbs", code == 0 and "transfer" in out and "ron VERB --help" in out)
+    code, text, _ = ron("completion", "bash")
+    paths = {""}
+    for path, words in re.findall(r"^    '([a-z -]*)'\) echo '([^']*)' ;;$", text, re.M):
+        paths |= {f"{path} {w}".strip() for w in words.split()}
+    check("help: the table is large", code == 0 and len(paths) > 50, sorted(paths))
+    for path in sorted(paths - {"", "help", "version"}):
+        code, out, err = ron(*path.split(), "--help")
+        check(f"help of {path}", code == 0 and out.startswith(f"usage: ron {path}") and not err,
+              (code, out, err))
+        same = ron("help", *path.split())
+        check(f"help of {path}: the same by `ron help`", same[1] == out)
+
+
+def main():
+    with Up() as up:
+        money(up)
+        refusals(up)
+        proofs(up)
+        finding(up)
+        looking(up)
+    with tempfile.TemporaryDirectory() as folder:
+        code, _, err = ron("status", data=Path(folder))
+        check("no system: exit 4", code == 4 and "ron up" in err, err)
+        shutil.rmtree(folder)
+        os.mkdir(folder)
+    helps()
+    finish()
+
+
+if __name__ == "__main__":
+    main()

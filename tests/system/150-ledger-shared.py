@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two ledgers on one log in PostgreSQL: one leads, the other follows and takes over.
+
+A real primary with a standby that commits wait for. Looked at: what a follower serves and refuses;
+a leader that is killed, one that is stopped and goes on later (it is fenced), a standby that is
+promoted under load; that nothing acknowledged is lost or doubled, that both copies and the database
+say the same, and that the auditor agrees. A ledger of files with the same entries has the same
+root. Times to recover are printed."""
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pgserver
+from httpkit import check, finish
+from ledgerkit import Ledger, entry
+
+AUDIT = os.path.join(os.path.dirname(os.environ["RON_BIN"]), "ron-audit")
+
+
+def until(what, limit_s=30):
+    """The first true value of what() within the time, else the last one."""
+    end = time.monotonic() + limit_s
+    while True:
+        try:
+            got = what()
+        except OSError:
+            got = None
+        if got or time.monotonic() > end:
+            return got
+        time.sleep(0.02)
+
+
+class Node(Ledger):
+    def __init__(self, name, folder, dsn):
+        self.name = name
+        home = Path(folder) / name
+        home.mkdir()
+        shutil.copy(Path(folder) / "cap.keys", home / "cap.keys")
+        (home / "cap.keys").chmod(0o600)
+        port = pgserver.free_port()
+        super().__init__("--engine.sink=postgres", f"--postgres.dsn={dsn}",
+                         f"--postgres.advertise=http://127.0.0.1:{port}",
+                         "--postgres.migrate=true", "--postgres.lease=1s",
+                         "--postgres.append_deadline=20s", f"--bind_addr=127.0.0.1:{port}",
+                         folder=home)
+
+    def leads(self):
+        status, found = self.get("/readyz", token=None)
+        return status == 200 and not found["degraded"]
+
+    def follows(self):
+        status, found = self.get("/readyz", token=None)
+        return status == 200 and found["degraded"]
+
+    def root(self):
+        status, found = self.get("/roots?since=0&limit=1000")
+        return self.ask("GET", "/checkpoint", token=None)[2].split(b"\n")[1:3]
+
+
+class Writer(threading.Thread):
+    """Transfers, one after another, to whoever leads; each with a key of its own, sent again with
+    the same key until somebody says yes or no."""
+
+    def __init__(self, nodes):
+        super().__init__(daemon=True)
+        self.nodes = nodes
+        self.acknowledged = {}  # id -> amount
+        self.refused = []
+        self.longest_s = 0.0
+        self.halt = threading.Event()
+
+    def send(self, e):
+        """Whether it was acknowledged."""
+        body = json.dumps({"batch": [e], "idem_id": "i-" + e["id"]})
+        began = time.monotonic()
+        while time.monotonic() - began < 60:
+            for node in self.nodes:
+                try:
+                    status, _, data = node.ask("POST", "/ingest", body)
+                except OSError:
+                    continue
+                if status == 200:
+                    self.longest_s = max(self.longest_s, time.monotonic() - began)
+                    return True
+                if not json.loads(data)["retryable"]:
+                    self.refused.append((status, data))
+                    return False
+            time.sleep(0.01)
+        self.refused.append(("never", e["id"]))
+        return False
+
+    def run(self):
+        while not self.halt.is_set():
+            e = entry("Transfer", "u:rich", 1, to="u:poor")
+            if self.send(e):
+                self.acknowledged[e["id"]] = 1
+
+    def end(self):
+        self.halt.set()
+        self.join(90)
+        return len(self.acknowledged)
+
+
+def follow_and_refuse(a, b):
+    status, got = a.ingest(entry("Mint", "u:rich", 1000000))
+    check("leader: commits", status == 200, got)
+    check("follower: has the balance", until(lambda: b.balance("u:rich") == (1000000, 0)),
+          b.balance("u:rich"))
+    status, headers, data = b.ask("POST", "/ingest", json.dumps(
+        {"batch": [entry("Mint", "u:rich", 1)]}))
+    check("follower: refuses writes with 421", status == 421 and
+          json.loads(data)["code"] == "NOT_LEADER", data)
+    check("follower: and says who leads", headers["Ron-Leader"] == f"http://{a.addr}",
+          dict(headers))
+    check("both: the same root", until(lambda: a.root() == b.root()), (a.root(), b.root()))
+    status, found = b.get("/entries/1")
+    check("follower: entries", status == 200 and found["entry"]["account"] == "u:rich", found)
+
+
+def check_all(name, nodes, database, writer, before):
+    sent = len(writer.acknowledged)
+    check(f"{name}: no write was refused for good", not writer.refused, writer.refused[:3])
+    check(f"{name}: nothing lost, nothing doubled",
+          until(lambda: all(n.balance("u:poor") == (before + sent, 0) for n in nodes)),
+          (before + sent, [n.balance("u:poor") for n in nodes]))
+    check(f"{name}: the same root everywhere", until(lambda: nodes[0].root() == nodes[-1].root()),
+          [n.root() for n in nodes])
+    slots = database.sql("SELECT count(*)-1-max(slot) FROM ron.ledger_log")
+    check(f"{name}: slots without a gap", slots == "0", slots)
+    return before + sent
+
+
+def takeover(a, b, database, before):
+    """The leader is killed."""
+    writer = Writer([a, b])
+    writer.start()
+    until(lambda: len(writer.acknowledged) > 50)
+    a.kill()
+    began = time.monotonic()
+    check("killed: the other leads", until(b.leads))
+    print(f"leads {time.monotonic() - began:.1f} s after the kill")
+    more = len(writer.acknowledged) + 50
+    until(lambda: len(writer.acknowledged) > more)
+    writer.end()
+    print(f"killed: a writer waited {writer.longest_s:.1f} s at most")
+    a.start()
+    check("killed: comes back as a follower", until(a.follows))
+    return check_all("killed", [a, b], database, writer, before)
+
+
+def fenced(a, b, database, before):
+    """The leader b stands still, a takes over, b goes on: two that think that they lead."""
+    writer = Writer([a, b])
+    os.kill(b.process.pid, signal.SIGSTOP)
+    check("fenced: the other leads", until(a.leads))
+    os.kill(b.process.pid, signal.SIGCONT)
+    status, got = b.ingest(entry("Transfer", "u:rich", 1, to="u:poor"))
+    check("fenced: who led before cannot commit", status in (421, 503) and got["retryable"],
+          (status, got))
+    check("fenced: it follows", until(b.follows))
+    writer.start()
+    until(lambda: len(writer.acknowledged) > 50)
+    writer.end()
+    return check_all("fenced", [a, b], database, writer, before)
+
+
+def promoted(nodes, primary, standby, before):
+    """The database fails over under load."""
+    writer = Writer(nodes)
+    writer.start()
+    until(lambda: len(writer.acknowledged) > 50)
+    primary.stop()
+    standby.promote()
+    standby.sql("ALTER SYSTEM RESET synchronous_standby_names")
+    standby.sql("SELECT pg_reload_conf()")
+    more = len(writer.acknowledged) + 50
+    check("promoted: writes go on", until(lambda: len(writer.acknowledged) > more, 60),
+          [n.lines[-5:] for n in nodes])
+    writer.end()
+    print(f"promoted: a writer waited {writer.longest_s:.1f} s at most")
+    return check_all("promoted", nodes, standby, writer, before)
+
+
+def same_as_files(node):
+    """An export of the shared log, imported into a ledger of files."""
+    export = node.ask("GET", "/export?format=ndjson")[2]
+    folder = Path(tempfile.mkdtemp(prefix="ron-shared-"))
+    done = subprocess.run([os.environ["RON_BIN"], "ledger", "import", "--dir", f"{folder}/data"],
+                          input=export, capture_output=True)
+    check("files: the same entries give the same root", done.returncode == 0,
+          done.stdout + done.stderr)
+    shutil.rmtree(folder)
+
+
+def main():
+    if not pgserver.there():
+        print("skipped: needs postgresql-15")
+        sys.exit(77)
+    folder = tempfile.mkdtemp(prefix="ron-shared-")
+    subprocess.run([os.environ["RON_BIN"], "cap", "key", "new", "--id", "k1", "--keys",
+                    f"{folder}/cap.keys"], check=True, capture_output=True)
+    primary = pgserver.Cluster()
+    standby = pgserver.Cluster(primary)
+    try:
+        dsn = pgserver.dsn(primary, standby)
+        with Node("a", folder, dsn) as a:
+            check("alone: leads", until(a.leads), a.lines[-10:])
+            with Node("b", folder, dsn) as b:
+                check("second: follows", until(b.follows), b.lines[-10:])
+                follow_and_refuse(a, b)
+                total = takeover(a, b, primary, 0)
+                total = fenced(a, b, primary, total)
+                total = promoted([a, b], primary, standby, total)
+                same_as_files(a if a.leads() else b)
+        for name in "ab":
+            done = subprocess.run([AUDIT, f"{folder}/{name}/data"], capture_output=True, text=True)
+            check(f"{name}: the auditor agrees", done.returncode == 0, done.stdout + done.stderr)
+    finally:
+        standby.remove()
+        primary.remove()
+        shutil.rmtree(folder, ignore_errors=True)
+    finish()
+
+
+main()
