@@ -66,10 +66,10 @@ static enum ron_rc grow(struct rew_oz *oz, struct ron_err *err)
 
 void rew__oz_flush(struct rew_oz *oz)
 {
-    struct rew_keccak *to = oz->hashes + oz->count - oz->staged;
-    size_t len = oz->staged == 0 ? 0 : ron_buf_len(&oz->stage) / oz->staged;
-
     if (oz->staged > 0) {
+        struct rew_keccak *to = oz->hashes + (oz->count - oz->staged);
+        size_t len = ron_buf_len(&oz->stage) / oz->staged;
+
         rew_keccak256_many(ron_buf_data(&oz->stage), len, len, oz->staged, to);
         rew_keccak256_many(to->bytes, sizeof *to, sizeof *to, oz->staged, to);
         ron_buf_clear(&oz->stage);
