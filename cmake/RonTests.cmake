@@ -177,7 +177,14 @@ if("system" IN_LIST RON_TESTS)
     if(file MATCHES "\\.py$")
       set(interpreter "${RON_PYTHON}")
     endif()
-    ron_add_test(system "${name}" COMMAND "${interpreter}" "${file}" SERIAL
+    # Most of their time is waiting, so they run beside each other, except those that measure time,
+    # memory or the machine's capacity and say so by a line `# Alone: why`.
+    file(STRINGS "${file}" alone REGEX "^# Alone: " LIMIT_COUNT 1)
+    set(serial "")
+    if(alone)
+      set(serial SERIAL)
+    endif()
+    ron_add_test(system "${name}" COMMAND "${interpreter}" "${file}" ${serial}
       ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron")
   endforeach()
   # A million requests: 20 s on an idle machine, several times that on a busy one.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it loads every core and measures deadlines.
 """Goal: whatever happens to the wallet or to its ledger, no payment is lost and none is made twice,
 and clients are told in time.
 

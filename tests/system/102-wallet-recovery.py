@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it measures deadlines.
 """Goal: the wallet finds its way back by itself, and strangers cannot shut it.
 
 Method: the ledger stands still under many writers until the breaker is open, and goes on; from then

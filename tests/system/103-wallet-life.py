@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it measures times.
 """Goal: a wallet as its operator meets it: settings that do what they say, a reload, the audit
 stream, readiness, and metrics with the names of the specification.
 

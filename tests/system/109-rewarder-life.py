@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it holds tasks and measures deadlines.
 """Goal: the rewarder's queues do what the specification says when they are full, runs end at their
 deadline, a reload takes effect in place, and uploads are stored whole or not at all.
 

@@ -1,5 +1,6 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it runs builds of its own and counts on their order.
 #
 # Goal: `./dev test` counts every stage, whatever fails in the lane that builds behind the tests,
 # and leaves no process behind when it is stopped.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it measures times.
 """Goal: the settings of the specification do what they say, by default and overridden:
 concurrency.compute_workers and io_inflight, the timeouts of reads, writes, idle connections and of
 calls to the ledger, limits.max_body_bytes, drain_deadline, rewarder.epoch_duration.

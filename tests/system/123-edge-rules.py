@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it measures deadlines.
 """The edge's front as strangers meet it: what is let in, how each refusal looks, several ranges,
 codings, other origins' pages, deadlines, a drain, and the settings under both of their names.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it measures the time to recover under load.
 """Goal: fill workers of the edge that die under load are started again; readyz is degraded while
 misses are shed and clear within a second of the relaunch; no request is lost, no byte is wrong, and
 hits are served throughout.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: answers count only within two seconds.
 """The conformance tests of HTTP caches (npm http-cache-tests, cache-tests.fyi) against the gateway.
 
 Their origin and their client run as they are; the gateway stands between. What is counted is what

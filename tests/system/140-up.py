@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it measures the time of a start.
 """`ron up`: all services ready, supervised, drained in order, resumed; and what it says when it
 cannot start.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it measures the time of a failover under load.
 """Two ledgers on one log in PostgreSQL: one leads, the other follows and takes over.
 
 A real primary with a standby that commits wait for. Looked at: what a follower serves and refuses;

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: load tools on every core.
 """Goal: clients nobody here wrote reuse connections, stream, ask and load as they do elsewhere, and
 every answer is counted; slowhttptest cannot take the service from others.
 

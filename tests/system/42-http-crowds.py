@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: ten thousand connections, and times under them.
 """Goal: a crowd costs little and takes nothing from others: 10,000 idle keep-alive connections are
 held, 1,000 slowloris peers do not stop service, peers that do not read are reset, a bomb of 4 GiB
 costs its cap, and a full queue answers 429 with Retry-After at once while what was taken before is

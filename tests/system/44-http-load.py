@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it loads every core and weighs memory.
 """Goal: the whole server under load loses nothing and breaks nothing: a million requests leave its
 memory where it was and are all counted, clients that vanish at any moment leave nothing behind, and
 TLS changes none of it.

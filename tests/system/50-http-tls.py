@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: a thousand handshakes at once.
 """Goal: clients that nobody here wrote meet the TLS side of `ron http` and find what it promises:
 versions, ALPN, client certificates, reload without a dropped connection, whole files for slow
 readers, bounded handshakes.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it measures times of a drain.
 """Goal: the frame of a service as an operator meets it: settings, reload, listeners, traces.
 
 Method: run `ron kernel`, which is nothing but the frame and a pipeline, with files, environment and

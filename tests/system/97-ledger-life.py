@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it holds tasks and measures deadlines.
 """Goal: sizes, identities and the end of a ledger are those of the specification: settings and
 their defaults, how many tasks there are, what a peer on the Unix socket must be besides holding a
 token, and what becomes of a drain when the committer is slow or stuck.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it narrows memory.
 """Goal: a ledger that runs out of memory refuses requests and goes on; nothing is poisoned.
 
 Method: the process may have little address space (prlimit), so that room for batches and accounts

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packages of npm that tests use as clients and peers: fetched on first use into the build folder,
 never part of the program."""
+import fcntl
 import os
 import shutil
 import subprocess
@@ -18,14 +19,16 @@ def npm_folder(name, *packages, timeout=100):
     if not shutil.which("node") or not shutil.which("npm"):
         print("left out: node or npm is not installed")
         return None
-    if not all(p.is_file() for p in wanted):
-        folder.mkdir(parents=True, exist_ok=True)
-        try:
-            subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts",
-                            "--prefix", str(folder), *packages],
-                           capture_output=True, timeout=timeout, check=False)
-        except subprocess.TimeoutExpired:
-            pass
+    folder.mkdir(parents=True, exist_ok=True)
+    with open(folder / "lock", "w", encoding="ascii") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)  # another test may be fetching the same
+        if not all(p.is_file() for p in wanted):
+            try:
+                subprocess.run(["npm", "install", "--no-audit", "--no-fund", "--ignore-scripts",
+                                "--prefix", str(folder), *packages],
+                               capture_output=True, timeout=timeout, check=False)
+            except subprocess.TimeoutExpired:
+                pass
     if not all(p.is_file() for p in wanted):
         print(f"left out: npm cannot install {' '.join(packages)} (no network?)")
         return None
