@@ -176,14 +176,36 @@ static bool finish_entry(struct raw *raw, enum led_origin origin, struct led_ref
     return led_entry_check(e, origin, ret);
 }
 
-/* The scanner's path gives index and member. */
+/* The scanner's path, `batch[7].amount`, gives index and member. A member that a stranger gave such a
+ * name is one that no entry has: then the index is 0 and the member is all of it. */
+static uint32_t split_path(const char *path, const char **ret_member)
+{
+    static const char prefix[] = "batch[";
+    const char *at = path + sizeof prefix - 1;
+    uint32_t idx = 0;
+
+    *ret_member = path;
+    if (strncmp(path, prefix, sizeof prefix - 1) != 0) {
+        return 0;
+    }
+    for (; *at >= '0' && *at <= '9' && idx < LED_BATCH_BIN_MAX; at++) {
+        idx = idx * 10 + (uint32_t)(*at - '0');
+    }
+    if (*at != ']' || idx >= LED_BATCH_BIN_MAX) {
+        return 0;
+    }
+    at++;
+    at += *at == '.';
+    *ret_member = at;
+    return idx;
+}
+
 static void refuse_text(const struct ron_json_error *err, enum ron_rc rc, bool is_long,
                         struct led_refusals *ret)
 {
-    static const char prefix[] = "batch[";
     struct led_refusal refusal;
     const char *member = err->field;
-    uint32_t idx = 0;
+    uint32_t idx;
 
     if (rc == RON_LIMIT) {
         led_refuse(&refusal, LED_REASON_TOO_LARGE, "batch",
@@ -191,13 +213,7 @@ static void refuse_text(const struct ron_json_error *err, enum ron_rc rc, bool i
         led_refusals_add(ret, &refusal, 0);
         return;
     }
-    if (strncmp(member, prefix, sizeof prefix - 1) == 0) {
-        for (member += sizeof prefix - 1; *member >= '0' && *member <= '9'; member++) {
-            idx = idx * 10 + (uint32_t)(*member - '0');
-        }
-        member += *member == ']';
-        member += *member == '.';
-    }
+    idx = split_path(err->field, &member);
     led_refuse(&refusal, LED_REASON_INVALID, member, err->reason);
     led_refusals_add(ret, &refusal, idx);
 }

@@ -367,6 +367,12 @@ static void test_led_entry__several_bad_entries__each_is_told(void **state)
         parse("{\"batch\":[{" ENTRY(MINT A ONE) "},{" ENTRY(MINT A ONE) ",\"\xc3\xa4\":1}]}"));
     assert_int_equal(refusals.items[0].idx, 1);
     assert_string_equal(refusals.items[0].member, "??");
+    /* A stranger's member that looks like the scanner's path is no index of ours. */
+    assert_false(parse("{\"batch[99999999999\":[1]}"));
+    assert_int_equal(refusals.items[0].idx, 0);
+    assert_string_equal(refusals.items[0].member, "batch[99999999999");
+    assert_false(parse("{\"batch[16384]\":[1]}"));
+    assert_int_equal(refusals.items[0].idx, 0);
 }
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
