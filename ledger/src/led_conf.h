@@ -69,11 +69,12 @@
     X(LED_PRIV_UIDS, "auth.privileged_uids", LIST, "users", 0, 64, "", RON_CONF_FIXED,             \
       "Binds mint, reverse, freeze and admin scopes to these users of the Unix socket.")           \
     X(LED_PRIV_NAMES, "auth.privileged_names", LIST, "names", 0, 64, "", RON_CONF_FIXED,           \
-      "Binds them to client certificates with one of these names.")                                \
+      "Binds them to client certificates with one of these names: cn:, dns:, email:, uri: or ip: " \
+      "before the name, or sha256: before the certificate's fingerprint in hex.")                  \
     X(LED_REQUIRE_KID, "kms.require_kid", BOOL, "", 0, 0, "true", RON_CONF_FIXED,                  \
       "Whether the kid of an entry must be that of the capability's key.")                         \
     X(LED_KMS_URL, "kms.url", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,                        \
-      "Remote verifier of capabilities; empty verifies here.")                                     \
+      "Remote verifier of capabilities, in the place of auth.key_file; needs auth.reads = open.")  \
     X(LED_POLICY_FILE, "policy.file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,                \
       "Limits, freezes and residency. A reload reads it anew. Empty: no limits.")                  \
     X(LED_POLICY_URL, "policy.url", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,                  \

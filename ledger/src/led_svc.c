@@ -40,6 +40,10 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
         return ron_err_set(err, RON_INVALID,
                            "engine.sink = \"postgres\" needs postgres.dsn and a persistent engine");
     }
+    if (ron_conf_str(conf, LED_KMS_URL).len != 0 && ron_conf_str(conf, LED_KEY_FILE).len != 0) {
+        return ron_err_set(err, RON_INVALID,
+                           "capabilities are verified by kms.url or with auth.key_file: unset one");
+    }
     if (ron_conf_str(conf, LED_KMS_URL).len != 0 &&
         ron_conf_choice(conf, LED_AUTH_READS) == LED_READS_CAPABILITY) {
         return ron_err_set(err, RON_INVALID,
@@ -262,7 +266,7 @@ static enum ron_rc open_guard(struct led_svc *s, struct ron_err *err)
         texts[i] = names.items[i].text;
     }
     bound = names.count + uid_count > 0;
-    RON_TRY(led_guard_new(
+    rc = led_guard_new(
         &(struct led_guard_opts){
             .env = ron_app_env(s->app),
             .verifier = s->verifier,
@@ -280,7 +284,13 @@ static enum ron_rc open_guard(struct led_svc *s, struct ron_err *err)
             .bound_uid_count = uid_count,
             .remote_policy = ron_conf_str(s->conf, LED_POLICY_URL).len > 0,
             .remote_wallet = ron_conf_str(s->conf, LED_WALLET_URL).len > 0},
-        &s->guard, err));
+        &s->guard, err);
+    if (rc != RON_OK) {
+        if (rc == RON_INVALID) { /* nothing else of these can be wrong */
+            ron_err_prefix(err, "auth.privileged_names");
+        }
+        return rc;
+    }
     s->preval.guard = s->guard;
     rc = *policy == '\0' ? RON_OK : led_guard_reload(s->guard, policy, err);
     if (rc != RON_OK) {

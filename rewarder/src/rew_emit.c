@@ -224,6 +224,9 @@ void rew_emit_word(struct rew_emit *e, struct rew_emit_batch *slot, enum rew_emi
 
     RON_ASSERT(slot->used && slot->busy);
     slot->busy = false;
+    if (action == COMMITTED && slot->doubted) {
+        message = "the ledger has other payouts under this key: of another run of the epoch";
+    }
     if (action == AGAIN) {
         again(e, slot, message != NULL ? message : "no answer", now_ms, jitter);
     } else if (!act(slot, action, done)) {

@@ -30,6 +30,10 @@
  *       never seen: the old key is cancelled, then it is stamped anew.
  *   E5. Once withheld or refused, nothing more is begun; answers that are owed are heard, and what
  *       they say is done is still noted in the book.
+ *   E6. Where the book forgets (amnesia), the ledger remembers whose an epoch is: the key of the
+ *       first batch is the epoch's (rew_claim_key), so that of two runs one gets idem_mismatch and,
+ *       as its entries are not there, is quarantined (E1). The caller adds the other batches only
+ *       when the first is done.
  *
  * Ownership: none beyond its own memory; slots stay where they are. Threads: the emitter's
  * alone. */
@@ -135,6 +139,7 @@ struct rew_emit_source {
     struct ron_str funding_account; /* empty: Mint */
     struct ron_str kid;             /* 1-128 printable ASCII, as is the next */
     struct ron_str capability_ref;
+    struct ron_str claim_salt; /* of rew_claim_key, E6; empty: the book knows whose the epoch is */
 };
 
 /* The payload of a step that asks the ledger (SEND, OUTCOME, CANCEL, LOOKUP), and its LC_CODE_*. */

@@ -196,7 +196,11 @@ enum ron_rc rew_emit_request(const struct rew_emit_source *src, const struct rew
     struct kept k;
 
     RON_ASSERT(row->count >= 1 && row->first + row->count <= rew_intent_count(src->manifest));
-    rew_batch_key(&src->manifest->run_key, row->first, row->count, row->attempt, text);
+    if (src->claim_salt.len > 0 && row->first == 0) {
+        rew_claim_key(src->claim_salt, src->manifest->epoch, row->attempt, text);
+    } else {
+        rew_batch_key(&src->manifest->run_key, row->first, row->count, row->attempt, text);
+    }
     key.len = strlen(text);
     switch (slot->step) {
     case REW_EMIT_SEND:

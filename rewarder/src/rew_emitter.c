@@ -76,10 +76,12 @@ static enum ron_rc take_rows(struct rew_emitter *m, struct settling *x, struct r
     size_t free_slots = m->inflight_max - m->emit.slot_count;
     size_t count = 0;
 
-    if (x->all_taken || free_slots == 0 || m->emit.withheld || m->emit.refused) {
+    if (x->all_taken || free_slots == 0 || m->emit.withheld || m->emit.refused ||
+        (x->alone && !rew_emit_idle(&m->emit))) {
         return RON_OK;
     }
-    free_slots = RON_MIN(free_slots, RON_ARRAY_LEN(rows));
+    x->alone = x->next == 0 && rew__emitter_claims(m->s);
+    free_slots = x->alone ? 1 : RON_MIN(free_slots, RON_ARRAY_LEN(rows));
     RON_TRY(rew_book_batches(m->s->book, x->name, x->next, rows, free_slots, &count, err));
     for (size_t i = 0; i < count; i++) {
         bool taken = rew_emit_add(&m->emit, &rows[i]);
@@ -134,7 +136,8 @@ static enum ron_rc settle(struct rew_emitter *m, struct settling *x, struct ron_
             ((rew_emit_idle(&m->emit) && x->all_taken) || m->emit.withheld || m->emit.refused)) {
             break;
         }
-        if (rc == RON_OK && !x->finished) {
+        /* After the batch that was sent alone the others can go at once. */
+        if (rc == RON_OK && !x->finished && !(x->alone && rew_emit_idle(&m->emit))) {
             wait_for_answers(m, x);
         }
     }

@@ -112,13 +112,16 @@ static struct rew_emit_source source_of(const struct rew_svc *s, const struct se
 {
     const struct rew_policy *p = rew_policy_of(x->policy);
     const struct ron_app_token *token = ron_app_tokens_get(&s->token);
+    struct ron_conf_str salt = ron_conf_str(s->conf, REW_SALT);
 
-    return (struct rew_emit_source){.manifest = &x->manifest,
-                                    .payouts = x->payouts,
-                                    .asset = p->asset,
-                                    .funding_account = p->funding_account,
-                                    .kid = {token->kid, strlen(token->kid)},
-                                    .capability_ref = {"rewarder", 8}};
+    return (struct rew_emit_source){
+        .manifest = &x->manifest,
+        .payouts = x->payouts,
+        .asset = p->asset,
+        .funding_account = p->funding_account,
+        .kid = {token->kid, strlen(token->kid)},
+        .capability_ref = {"rewarder", 8},
+        .claim_salt = {salt.text, rew__emitter_claims(s) ? salt.len : 0}};
 }
 
 void rew__emitter_word(struct rew_emitter *m, struct rew_emit_batch *slot, enum rew_emit_word word,

@@ -36,9 +36,17 @@ struct settling {
     struct rew_policy_doc *policy;
     struct rew_payouts *payouts;
     uint32_t next; /* batch to take from the book */
+    bool alone;    /* the batch under way is the first, which claims the epoch (E6) */
     bool all_taken;
     bool finished; /* EMITTED */
 };
+
+/* Rule E6: the ledger is asked whose an epoch is. Not through the wallet, whose keys belong to an
+ * account and an operation, so that two payees never share one. */
+static inline bool rew__emitter_claims(const struct rew_svc *s)
+{
+    return s->amnesia && s->wallet == NULL;
+}
 
 /* In rew_emitter_call.c. */
 RON_MUST_USE enum ron_rc rew__emitter_connect(struct rew_svc *s, uint32_t inflight_max,

@@ -155,6 +155,21 @@ void rew_batch_key(const struct ron_b3 *run_key, uint64_t first, uint32_t count,
     put_key(&h, "rew:", REW_BATCH_KEY_LEN, ret_key);
 }
 
+void rew_claim_key(struct ron_str salt, struct ron_str epoch, uint32_t attempt,
+                   char ret_key[REW_BATCH_KEY_SIZE])
+{
+    struct ron_b3_hasher h;
+
+    ron_b3_init(&h);
+    add_text(&h, "svc-rewarder|epoch-claim|v1|");
+    ron_b3_update(&h, salt.ptr, salt.len);
+    add_text(&h, "|");
+    ron_b3_update(&h, epoch.ptr, epoch.len);
+    add_text(&h, "|");
+    add_number(&h, ron_money_of(attempt));
+    put_key(&h, "rew:", REW_BATCH_KEY_LEN, ret_key);
+}
+
 /* ---- folders --------------------------------------------------------------------------------- */
 
 void rew_epoch_folder(struct ron_str epoch, char ret_name[REW_FOLDER_SIZE])

@@ -59,6 +59,10 @@ void rew_intent_key(const struct ron_b3 *run_key, struct ron_str account, struct
 enum { REW_BATCH_KEY_LEN = 60, REW_BATCH_KEY_SIZE = 64 };
 void rew_batch_key(const struct ron_b3 *run_key, uint64_t first, uint32_t count, uint32_t attempt,
                    char ret_key[REW_BATCH_KEY_SIZE]);
+/* The first batch of an epoch, whatever its run: "rew:" and the first 56 digits of
+ * BLAKE3("svc-rewarder|epoch-claim|v1" '|' salt '|' epoch '|' attempt). */
+void rew_claim_key(struct ron_str salt, struct ron_str epoch, uint32_t attempt,
+                   char ret_key[REW_BATCH_KEY_SIZE]);
 
 /* An epoch (rew_epoch_ok) as the name of a folder: all but [A-Za-z0-9_-] percent-encoded, so that
  * no two epochs share one and none is "." or "..". */

@@ -231,6 +231,8 @@ def drain_of_large_runs(ledger):
         r.start()
         good = [seen(r, e, "sealed", 60)["state"] == "sealed" for e in epochs]
         check("drain: the next life finishes all of them", all(good), good)
+        # The book knows a moment before the manifest is at hand.
+        eventually(lambda: r.get("/rewarder/epochs/large-7")[0] == 200)
         status, m = r.get("/rewarder/epochs/large-7")
         check("drain: as an undisturbed run", status == 200 and
               m["commitment"] == undisturbed(r, "large-7", text, p), m)
@@ -309,7 +311,7 @@ def half_of_the_workers(ledger):
 
 def amnesia(ledger):
     rows = rows_of("forget")
-    with Rewarder(ledger, amnesia=True) as r:
+    with Rewarder(ledger, "--settlement.batch=10", amnesia=True) as r:
         there = files(r)
         body = r.request(snapshot(rows, 10 ** 6), policy())
         status, m = r.compute("forget", body)
@@ -326,6 +328,16 @@ def amnesia(ledger):
         check("amnesia: settled again", seen(r, "forget", "emitted")["state"] == "emitted",
               state(r, "forget"))
         check("amnesia: and nobody is paid twice", paid(r, rows) == shares(rows, 10 ** 6)[0], "")
+        r.restart()
+        status, other = r.compute("forget", r.request(snapshot(rows, 10 ** 6 + 7), policy()))
+        check("amnesia: another run of that epoch is computed", status == 200, other)
+        s = seen(r, "forget", "quarantined")
+        check("amnesia: but the ledger knows whose the epoch is", s["state"] == "quarantined" and
+              "another run of the epoch" in s["reason"], s)
+        check("amnesia: and nobody is paid by it", paid(r, rows) == shares(rows, 10 ** 6)[0], "")
+        r.compute("forget-2", r.request(snapshot(rows_of("forget-2"), 10 ** 6 + 7), policy()))
+        check("amnesia: another epoch is settled", seen(r, "forget-2", "emitted")["state"] ==
+              "emitted", state(r, "forget-2"))
 
 
 def files(r):

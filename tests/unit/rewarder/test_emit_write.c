@@ -115,6 +115,23 @@ static void test_emit_write__batch__pays_each_payee_its_amount(void **state)
     }
 }
 
+static void test_emit_write__claim__first_batch_has_the_key_of_the_epoch(void **state)
+{
+    struct rew_emit_batch first = slot_of(REW_EMIT_SEND, 0, 10);
+    struct rew_emit_batch next = slot_of(REW_EMIT_SEND, 10, 5);
+    char key[REW_BATCH_KEY_SIZE];
+
+    (void)state;
+    src.claim_salt = art_str("salt");
+    rew_claim_key(art_str("salt"), run.manifest.epoch, 0, key);
+    assert_true(ron_str_eq(sent(&first).idem_id, key));
+    first.step = REW_EMIT_CANCEL;
+    request(&first, LC_CODE_CANCEL);
+    assert_string_equal(ron_buf_text(&out), key);
+    rew_batch_key(&run.manifest.run_key, 10, 5, 0, key);
+    assert_true(ron_str_eq(sent(&next).idem_id, key));
+}
+
 static void test_emit_write__funded__moves_from_the_account(void **state)
 {
     struct rew_emit_batch slot = slot_of(REW_EMIT_SEND, 0, 2);
@@ -402,6 +419,7 @@ int main(void)
 #define WRITE_TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
     const struct CMUnitTest tests[] = {
         WRITE_TEST(test_emit_write__batch__pays_each_payee_its_amount),
+        WRITE_TEST(test_emit_write__claim__first_batch_has_the_key_of_the_epoch),
         WRITE_TEST(test_emit_write__funded__moves_from_the_account),
         WRITE_TEST(test_emit_write__again__the_same_bytes),
         WRITE_TEST(test_emit_write__ids_and_nonces__follow_from_the_payout_alone),

@@ -96,6 +96,15 @@ static void test_name__batch_key__as_spelled(void **state)
                   "rew:", REW_BATCH_KEY_LEN, key);
 }
 
+static void test_name__claim_key__of_the_epoch_alone(void **state)
+{
+    char key[REW_BATCH_KEY_SIZE];
+
+    (void)state;
+    rew_claim_key(str("salt"), str("epoch-1"), 3, key);
+    check_spelled("svc-rewarder|epoch-claim|v1|salt|epoch-1|3", "rew:", REW_BATCH_KEY_LEN, key);
+}
+
 /* ---- grammars -------------------------------------------------------------------------------- */
 
 static void test_name__each_byte__allowed_or_not(void **state)
@@ -228,6 +237,7 @@ int main(void)
         cmocka_unit_test(test_name__golden_run_keys__same),
         cmocka_unit_test(test_name__intent_key__as_spelled),
         cmocka_unit_test(test_name__batch_key__as_spelled),
+        cmocka_unit_test(test_name__claim_key__of_the_epoch_alone),
         cmocka_unit_test(test_name__each_byte__allowed_or_not),
         cmocka_unit_test(test_name__lengths__bounded),
         cmocka_unit_test(test_name__folder_too_long_for_a_file_name__refused),
