@@ -169,6 +169,7 @@ endif()
 
 if("system" IN_LIST RON_TESTS)
   ron_test_program(ron_faulty "tests/system/ron_faulty.c")
+  target_link_options(ron_faulty PRIVATE -Wl,--wrap=ron_sup_add)
   ron_test_program(ron_hook "tests/system/ron_hook.c")
   ron_glob(files "tests/system/[0-9]*-*.sh" "tests/system/[0-9]*-*.py")
   foreach(file IN LISTS files)

@@ -6,7 +6,11 @@
  *
  * A file /path/worker-0.N, N from 0 to 9, makes one allocation of the function RON_FAULTY_SITE fail
  * in the task worker-0, and is gone then; so a test says exactly how often, however fast the
- * machine is. Everything besides is the program itself: the hook is that of the fault sweeps. */
+ * machine is. Everything besides is the program itself: the hook is that of the fault sweeps.
+ *
+ * RON_FAULTY_SITE=turn is for tasks that no failure of an allocation can end: the task fails after
+ * a turn in which it took something from its queue. For that the linker leads ron_sup_add here
+ * (--wrap), and every task gets a handler that calls its own one first. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,25 +18,23 @@
 
 #include "ron/base/ctx.h"
 #include "ron/base/fault.h"
+#include "ron/task/supervisor.h"
 #include "ron_edge.h"
 #include "ron_ledger.h"
 #include "ron_rewarder.h"
 #include "ron_wallet.h"
 
-enum { FILES = 10 };
+enum { FILES = 10, TASKS_MAX = 64 };
 
 /* Constant once threads run. */
 static const char *site = "";
 static const char *dir = "";
 
-static bool fails(enum ron_fault_kind kind, const char *where)
+/* Whether a file says that this task is to fail; the file is gone then. */
+static bool doomed(const char *task)
 {
-    const char *task = ron_ctx_current()->task;
     char path[1024];
 
-    if (kind != RON_FAULT_ALLOC || task == NULL || strcmp(where, site) != 0) {
-        return false;
-    }
     for (int i = 0; i < FILES; i++) {
         (void)snprintf(path, sizeof path, "%s/%s.%d", dir, task, i);
         if (unlink(path) == 0) {
@@ -41,6 +43,61 @@ static bool fails(enum ron_fault_kind kind, const char *where)
     }
     return false;
 }
+
+static bool fails(enum ron_fault_kind kind, const char *where)
+{
+    const char *task = ron_ctx_current()->task;
+
+    return kind == RON_FAULT_ALLOC && task != NULL && strcmp(where, site) == 0 && doomed(task);
+}
+
+/* ---- turns ----------------------------------------------------------------------------------- */
+
+/* The tasks' own handlers, by name. Filled before the tasks start. */
+static struct {
+    const char *name;
+    enum ron_rc (*handle)(struct ron_task *t, void *arg, void **items, size_t count);
+} handlers[TASKS_MAX];
+static size_t handler_count;
+
+static enum ron_rc one_turn(struct ron_task *t, void *arg, void **items, size_t count)
+{
+    const char *task = ron_ctx_current()->task;
+    enum ron_rc rc = RON_INTERNAL;
+
+    for (size_t i = 0; i < handler_count; i++) {
+        if (strcmp(handlers[i].name, task) == 0) {
+            rc = handlers[i].handle(t, arg, items, count);
+            break;
+        }
+    }
+    return rc == RON_OK && count > 0 && doomed(task) ? RON_NOMEM : rc;
+}
+
+/* The linker's names for what is called as ron_sup_add, and for the true one. */
+enum ron_rc __real_ron_sup_add(struct ron_sup *sup, const struct ron_task_def *def, /* NOLINT */
+                               struct ron_task **ret_task, struct ron_err *err);
+enum ron_rc __wrap_ron_sup_add(struct ron_sup *sup, const struct ron_task_def *def, /* NOLINT */
+                               struct ron_task **ret_task, struct ron_err *err);
+
+enum ron_rc __wrap_ron_sup_add(struct ron_sup *sup, const struct ron_task_def *def, /* NOLINT */
+                               struct ron_task **ret_task, struct ron_err *err)
+{
+    struct ron_task_def changed = *def;
+
+    if (strcmp(site, "turn") != 0 || def->handle == NULL) {
+        return __real_ron_sup_add(sup, def, ret_task, err);
+    }
+    if (handler_count == TASKS_MAX) {
+        return ron_err_set(err, RON_LIMIT, "ron_faulty knows %d tasks", TASKS_MAX);
+    }
+    handlers[handler_count].name = def->name;
+    handlers[handler_count++].handle = def->handle;
+    changed.handle = one_turn;
+    return __real_ron_sup_add(sup, &changed, ret_task, err);
+}
+
+/* ---- life ------------------------------------------------------------------------------------ */
 
 static const char *need(const char *name)
 {

@@ -4,8 +4,9 @@
  *
  * Place: service; loop tasks. A worker's writes live in its list until the client has its answer
  * and the ledger owes none; that list outlives a restart of the task, so a worker that fails loses
- * nothing. In a drain a worker ends when its list is empty; at the deadline it answers for what is
- * left, and the outcome of those writes is open (the client asks, or sends the same again). */
+ * nothing; one that keeps failing ends the service, as nobody else can take up its list. In a
+ * drain a worker ends when its list is empty; at the deadline it answers for what is left, and the
+ * outcome of those writes is open (the client asks, or sends the same again). */
 #include <stdio.h>
 #include <string.h>
 
@@ -441,6 +442,8 @@ static enum ron_rc add_worker(struct wal_svc *s, uint32_t i, struct ron_err *err
                                               .stage = 1,
                                               .input = s->work,
                                               .batch_max = WRITES_PER_TURN,
+                                              /* Nobody else can take up what it holds. */
+                                              .restart = {.essential = true},
                                               .start = start,
                                               .handle = handle,
                                               .may_stop = may_stop,
@@ -480,7 +483,10 @@ void wal_workers_free(struct wal_svc *s)
         {
             struct wal_write *w = RON_LIST_ENTRY(node, struct wal_write, link);
 
-            RON_ASSERT(w->answered);
+            if (!w->answered) { /* of a worker that was down; the front has told the client */
+                wal_job_abort(&s->core, &w->job, WAL_REASON_DRAINING);
+                answer(s, w);
+            }
             forget(k, w);
         }
     }
