@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # Alone: it holds tasks and measures deadlines.
 """Goal: the rewarder's queues do what the specification says when they are full, runs end at their
-deadline, a reload takes effect in place, and uploads are stored whole or not at all.
+deadline, a reload takes effect in place, uploads are stored whole or not at all, and a reader of
+events that is too slow is told so.
 
 Method: queues of one place, and the thread of the task behind each held with ptrace, so that no
 result depends on the speed of the machine. Where ptrace is not allowed that part is left out, and
@@ -14,13 +15,14 @@ import json
 import signal
 import socket
 import sys
+import tempfile
 import threading
 import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from holdkit import held  # noqa: E402
-from httpkit import check, eventually, finish  # noqa: E402
+from httpkit import check, eventually, finish, missing, wrk  # noqa: E402
 from rewarderkit import (Rewarder, b3, canonical, policy, shares, snapshot,  # noqa: E402
                          zstd_frame)
 from walletkit import new_ledger  # noqa: E402
@@ -151,6 +153,52 @@ def deadlines(ledger):
               state(r, "caller"))
 
 
+# ---- events --------------------------------------------------------------------------------------
+
+LUA = """
+local n = 0
+function request()
+  n = n + 1
+  return wrk.format("POST", "/rewarder/epochs/slow-" .. n .. "/compute?dry_run=true", {
+    ["Authorization"] = "Bearer %s", ["Content-Type"] = "application/json"}, [==[%s]==])
+end
+"""
+
+
+def slow_reader(ledger):
+    """Who follows the events and does not read misses some, and is told how many; runs never
+    wait."""
+    if missing("wrk"):
+        return
+    with Rewarder(ledger, "--timeouts.write=60s") as r, \
+            tempfile.NamedTemporaryFile("w", suffix=".lua") as script:
+        script.write(LUA % (r.token, json.dumps(body(r))))
+        script.flush()
+        host, port = r.addr.rsplit(":", 1)
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.settimeout(30)
+        s.connect((host, int(port)))
+        with s:
+            s.sendall(f"GET /rewarder/events HTTP/1.1\r\nHost: r\r\nAuthorization: Bearer "
+                      f"{r.token}\r\n\r\n".encode())
+            check("events: a stream", s.recv(12) == b"HTTP/1.1 200")
+            published, load = 0, None
+            while published < 60_000:  # more than the system keeps for a reader, and 1024
+                load = wrk(f"http://{r.addr}", 1, connections=16, script=script.name)
+                published = r.metrics()['bus_published_total{bus="events"}']
+                if load["errors"]:
+                    break
+            check("events: runs do not wait for who does not read", load["errors"] == 0,
+                  load["text"])
+            data, end = b"", time.monotonic() + 30
+            while b"event: lagged" not in data and time.monotonic() < end:
+                data = data[-200:] + s.recv(65536)
+            check("events: it is told how many it missed, and they are counted",
+                  b"event: lagged" in data and eventually(
+                      lambda: r.metrics()['bus_lagged_total{bus="events"}'] > 1000), data[-300:])
+
+
 # ---- reload and metrics --------------------------------------------------------------------------
 
 def reloads(ledger):
@@ -249,6 +297,7 @@ def main():
         reloads(ledger)
         uploads(ledger)
         policy_dir(ledger)
+        slow_reader(ledger)
         try:
             full_work_req(ledger)
             full_work(ledger)
