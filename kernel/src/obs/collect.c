@@ -21,6 +21,11 @@ static void add_row_sample(struct ron_scrape *sc, const struct ron_reg_row *row,
             return; /* its owner has a collector with the right labels */
         }
         values[index] = sample->label_value != NULL ? sample->label_value : row->name;
+        index =
+            sample->name_label != NULL ? ron_metric_label_index(family, sample->name_label) : -1;
+        if (index >= 0) {
+            values[index] = row->name;
+        }
     }
     ron_scrape_sample(sc, family, sample->value, values, RON_ARRAY_LEN(values));
 }

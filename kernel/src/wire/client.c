@@ -431,7 +431,8 @@ static void fill_row(struct ron_reg_entry *e, struct ron_reg_row *row)
     row->depth = n.queued;
 #define X(field, metric, label, value, gauge)                                                      \
     ron_reg_row_sample(row, metric, (label) == NULL ? "client" : (label), gauge, n.field);         \
-    row->samples[row->sample_count - 1].label_value = (value);
+    row->samples[row->sample_count - 1].label_value = (value);                                     \
+    row->samples[row->sample_count - 1].name_label = (label) == NULL ? NULL : "client";
     RON_OAP_CLIENT_COUNTERS(X)
 #undef X
 }

@@ -38,6 +38,7 @@ struct ron_sample {
     const char *metric;      /* "queue_depth" */
     const char *label;       /* "queue", the label whose value is `label_value` */
     const char *label_value; /* NULL: the name of the row */
+    const char *name_label;  /* a second label, whose value is the name of the row; NULL: none */
     bool gauge;              /* else a counter */
     uint64_t value;
 };
