@@ -49,8 +49,9 @@ def observed(wallet, born):
         'backoff_retries_total{svc="ledger",op="commit"') for n in m))
     wallet.issue("m/a", 5, key="m-1")
     calls = {n: v for n, v in wallet.metrics().items() if n.startswith("oap_client_calls_total")}
-    check("metrics: calls by client and outcome", not any('client=""' in n for n in calls) and calls[
-        'oap_client_calls_total{client="ledger-0.calls",outcome="answered"}'] > 0, calls)
+    check("metrics: calls by client and outcome", not any('client=""' in n for n in calls)
+          and calls['oap_client_calls_total{client="ledger-0.calls",outcome="answered"}'] > 0,
+          calls)
     before = wallet.metrics()
     for _ in range(3):
         wallet.issue("m/a", 5, key="m-1")
