@@ -212,8 +212,9 @@ if("load" IN_LIST RON_TESTS)
     COMMAND "${RON_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/system/44-http-load.py"
     ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron" "RON_LOAD_SANITIZED=1"
                 "RON_LOAD_REQUESTS=100000")
-  foreach(name IN ITEMS 90-ledger 94-ledger-isolation 95-ledger-oap 95-ledger-pressure
-          98-ledger-operator 100-wallet 101-wallet-chaos 102-wallet-recovery)
+  foreach(name IN ITEMS 88-ledger-guards 89-ledger-bad-input 90-ledger 94-ledger-isolation
+          95-ledger-oap 95-ledger-pressure 98-ledger-operator 100-wallet 101-wallet-chaos
+          102-wallet-recovery)
     ron_add_test(system "${name}" SERIAL
       COMMAND "${RON_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/system/${name}.py"
       ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron")
