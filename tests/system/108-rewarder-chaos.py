@@ -340,6 +340,43 @@ def amnesia(ledger):
               "emitted", state(r, "forget-2"))
 
 
+def amnesia_cut_short(ledger):
+    """Killed with the first batch under way, and then asked for another run of the epoch: one of
+    the two is paid, whole."""
+    rows, kinds = rows_of("cut"), set()
+    with Rewarder(ledger, "--settlement.batch=10", amnesia=True) as r:
+        runs = [r.request(snapshot(rows, pool), policy()) for pool in (10 ** 6, 10 ** 6 + 7)]
+        wanted = {a: 0 for a, *_ in rows}
+        for number in range(4):
+            epoch = f"cut-{number}"
+            r.compute(f"{epoch}-before", r.request(snapshot([(f"t:{epoch}", 1, 1, 1)], 9),
+                                                   policy()))
+            seen(r, f"{epoch}-before", "emitted")  # there is a connection
+            ledger.process.send_signal(signal.SIGSTOP)
+            try:
+                r.compute(epoch, runs[0])
+                under_way = eventually(lambda: r.metrics()[
+                    'oap_client_inflight{client="ledger.calls"}'] == 1)
+                r.kill()
+            finally:
+                ledger.process.send_signal(signal.SIGCONT)
+            r.start()
+            r.compute(epoch, runs[1])
+            eventually(lambda e=epoch: state(r, e).get("state") in ("emitted", "quarantined"))
+            second = state(r, epoch)["state"] == "emitted"
+            if not second:
+                r.restart()
+                r.compute(epoch, runs[0])
+                seen(r, epoch, "emitted")
+            kinds.add("the second" if second else "the first")
+            for a, x in shares(rows, 10 ** 6 + 7 * second)[0].items():
+                wanted[a] += x
+            check(f"cut short {number}: one batch was under way, and one run is paid, whole",
+                  under_way and paid(r, rows) == {a: x for a, x in wanted.items() if x},
+                  state(r, epoch))
+    print(f"cut short: paid were {kinds}")
+
+
 def files(r):
     """All but the ledger's own, which go on."""
     return {str(f) for f in r.folder.rglob("*") if not f.is_relative_to(r.ledger.data)}
@@ -348,6 +385,7 @@ def files(r):
 def main():
     with new_ledger() as ledger:
         amnesia(ledger)  # first: there is no folder yet
+        amnesia_cut_short(ledger)
         stalled_ledger(ledger)
         refusing_ledger(ledger)
         no_funds(ledger)
