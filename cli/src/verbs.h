@@ -87,6 +87,14 @@
     G("webhook", BRIDGE, "events as their providers send them")                                    \
     V("webhook send", cli_webhook_send, BRIDGE, "PROVIDER",                                        \
       "send a sample event, signed as its provider would")                                         \
+    G("mailbox", BRIDGE, "messages that wait until somebody ends them")                            \
+    V("mailbox send", cli_mailbox_send, BRIDGE, "TOPIC [TEXT]", "put a message into a topic")      \
+    V("mailbox recv", cli_mailbox_recv, BRIDGE, "TOPIC", "receive messages under a lease")         \
+    V("mailbox ack", cli_mailbox_ack, BRIDGE, "TOPIC RECEIPT...", "end received messages")         \
+    V("mailbox nack", cli_mailbox_nack, BRIDGE, "TOPIC RECEIPT...", "give received messages back") \
+    V("mailbox dead", cli_mailbox_dead, BRIDGE, "TOPIC",                                           \
+      "dead letters: look, receive them again, forget them")                                       \
+    V("mailbox list", cli_mailbox_list, BRIDGE, "[TOPIC]", "what waits in which topic")            \
     V("edge packs", cli_edge_packs, CONTENT, "", "the packs that the running edge serves")         \
     V("edge purge", cli_edge_purge, CONTENT, "PATH|ID",                                            \
       "have the running edge forget what it stored")                                               \

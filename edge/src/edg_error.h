@@ -42,6 +42,8 @@
       "the stored bytes are damaged and were set aside; ask again")                                \
     X(STORAGE, "storage", "STORAGE", 503, true, "the disk could not be read")                      \
     X(BUSY, "rate_limit", "BACKPRESSURE", 429, true, "too many requests wait for the disk")        \
+    X(FILLING, "filling", "FILLING", 202, true,                                                    \
+      "the origin has not answered in the time of this request and is still being asked")          \
     X(TIMEOUT, "timeout", "TIMEOUT", 503, true, "the deadline of the request passed")              \
     X(DRAINING, "draining", "DRAINING", 503, true, "the edge is shutting down")                    \
     X(NOT_READY, "not_ready", "NOT_READY", 503, true, "the packs are still being verified")        \

@@ -78,6 +78,26 @@ void edg_fill_free(struct edg_fill *f)
     ron_free(f);
 }
 
+/* On the loop, shortly before the request would time out: the fill goes on. */
+void edg_fill_late(struct ron_http_call *call, void *arg)
+{
+    struct edg_out out = {.s = arg, .call = call, .head = ron_http_head(call)};
+
+    edg_count(out.s, EDG_M_FILL_LATE, 1);
+    edg_fail(&out, EDG_ERROR_FILLING);
+}
+
+/* Before the waiter joins. Who has less time than the fill has is told 202 when it is over; who has
+ * more hears how it ended. A gateway's client asks its application, which makes no such promise. */
+static void promise(struct edg_svc *s, const struct edg_waiter *w, const struct edg_fill *f)
+{
+    uint64_t wait_ns = ron_http_reply_deadline(w->reply).at_ns;
+    bool outlived = f->deadline.at_ns > ron_sat_add_u64(wait_ns, EDG_LATE_MS * RON_NS_PER_MS);
+
+    ron_http_reply_set_late(w->reply,
+                            outlived && f->want.origin != EDG_GATEWAY ? &s->late_fill : NULL);
+}
+
 /* Joins or begins the fill; `waiter` is NULL for one that nobody waits for. RON_FULL, RON_CLOSED or
  * RON_NOMEM: the waiter is the caller's still. */
 static enum ron_rc join(struct edg_svc *s, const struct edg_want *want, struct edg_waiter *waiter)
@@ -91,6 +111,9 @@ static enum ron_rc join(struct edg_svc *s, const struct edg_want *want, struct e
     }
     ron_mutex_lock(&s->fills.mu);
     x = want->alone ? NULL : find(&s->fills, want);
+    if (waiter != NULL) {
+        promise(s, waiter, x != NULL ? x : fresh);
+    }
     if (x != NULL && x->waiter_count >= EDG_WAITERS_MAX) {
         rc = RON_FULL;
     } else if (x != NULL && waiter != NULL) {

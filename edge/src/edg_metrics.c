@@ -64,6 +64,9 @@ static void make_series(struct edg_svc *s)
         edg_count_of(s, known[i].metric, known[i].label, 0);
     }
     for (size_t i = 1; i < EDG_ERROR_COUNT; i++) {
+        if (i == EDG_ERROR_FILLING) {
+            continue; /* 202: it is not a refusal */
+        }
         edg_count_of(s, EDG_M_REJECTS, edg_error_label((enum edg_error)i), 0);
     }
     m->busy = ron_metric_series(ron_metrics_name(ron_app_metrics(s->app), RON_M_BUSY),

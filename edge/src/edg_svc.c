@@ -265,6 +265,8 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
     s->amnesia = ron_conf_bool(s->conf, RON_APP_AMNESIA);
     ron_mutex_init(&s->fills.mu, RON_RANK_SHARED, "edge.fills");
     ron_list_init(&s->fills.list);
+    s->late_fill =
+        (struct ron_http_late){.handle = edg_fill_late, .arg = s, .early_ms = EDG_LATE_MS};
     s->multipart = ron_conf_bool(s->conf, EDG_MULTIPART);
     s->tile_204 = ron_conf_bool(s->conf, EDG_TILE_204);
     s->cache_control = ron_conf_str(s->conf, EDG_CACHE_CONTROL).text;

@@ -28,6 +28,7 @@ enum {
     EDG_READERS_MAX = 64,
     EDG_PACKS_MAX = 65, /* 64 of the settings, and that of the demo */
     EDG_FILLERS_MAX = 64,
+    EDG_LATE_MS = 50,       /* before its deadline a request hears that its fill goes on */
     EDG_WAITERS_MAX = 4096, /* of one fill; inflight bounds them before */
     EDG_ROUTES_MAX = 32,
 };
@@ -187,6 +188,7 @@ struct edg_fills {
 void edg_live(struct edg_out *out, struct ron_str origin, struct ron_str path);
 /* The request waits for the fill, which it joins or begins, or is refused. */
 void edg_fill_wait(struct edg_out *out, const struct edg_want *want);
+void edg_fill_late(struct ron_http_call *call, void *arg);
 /* A fill that nobody waits for. Full: the next request asks again. */
 void edg_fill_behind(struct edg_svc *s, const struct edg_want *want);
 /* Fills under way of a target, or with `prefix` of all that begin so, are neither joined nor kept
@@ -290,6 +292,8 @@ void edg_events_http(struct ron_http_call *call, void *arg);
       "Objects written by fills: ok or error.")                                                    \
     X(COLLAPSED, COUNTER, ONE, "edge_fill_collapsed_total", "",                                    \
       "Requests that shared the fill of another.")                                                 \
+    X(FILL_LATE, COUNTER, ONE, "edge_fill_late_total", "",                                         \
+      "Requests answered 202: their time was over and their fill goes on.")                        \
     X(PURGES, COUNTER, ONE, "edge_purges_total", "kind",                                           \
       "Purges, by what was named: path, prefix or id.")                                            \
     X(PACKS, GAUGE, ONE, "edge_packs", "state", "Packs that are served, and that failed.")         \
@@ -336,7 +340,8 @@ struct edg_svc {
     bool index_taken; /* the file is gone: what is in the table must be written */
     struct edg_origins origins;
     struct edg_fills fills;
-    struct edg_gateway *gateway; /* NULL: there is none */
+    struct ron_http_late late_fill; /* what is said to whom a fill comes too late */
+    struct edg_gateway *gateway;    /* NULL: there is none */
     struct ron_chan *work;
     struct edg_filler *fillers;
     char filler_names[EDG_FILLERS_MAX][24];

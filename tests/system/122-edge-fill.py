@@ -165,7 +165,8 @@ def full_queue(origin):
             check("full: the next is 429", a.status == 429 and a["Retry-After"] is not None and
                   a["X-Reason"] == "rate_limit", a.status)
             a = edge.get(BASE + "hold1", Request_Timeout="1")
-            check("full: one that waits too long is 503", a.status == 503, a.status)
+            check("full: one that has less time than its fill is told 202", a.status == 202,
+                  a.status)
             release.set()
             done = [f.result() for f in (first, *rest)]
             check("full: what was taken is finished", all(a.status == 200 for a in done),
@@ -173,6 +174,45 @@ def full_queue(origin):
         check("full: counted", edge.metric(
             'busy_rejections_total{endpoint="/edge/assets",queue="work"}') == 1)
         check("full: nobody was asked for the refused one", origin.count("/hold3") == 0)
+
+
+def late(origin):
+    """Who has less time than the fill is told so in time; the fill goes on for the others."""
+    release = threading.Event()
+    body = b"late " * 1000
+
+    def slow(_handler):
+        release.wait(20)
+        return 200, {"ETag": '"l"', "Cache-Control": "max-age=60"}, body
+    with edge_of(origin, "--cors.allow_origins=https://map.example") as edge, \
+            concurrent.futures.ThreadPoolExecutor(2) as pool:
+        origin.answers["/late"] = slow
+        timeouts = edge.metric('edge_rejects_total{reason="timeout"}')
+        begun = time.monotonic()
+        a = edge.get(BASE + "late", Request_Timeout="1", Origin="https://map.example")
+        took = time.monotonic() - begun
+        check("late: 202 that says when to come back", a.status == 202 and a["X-Reason"] == "filling"
+              and a["Retry-After"] == "1" and b'"retryable":true' in a.body, (a.status, a.body))
+        check("late: before the client's time is over", 0.5 < took < 1, took)
+        check("late: readable by pages that may read", a["Access-Control-Allow-Origin"] ==
+              "https://map.example", dict(a.headers))
+        check("late: no tag, and nothing that could be kept", a["ETag"] is None and
+              a["Cache-Control"] is None, dict(a.headers))
+        waiter = pool.submit(edge.get, BASE + "late")
+        check("late: HEAD too", edge.get(BASE + "late", method="HEAD",
+                                         Request_Timeout="0.3").status == 202)
+        check("late: with no time at all, too", edge.get(BASE + "late",
+                                                         Request_Timeout="0.02").status == 202)
+        check("late: counted, and not as refused", edge.metric("edge_fill_late_total") == 3 and
+              edge.metric('edge_rejects_total{reason="timeout"}') == timeouts,
+              edge.metric("edge_fill_late_total"))
+        release.set()
+        a = waiter.result()
+        check("late: who has the time gets the bytes", a.status == 200 and a.body == body)
+        a = edge.get(BASE + "late", Range="bytes=5-9", Request_Timeout="1")
+        check("late: who comes back gets them from the store, asked for once",
+              a.status == 206 and a.body == b"late " and a["ETag"] == f'"{b3(body)}"' and
+              "; hit" in a["Cache-Status"] and origin.count("/late") == 1, (a.status, a.headers))
 
 
 def refused_settings(origin):
@@ -200,10 +240,12 @@ with edge_of(the_origin, "--edge.object_bytes=300KB") as the_edge:
 with edge_of(the_origin, "--edge.object_bytes=100KB") as the_edge:
     errors(the_origin, the_edge)
 full_queue(the_origin)
+late(the_origin)
 refused_settings(the_origin)
 without_disk(the_origin)
 ASKED = {"/a.bin?x=1", "/stale", "/private", "/absent", "/many", "/weak", "/large", "/cut", "/away",
-         "/kept", "/500", "/503", "/hold0", "/hold1", "/hold2", "/ram"}
+         "/kept", "/500", "/503", "/hold0", "/hold1", "/hold2", "/late",
+         "/ram"}
 check("the origin saw nothing that nobody asked for", {p for p, *_ in the_origin.seen} == ASKED,
       {p for p, *_ in the_origin.seen} ^ ASKED)
 finish()

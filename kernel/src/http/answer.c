@@ -237,6 +237,12 @@ void ron__http_call_init(struct ron_http_call *call, struct http_conn *c)
     ron_buf_clear(&c->w->extra);
 }
 
+/* What is counted as refused: 202 has an envelope too, and is none. */
+static const char *refusal_of(const struct ron_http_error *error)
+{
+    return error->status >= 400 ? error->reason : NULL;
+}
+
 void ron_http_fail_with(struct ron_http_call *call, const struct ron_http_error *error)
 {
     struct http_worker *w = call->w;
@@ -261,7 +267,7 @@ void ron_http_fail_with(struct ron_http_call *call, const struct ron_http_error 
                                                  .corr_id = call->corr_id,
                                                  .dated = call->dated,
                                                  .length = ron_buf_len(&body),
-                                                 .reason = error->reason},
+                                                 .reason = refusal_of(error)},
                            ron_buf_data(&body));
 }
 
@@ -293,6 +299,19 @@ void ron__http_fail_conn(struct http_conn *c, enum ron_http_reason reason, uint3
 
     ron__http_call_init(&call, c);
     fail_call(&call, reason, retry_after_s);
+}
+
+void ron__http_late(struct http_conn *c, const struct ron_http_late *late)
+{
+    struct ron_http_call call;
+
+    if (late == NULL) {
+        ron__http_fail_conn(c, RON_HTTP_DEADLINE, 0);
+        return;
+    }
+    ron__http_call_init(&call, c);
+    late->handle(&call, late->arg);
+    RON_ASSERT(call.answered);
 }
 
 /* A header that could not be added makes the answer a lie: 500 instead. */

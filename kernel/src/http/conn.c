@@ -55,6 +55,15 @@ static uint64_t write_due_ms(const struct http_conn *c)
                : UINT64_MAX;
 }
 
+/* When the present request, which waits for its reply, is answered without it. */
+static uint64_t wait_due_ms(const struct http_conn *c)
+{
+    const struct ron_http_late *late = ron_aptr_load(&c->reply->late);
+
+    return late == NULL || c->deadline_ms <= late->early_ms ? c->deadline_ms
+                                                            : c->deadline_ms - late->early_ms;
+}
+
 /* When something has to happen to this connection if nothing else does. While an answer waits to be
  * taken we do not read, so slow reading is not the peer's fault then. */
 static uint64_t due_ms(const struct http_conn *c)
@@ -66,7 +75,7 @@ static uint64_t due_ms(const struct http_conn *c)
     case HTTP_LINGER:
         return c->progress_ms + o->linger_ms;
     case HTTP_WAIT:
-        return RON_MIN(at, c->deadline_ms);
+        return RON_MIN(at, wait_due_ms(c));
     case HTTP_STREAM:
         return at != UINT64_MAX || c->reply->pipe.quiet ? at
                                                         : c->progress_ms + o->request_timeout_ms;
@@ -395,7 +404,7 @@ static void too_late(struct http_conn *c)
         c->dead = true; /* Its holder brings nothing. */
     } else if (c->state == HTTP_WAIT) {
         c->keep = false;
-        ron__http_fail_conn(c, RON_HTTP_DEADLINE, 0);
+        ron__http_late(c, ron_aptr_load(&c->reply->late));
         ron__http_reply_detach(c);
         ron__http_request_done(c);
     } else {

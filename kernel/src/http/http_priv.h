@@ -193,6 +193,7 @@ struct ron_http_reply {
     struct ron_handback_node node; /* on the way back to the worker */
     struct ron_au32 cancelled;
     struct ron_deadline deadline;
+    struct ron_aptr late; /* const struct ron_http_late *, or NULL */
     char corr_id[RON_HTTP_CORR_ID_MAX];
     uint32_t corr_len;
     struct ron_trace_ctx trace;
@@ -396,6 +397,8 @@ void ron__http_answer_blob(struct http_conn *c, const struct http_answer *a,
                            const struct ron_http_blob *take_blob);
 /* The envelope, for the request that c has or had no time to finish. */
 void ron__http_fail_conn(struct http_conn *c, enum ron_http_reason reason, uint32_t retry_after_s);
+/* In WAIT: the answer of a request whose reply does not come in time. */
+void ron__http_late(struct http_conn *c, const struct ron_http_late *late);
 void ron__http_envelope(struct ron_buf *out, const struct ron_http_error *e,
                         struct ron_str corr_id);
 enum ron_rc ron__http_add_header(struct ron_buf *extra, const char *name, struct ron_str value);

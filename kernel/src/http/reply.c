@@ -71,6 +71,7 @@ enum ron_rc ron_http_defer(struct ron_http_call *call, struct ron_http_reply **r
     ron_au32_store(&r->cancelled, call->c->hup ? 1 : 0);
     r->conn = call->c;
     r->deadline = call->deadline;
+    ron_aptr_store(&r->late, NULL);
     r->status = 0;
     r->reason = NULL;
     r->reject = RON_HTTP_NONE;
@@ -243,6 +244,11 @@ void ron__http_hand_over(struct ron_http_reply *r)
 bool ron_http_reply_cancelled(const struct ron_http_reply *r)
 {
     return ron_au32_load(&r->cancelled) != 0;
+}
+
+void ron_http_reply_set_late(struct ron_http_reply *r, const struct ron_http_late *late)
+{
+    ron_aptr_store(&r->late, (void *)(uintptr_t)late);
 }
 
 struct ron_deadline ron_http_reply_deadline(const struct ron_http_reply *r)

@@ -227,6 +227,19 @@ RON_MUST_USE enum ron_rc ron_http_defer(struct ron_http_call *call,
  * was full. */
 void ron_http_undefer(struct ron_http_call *call, struct ron_http_reply *reply);
 
+/* What is said instead of 503 when the deadline comes while the reply is out. Called on the worker
+ * with a call that must be answered at once; `early_ms` before the deadline, so that a client that
+ * waits no longer than it said still hears it. The holder goes on and sends, and that answer is
+ * dropped. */
+struct ron_http_late {
+    ron_http_handler *handle;
+    void *arg;
+    uint32_t early_ms;
+};
+/* By the holder, before it sends; NULL for the 503. Kept, not copied. Set outside the handler that
+ * deferred, it counts from the deadline and not earlier. */
+void ron_http_reply_set_late(struct ron_http_reply *r, const struct ron_http_late *late);
+
 /* ---- a reply, from any thread ---------------------------------------------------------------- */
 
 bool ron_http_reply_cancelled(const struct ron_http_reply *r);
