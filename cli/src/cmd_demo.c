@@ -2,8 +2,8 @@
 /* cmd_demo.c - `ron demo`: fills a believable economy at a visible pace.
  *
  * The demo is a list of steps, each made from its number alone, so it is the same every time: first
- * units for everybody, then payments, holds, captures, a burn now and then, maps looked at, and an
- * epoch of rewards every EPOCH_EVERY steps. DATA/demo.json keeps the number of the next step, and
+ * units for everybody, then payments, holds, captures, a burn now and then, maps looked at, webhooks
+ * of two providers, and an epoch of rewards every EPOCH_EVERY steps. DATA/demo.json keeps the number of the next step, and
  * the idempotency keys are made of the number too: a demo that was stopped goes on where it was,
  * and nothing happens twice. */
 #include <inttypes.h>
@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "hook.h"
 #include "net.h"
 #include "progress.h"
 #include "reward_live.h"
@@ -24,6 +25,12 @@
 enum {
     STEPS_MAX = 1000000,
     EPOCH_EVERY = 50,
+    HOOK_EVERY = 5,    /* webhooks: one in so many steps, */
+    CREDIT_EVERY = 25, /* of those that pay one in so many, well before the epoch is computed, */
+    CREDIT_AT = 15,
+    PARTS = 3, /* of the archive of the map, read in one step */
+    PART_BYTES = 512,
+    FORGED_AT = 20, /* and one that somebody else signed */
     FIRST_UNITS = 10000,
     BODY_MAX = 1024,
     POLICY_MAX = 1 << 16,
@@ -46,6 +53,10 @@ struct demo {
     uint64_t next;
     uint64_t done;
     uint64_t declined;
+    char github[CLI_SECRET_SIZE]; /* empty: this system takes no webhooks of the demo */
+    size_t github_len;
+    char stripe[CLI_SECRET_SIZE];
+    size_t stripe_len;
     char board[96];
     struct cli_progress bar;
 };
@@ -221,26 +232,94 @@ static int burn(struct demo *d, const char *key, struct ron_rand *rand)
     return wallet(d, "burn", key, body, NULL);
 }
 
-/* Somebody looks at the map: tiles of the sample pack, the same ones again and again. */
+/* A map that is not there is no reason to stop. */
+static void get_map(struct demo *d, const char *path, const struct ron_http_fetch_header *range)
+{
+    struct cli_answer a = {0};
+
+    (void)cli_call_quiet(&d->c,
+                         &(struct cli_call){.service = "edge",
+                                            .path = path,
+                                            .method = RON_HTTP_GET,
+                                            .no_token = true,
+                                            .more = range,
+                                            .more_count = range != NULL},
+                         &a);
+    cli_answer_done(&a);
+}
+
+/* Somebody looks at the map of the sample pack: a tile, and parts of the archive as map libraries
+ * read it. */
 static void look_at_map(struct demo *d, struct ron_rand *rand)
 {
     uint64_t z = ron_rand_below(rand, 4);
     uint64_t side = UINT64_C(1) << z;
-    struct cli_answer a = {0};
     char path[96];
+    char text[48];
 
     if (cli_service_url(&d->c.sys, "edge") == NULL) {
         return;
     }
     (void)snprintf(path, sizeof path, "/edge/assets/world/%" PRIu64 "/%" PRIu64 "/%" PRIu64 ".mvt",
                    z, ron_rand_below(rand, side), ron_rand_below(rand, side));
-    /* A map that is not there is no reason to stop. */
-    (void)cli_call_quiet(
-        &d->c,
-        &(struct cli_call){
-            .service = "edge", .path = path, .method = RON_HTTP_GET, .no_token = true},
-        &a);
+    get_map(d, path, NULL);
+    for (uint64_t i = 0; i < PARTS; i++) {
+        int n = snprintf(text, sizeof text, "bytes=%" PRIu64 "-%" PRIu64, i * PART_BYTES,
+                         i * PART_BYTES + PART_BYTES - 1);
+
+        get_map(d, "/edge/assets/world.pmtiles",
+                &(struct ron_http_fetch_header){"Range", {text, (size_t)n}});
+    }
+}
+
+/* ---- webhooks -------------------------------------------------------------------------------- */
+
+/* Somebody pushed, or paid by card, or somebody who does not know the secret says so. */
+static int webhook(struct demo *d, struct ron_rand *rand)
+{
+    uint64_t at = d->next % CREDIT_EVERY;
+    const char *who = people[ron_rand_below(rand, PEOPLE)];
+    uint64_t amount = ron_rand_range(rand, 100, 2000);
+    bool pays = at == CREDIT_AT;
+    char memory[BODY_MAX];
+    char id[48];
+    struct cli_answer a = {0};
+    struct ron_buf body;
+    struct cli_hook h = {.provider = pays ? CLI_HOOK_STRIPE : CLI_HOOK_GITHUB,
+                         .secret = pays ? d->stripe : d->github,
+                         .secret_len = pays ? d->stripe_len : d->github_len,
+                         .id = id,
+                         .event = pays ? "payment_intent.succeeded" : "push",
+                         .type = "application/json",
+                         .body = &body,
+                         .broken = at == FORGED_AT,
+                         .quiet = true};
+    int code;
+
+    if (d->next % HOOK_EVERY != 0 || h.secret_len == 0) {
+        return CLI_OK;
+    }
+    h.kind = cli_hook_kind(h.provider);
+    (void)snprintf(id, sizeof id, "evt_demo_%" PRIu64, d->next);
+    ron_buf_init_over(&body, memory, sizeof memory);
+    if (pays) {
+        ron_buf_append_fmt(
+            &body,
+            "{\"id\":\"%s\",\"object\":\"event\",\"type\":\"%s\",\"data\":{\"object\":"
+            "{\"object\":\"payment_intent\",\"amount_received\":%" PRIu64
+            ",\"currency\":\"usd\",\"metadata\":{\"user\":\"%s\"}}}}",
+            id, h.event, amount, who);
+        tell(d, "%s pays by card: %" PRIu64 " roc come by webhook", who, amount);
+    } else {
+        ron_buf_append_fmt(&body,
+                           "{\"ref\":\"refs/heads/main\",\"after\":\"%s\",\"repository\":"
+                           "{\"full_name\":\"demo/shop\"},\"pusher\":{\"name\":\"%s\"}}",
+                           id, who);
+        tell(d, "%s", h.broken ? "a forged webhook is refused" : "a push is told by webhook");
+    }
+    code = cli_hook_send(&d->c, &h, &a);
     cli_answer_done(&a);
+    return h.broken && code == CLI_DENIED ? CLI_OK : code;
 }
 
 /* ---- an epoch -------------------------------------------------------------------------------- */
@@ -329,8 +408,10 @@ static int epoch(struct demo *d, struct ron_rand *rand)
 static int step(struct demo *d)
 {
     struct ron_rand rand;
+    struct ron_rand other;
     char key[48];
     uint64_t kind;
+    int code;
 
     ron_rand_seed(&rand, d->next + 1);
     (void)snprintf(key, sizeof key, "demo-%" PRIu64, d->next);
@@ -338,6 +419,11 @@ static int step(struct demo *d)
         return first_units(d, key);
     }
     look_at_map(d, &rand);
+    ron_rand_seed(&other, d->next + 1); /* what follows is the same with and without a bridge */
+    code = webhook(d, &other);
+    if (code != CLI_OK) {
+        return code;
+    }
     if (d->next % EPOCH_EVERY == EPOCH_EVERY - 1) {
         return epoch(d, &rand);
     }
@@ -370,6 +456,19 @@ static bool read_board(struct demo *d)
     }
     ron_buf_done(&out);
     return d->board[0] != '\0';
+}
+
+/* Systems of older programs have no secrets, and --only may leave the bridge out. */
+static void read_secrets(struct demo *d)
+{
+    if (cli_service_url(&d->c.sys, "interop") == NULL ||
+        cli_hook_secret("demo", &d->c.sys, NULL, CLI_HOOK_GITHUB, d->github, &d->github_len) !=
+            CLI_OK ||
+        cli_hook_secret("demo", &d->c.sys, NULL, CLI_HOOK_STRIPE, d->stripe, &d->stripe_len) !=
+            CLI_OK) {
+        d->github_len = 0;
+        d->stripe_len = 0;
+    }
 }
 
 static int play(struct demo *d)
@@ -409,8 +508,8 @@ int cli_demo(int argc, char **argv)
     int code =
         cli_parse("demo",
                   "Fills a believable economy at a visible pace: accounts, payments, holds,\n"
-                  "an epoch of rewards every 50 steps, maps that are looked at. It is made\n"
-                  "of numbered steps: stopped and started again it goes on where it was.\n"
+                  "an epoch of rewards every 50 steps, maps that are looked at, webhooks. It is\n"
+                  "made of numbered steps: stopped and started again it goes on where it was.\n"
                   "\nexamples:\n  ron demo\n  ron demo --steps 1000 --pace 20",
                   options, RON_ARRAY_LEN(options), argc, argv, &done);
 
@@ -424,6 +523,7 @@ int cli_demo(int argc, char **argv)
     }
     if (code == CLI_OK) {
         load_place(&d);
+        read_secrets(&d);
         code = play(&d);
     }
     if (code == CLI_OK && d.c.json) {

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli.h"
+#include "hook.h"
 #include "net.h"
 #include "ron/base/macros.h"
 #include "ron/cap/cap.h"
@@ -121,9 +122,18 @@ static bool check_dir(struct doctor *d)
 /* Keys and tokens are for their owner alone. */
 static void check_modes(struct doctor *d)
 {
-    static const char *const files[] = {"cap.keys",       "operator.token",    "keys/attest.key",
-                                        "keys/board.key", "tokens/wallet",     "tokens/rewarder",
-                                        "tokens/interop", "ledger/signing.key"};
+    static const char *const files[] = {"cap.keys",
+                                        "operator.token",
+                                        "keys/attest.key",
+                                        "keys/board.key",
+                                        "tokens/wallet",
+                                        "tokens/rewarder",
+                                        "tokens/interop",
+                                        "tokens/console",
+                                        "tokens/console-write",
+                                        "keys/" CLI_HOOK_GITHUB ".secret",
+                                        "keys/" CLI_HOOK_STRIPE ".secret",
+                                        "ledger/signing.key"};
     const struct ron_env *env = ron_env_linux();
     size_t seen = 0;
     bool good = true;
@@ -194,7 +204,9 @@ static void check_token(struct doctor *d, const struct ron_cap_keys *keys, const
 
 static void check_keys(struct doctor *d)
 {
-    static const char *const tokens[] = {"operator.token", "tokens/wallet", "tokens/rewarder"};
+    static const char *const tokens[] = {"operator.token",  "tokens/wallet",
+                                         "tokens/rewarder", "tokens/interop",
+                                         "tokens/console",  "tokens/console-write"};
     static const char *const signers[] = {"keys/attest.key", "keys/board.key"};
     const struct ron_env *env = ron_env_linux();
     struct ron_cap_keys *keys = NULL;

@@ -7,7 +7,8 @@
  *     DATA/cap.keys           root keys of all capabilities
  *     DATA/operator.token     what the command line shows to the services
  *     DATA/tokens/            what services show to each other
- *     DATA/keys/              Ed25519: attest.key signs runs of the rewarder, board.key policies
+ *     DATA/keys/              Ed25519: attest.key signs runs of the rewarder, board.key policies;
+ *                             secrets of the demo's webhooks
  *     DATA/ledger, rewarder, edge, interop, packs, files, run, log
  *
  * Every message says what is wrong and what to do. */
@@ -18,6 +19,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "hook.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/macros.h"
@@ -34,6 +36,7 @@ enum {
     DAY_S = 86400,
     PORT_WAIT_MS = 6000, /* a former run that was killed drains for at most 5 s */
     PORT_LOOK_MS = 50,
+    SECRET_BYTES = 32, /* of a demo provider, as hexadecimal digits */
 };
 
 static int wrong(const char *what, const char *todo)
@@ -279,7 +282,8 @@ static const struct {
     {"tokens/wallet", "ledger", "ledger.mint,ledger.burn,ledger.transfer,ledger.hold,ledger.read"},
     {"tokens/rewarder", "ledger", "ledger.mint,ledger.transfer,ledger.read"},
     {"tokens/interop", "wallet", "wallet.issue,wallet.transfer,wallet.read"},
-    {"tokens/console", NULL, "ledger.read,wallet.read,rewarder.inspect,edge,interop"},
+    {"tokens/console", NULL,
+     "ledger.read,wallet.read,rewarder.inspect,edge,interop,mailbox.inspect"},
     {"tokens/console-write", "wallet", "wallet.issue,wallet.transfer,wallet.burn"},
 };
 
@@ -330,6 +334,31 @@ static int signing_key(struct up *up, const char *name, const char *id, char *re
     return rc == RON_OK ? CLI_OK : bad_key(up, name, rc, &err, voids);
 }
 
+/* The secret of a provider that `ron demo` and `ron webhook send` stand in for. It guards nothing
+ * but the demo, so one that is damaged is made anew. */
+static int demo_secret(struct up *up, const char *provider)
+{
+    char name[64];
+    char path[RON_FILE_PATH_SIZE];
+    char text[2 * SECRET_BYTES + 2];
+    struct ron_err err = {0};
+    size_t len = 0;
+
+    (void)snprintf(name, sizeof name, "keys/%s.secret", provider);
+    path_in(up, name, path);
+    if (ron_file_read_private(up->env, path, text, sizeof text - 1, &len, &err) == RON_OK &&
+        len == 2 * SECRET_BYTES + 1) {
+        return CLI_OK;
+    }
+    for (size_t i = 0; i < SECRET_BYTES; i += sizeof(uint64_t)) {
+        (void)snprintf(text + 2 * i, sizeof text - 2 * i, "%016" PRIx64 "\n",
+                       up->env->rand_u64(up->env));
+    }
+    return ron_file_replace(up->env, path, text, strlen(text), 0600, &err) == RON_OK
+               ? CLI_OK
+               : not_writable(up, &err);
+}
+
 int up_setup_keys(struct up *up)
 {
     struct ron_cap_keys *keys = NULL;
@@ -345,6 +374,12 @@ int up_setup_keys(struct up *up)
     }
     if (code == CLI_OK) {
         code = signing_key(up, "keys/board.key", "board", up->board_key, sizeof up->board_key);
+    }
+    if (code == CLI_OK) {
+        code = demo_secret(up, CLI_HOOK_GITHUB);
+    }
+    if (code == CLI_OK) {
+        code = demo_secret(up, CLI_HOOK_STRIPE);
     }
     return code;
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cli.h"
+#include "hook.h"
 #include "ron/base/alloc.h"
 #include "ron/base/macros.h"
 #include "ron/base/nearest.h"
@@ -216,13 +217,34 @@ static bool edge_args(const struct up *up, struct up_argv *a)
     return ok;
 }
 
+static bool demo_provider(struct up_argv *a, const char *name)
+{
+    return up_argv_add(a, "--providers.%s.enabled=true", name) &&
+           up_argv_add(a, "--providers.%s.kind=%s", name, cli_hook_kind(name)) &&
+           up_argv_add(a, "--providers.%s.secret_file=keys/%s.secret", name, name);
+}
+
+/* A payment that the demo's Stripe tells of becomes credits of the user that it names. */
+static bool demo_rule(struct up_argv *a)
+{
+    return up_argv_add(a, "--rules.demo_credits.provider=" CLI_HOOK_STRIPE) &&
+           up_argv_add(a, "--rules.demo_credits.events=payment_intent.succeeded") &&
+           up_argv_add(a, "--rules.demo_credits.when=/data/object/metadata/user exists") &&
+           up_argv_add(a, "--rules.demo_credits.action=wallet") &&
+           up_argv_add(a, "--rules.demo_credits.op=issue") &&
+           up_argv_add(a, "--rules.demo_credits.to={/data/object/metadata/user}") &&
+           up_argv_add(a, "--rules.demo_credits.asset=roc") &&
+           up_argv_add(a, "--rules.demo_credits.amount={/data/object/amount_received}");
+}
+
 static bool interop_args(const struct up *up, struct up_argv *a)
 {
     bool ok = up_argv_add(a, "--auth.key_file=cap.keys") && up_argv_add(a, "--interop.dir=interop");
 
+    ok = ok && demo_provider(a, CLI_HOOK_GITHUB) && demo_provider(a, CLI_HOOK_STRIPE);
     if (ok && has(up, UP_WALLET)) {
         ok = up_argv_add(a, "--wallet.url=%s", up->services[UP_WALLET].url) &&
-             up_argv_add(a, "--wallet.token_file=tokens/interop");
+             up_argv_add(a, "--wallet.token_file=tokens/interop") && demo_rule(a);
     }
     return ok;
 }

@@ -44,7 +44,7 @@
     X(EDGE, "edge", GET, "/edge/assets/{pack}")                                                    \
     X(EDGE, "edge", GET, "/edge/assets/{pack}/{z:u64}/{x:u64}/{tile}")                             \
     X(INTEROP, "interop", GET, "/deliveries")                                                      \
-    X(INTEROP, "interop", GET, "/mailbox/{topic}")
+    X(INTEROP, "interop", GET, "/mailbox")
 
 struct pass {
     enum con_service svc;

@@ -7,7 +7,7 @@ const SPAN = 120000;
 function ceiling(max) {
   if (max <= 0) return 1;
   const p = 10 ** Math.floor(Math.log10(max));
-  return [1, 2, 2.5, 5, 10].map((m) => m * p).find((v) => v >= max);
+  return [1, 2, 4, 6, 10].map((m) => m * p).find((v) => v >= max);
 }
 // A gap where the service did not answer.
 function line(points, x, y) {

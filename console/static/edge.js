@@ -39,7 +39,7 @@ export default {
     const points = { hits: [], misses: [], fills: [] };
     let before = null;
     const plot = chart("Served and missed, per second", () => [
-      { name: "hits", colour: "c3", points: points.hits }, { name: "misses", colour: "c2", points: points.misses }, { name: "fills", colour: "c1", points: points.fills }], si, 5);
+      { name: "served", colour: "c3", points: points.hits }, { name: "misses", colour: "c2", points: points.misses }, { name: "fills", colour: "c1", points: points.fills }], si, 5);
     root.append(head("Edge"), h("div", { class: "grid" }, stats), h("div", { class: "grid cols-2" }, card("Packs", tabs, h("p", {}, ""), box), plot));
     part(box, async () => {
       const o = await json("/edge/edge/packs");
@@ -64,8 +64,9 @@ export default {
         }
       }
       if (!before || t > before.t) before = { t, x };
-      const asked = x.hits + x.misses;
-      stats.replaceChildren(h("dl", { class: "stats wide" }, stat("hit ratio", asked ? `${((x.hits / asked) * 100).toFixed(1)} %` : "\u2013"), stat("hits", count(x.hits)), stat("misses", count(x.misses)), stat("live fills", count(x.fills), x.fills ? `${count(x.fills_ok)} good` : ""),
+      // What had to be read or filled first is counted as a miss, and as served when it is answered.
+      const hits = Math.max(0, x.hits - x.misses);
+      stats.replaceChildren(h("dl", { class: "stats wide" }, stat("hit ratio", x.hits ? `${((hits / x.hits) * 100).toFixed(1)} %` : "\u2013"), stat("served", count(x.hits)), stat("misses", count(x.misses)), stat("live fills", count(x.fills), x.fills ? `${count(x.fills_ok)} good` : ""),
         stat("shared fills", count(x.collapsed)), stat("sent", bytes(x.bytes_out)), stat("packs", count(x.packs), x.packs_failed ? `${x.packs_failed} failed` : "")));
       plot.draw();
     };

@@ -29,7 +29,7 @@ function serviceCard(name) {
       h("header", {}, h("h2", {}, h("a", { href: `#/topology/${name}` }, titles[name])), pill(kind, text)),
       h("dl", { class: "stats" },
         stat(name === "ledger" ? "entries" : "requests", up ? si(get("ops") / 1000) : none, up && "/s"),
-        stat("mean latency", up && get("mean_us") ? micros(get("mean_us")) : none),
+        stat("latency", up && get("mean_us") ? micros(get("mean_us")) : none),
         stat("waiting", up ? si(get("depth")) : none),
         stat("refused", up ? si(get("busy") / 1000) : none, up && "/s"),
         stat("processor", up ? (get("cpu") / 10).toFixed(1) : none, up && "%"),

@@ -5,10 +5,11 @@ import { titles } from "./overview.js";
 import { every, json, live } from "./live.js";
 
 const HIDE = new Set(["log"]);
-const OUTSIDE = new Set(["holders of replies", "callers of the target", "whoever publishes", "all"]);
-const W = 124;
-const GAP_X = 34;
-const SMALLEST = 0.8; // of its natural width; below that the graph scrolls
+const TARGET = "callers of the target"; // of a queue that is another server's
+const OUTSIDE = new Set(["holders of replies", TARGET, "whoever publishes", "all"]);
+const W = 120;
+const GAP_X = 22;
+const SMALLEST = 0.78; // of its natural width; below that the graph scrolls
 const GAP_Y = 14;
 
 // "reader-0", "reader-1" are one box "reader"; "readers", "reader-0..n" in a text mean that box.
@@ -100,9 +101,11 @@ function place(g) {
 }
 
 const total = (q, names) => names.reduce((n, k) => n + (q.samples[k] || 0), 0);
+// The state of a queue is open until it is closed; that of another server is its breaker's, which is
+// closed while all is well.
 function queueState(q, drops) {
   const fill = q.capacity ? q.depth / q.capacity : 0;
-  return fill > 0.9 || q.state === "closed" ? "bad" : fill > 0.5 || drops > 0 ? "warn" : "";
+  return fill > 0.9 || (q.producers === TARGET ? q.state === "open" : q.state === "closed") ? "bad" : fill > 0.5 || drops > 0 ? "warn" : "";
 }
 function taskState(list) {
   const down = list.some((t) => !["up", "running", "ended"].includes(t.state));
@@ -133,7 +136,7 @@ function draw(g, lay, rates) {
         s("title", {}, `${n.id}: ${n.q.depth} of ${n.q.capacity}; when full ${n.q.policy}: ${n.q.drop}`),
         s("rect", { class: "box", width: W, height: p.h, rx: 22 }),
         s("rect", { class: "fill", width: Math.max(fill > 0 ? 8 : 0, W * fill), height: p.h, rx: Math.min(22, Math.max(4, (W * fill) / 2)) }),
-        s("text", { class: "name", x: 14, y: 18 }, n.id.length > 16 ? n.id.slice(0, 15) + "\u2026" : n.id),
+        s("text", { class: "name", x: 14, y: 18 }, n.id.length > 15 ? n.id.slice(0, 14) + "\u2026" : n.id),
         s("text", { x: 14, y: 34 }, n.bus ? `bus \u00b7 ${si(rates.get(n.id) || 0)}/s` : `${si(n.q.depth)} / ${si(n.q.capacity)} \u00b7 ${si(rates.get(n.id) || 0)}/s${lost ? ` \u00b7 ${si(lost)}!` : ""}`)));
     } else if (n.kind === "task") {
       const one = n.list[0];

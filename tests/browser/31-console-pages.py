@@ -33,6 +33,9 @@ def topology(browser, ledger, wallet):
                          "g.getBoundingClientRect(); return b.left >= r.left - 1 && b.right <= "
                          "r.right + 1 && b.bottom <= r.bottom + 1 }) })")
     check("topology: every box lies inside the picture", inside)
+    go(browser, "topology/interop", "svg.topo [data-queue]")
+    red = browser.run("return await page.locator('svg.topo .bad').count()")
+    check("topology: nothing is red while all is well", red == 0, red)
     go(browser, "topology/wallet", "svg.topo [data-queue='http.inflight']")
     threads = [threading.Thread(target=wallet.transfer, args=("u:a", f"u:b{i}", 1))
                for i in range(WAITING)]
@@ -87,11 +90,16 @@ def edge_page(browser):
 
 def interop_page(browser):
     go(browser, "interop", "tr[data-key='d-good']")
-    rows = browser.run("return await page.locator('tbody tr').allInnerTexts()")
+    rows = browser.run("return await page.locator('[aria-label=deliveries] tbody tr')"
+                       ".allInnerTexts()")
     check("interop: three deliveries, newest first, each with its verdict and reason",
           [[w for w in ("accepted", "duplicate", "refused") if w in r] for r in rows] ==
           [["refused"], ["duplicate"], ["accepted"]], rows)
     check("interop: no brownout", "off" in text(browser, "main dd"))
+    browser.run("await page.waitForSelector(\"tr[data-key='webhook.github']\")")
+    row = text(browser, "tr[data-key='webhook.github']").split()
+    check("interop: the topic of the provider, with what waits in it", row[:2] ==
+          ["webhook.github", "1"], row)
 
 
 def small_parts(browser, console):

@@ -13,6 +13,7 @@ import signal
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 
 from httpkit import check, eventually, finish
@@ -149,6 +150,72 @@ def proofs(up):
           (out, err))
 
 
+def mailbox(up):
+    golden("mailbox send", up.ron("mailbox", "send", "builds", "release 7 is out", "--key", "r7"),
+           "sent to builds\n  message  1\n  key      r7\n")
+    golden("mailbox send again", up.ron("mailbox", "send", "builds", "release 7 is out", "--key",
+                                        "r7"),
+           "sent before with this key; nothing was added to builds\n")
+    data = up.folder / "bytes.bin"
+    data.write_bytes(b"\xff\x00\x1b[31m")
+    code, _, err = up.ron("mailbox", "send", "builds", "--file", data, "--head", '{"kind":"bin"}')
+    check("mailbox send: any bytes of a file", code == 0, err)
+    golden("mailbox recv", up.ron("mailbox", "recv", "builds", "--lease", "1h"),
+           "message 1\n  receipt  1-1\n  sent     TIME, delivery 1\n  body     release 7 is out\n"
+           'message 2\n  receipt  2-1\n  sent     TIME, delivery 1\n  head     {"kind":"bin"}\n'
+           "  body     /wAbWzMxbQ== (base64)\n")
+    golden("mailbox recv, nothing left", up.ron("mailbox", "recv", "builds"),
+           "nothing to receive in builds\n")
+    golden("mailbox ack", up.ron("mailbox", "ack", "builds", "1-1"), "1 acknowledged\n")
+    golden("mailbox ack of what is gone", up.ron("mailbox", "ack", "builds", "1-1"),
+           "0 acknowledged\nron mailbox ack: 1-1: no such message; it was ended before\n", 1)
+    golden("mailbox nack", up.ron("mailbox", "nack", "builds", "2-1", "--dead", "--reason", "why"),
+           "1 made dead letters\n")
+    golden("mailbox dead", up.ron("mailbox", "dead", "builds"),
+           "message 2\n  sent     TIME, deliveries 1\n  reason   why\n"
+           '  head     {"kind":"bin"}\n  body     /wAbWzMxbQ== (base64)\n')
+    golden("mailbox dead, replay", up.ron("mailbox", "dead", "builds", "--replay"),
+           "1 can be received again\n")
+    got = up.json("mailbox", "recv", "builds", "--ack", "--wait", "5s")
+    check("mailbox recv, json and ended at once", [m["id"] for m in got["messages"]] == ["2"], got)
+    topics = up.json("mailbox", "list")["topics"]
+    check("mailbox list: nothing is left", all(t["ready"] + t["leased"] + t["dead"] == 0
+                                               for t in topics if t["topic"] == "builds"), topics)
+    late = threading.Timer(1.5, lambda: up.ron("mailbox", "send", "later", "there"))
+    late.start()
+    code, out, _ = up.ron("mailbox", "recv", "later", "--wait", "20s", "--ack")
+    late.join()
+    check("mailbox recv: waits for the first", code == 0 and "body     there" in out, out)
+    code, _, err = up.ron("mailbox", "send", "No Topic", "x")
+    check("mailbox: a topic that is none, exit 1", code == 1 and "a topic is" in err, (code, err))
+    code, _, err = up.ron("mailbox", "send", "builds")
+    check("mailbox send: without a message, exit 2", code == 2 and "--file" in err, (code, err))
+    code, _, err = up.ron("mailbox", "dead", "builds", "--id", "1")
+    check("mailbox dead: an id alone, exit 2", code == 2 and "--replay" in err, (code, err))
+
+
+def webhooks(up):
+    code, out, err = up.ron("webhook", "send", "demo_github", "--id", "d1")
+    check("webhook: taken with the secret that ron up made", code == 0 and
+          json.loads(out)["accepted"] is True, (out, err))
+    code, _, err = up.ron("webhook", "send", "demo_github", "--broken")
+    check("webhook: one that was changed is refused, exit 5", code == 5 and "UNAUTH" in err, err)
+    before = int(up.json("balance", "alice")["amount_minor"])
+    code, _, err = up.ron("webhook", "send", "demo_stripe", "--id", "evt_1")
+    check("webhook: a payment becomes credits", code == 0 and eventually(
+        lambda: int(up.json("balance", "alice")["amount_minor"]) == before + 2000, 20), err)
+    check("webhook: its event waits in the mailbox", any(
+        t["topic"] == "webhook.demo_github" and t["ready"] == 1
+        for t in up.json("mailbox", "list")["topics"]), up.json("mailbox", "list"))
+    code, _, err = up.ron("webhook", "send", "github")
+    check("webhook: without a secret, exit 2", code == 2 and "--secret-file" in err, err)
+    code, out, _ = up.ron("demo", "--steps", "50", "--pace", "200")
+    check("demo: payments, a card, a push, a forgery, an epoch", code == 0 and all(
+        w in out for w in ("pays by card", "a push", "forged webhook", "epoch demo-0")), out)
+    check("demo: its epoch is paid", eventually(
+        lambda: "emitted" in up.ron("reward", "show", "demo-0")[1], 30))
+
+
 def looking(up):
     status = up.json("status")
     check("status, json: every service is ready", status["ready"] and
@@ -200,6 +267,8 @@ def main():
         money(up)
         refusals(up)
         proofs(up)
+        mailbox(up)
+        webhooks(up)
         finding(up)
         looking(up)
     with tempfile.TemporaryDirectory() as folder:
