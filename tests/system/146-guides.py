@@ -1,0 +1,78 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Guides that start services by themselves are followed literally: docs/guide/edge.md, interop.md
+and console.md, every shell command in its order, in an empty folder.
+
+Method: one shell runs all blocks of a page with other ports; a command that fails ends it. What
+the page promises is looked for in what was printed and written. That every page of docs/guide with
+commands is run by some test is checked, too."""
+import json
+import re
+import tempfile
+import urllib.request
+from pathlib import Path
+
+from dockit import TREE, run_guide
+from httpkit import check, finish, free_port
+
+GUIDE = TREE / "docs/guide"
+
+
+def page(name):
+    return (GUIDE / name).read_text(encoding="utf-8")
+
+
+def edge():
+    port = free_port()
+    with tempfile.TemporaryDirectory() as folder:
+        out, _ = run_guide(page("edge.md"), {"127.0.0.1:7400": port}, {
+            "RON_EDGE__BIND_ADDR": f"127.0.0.1:{port}"}, folder)
+        told = Path(folder)
+        check("edge: the file and the tags", "<p>hello</p>" in out and out.rstrip().endswith(
+            "200\n304"), out)
+        check("edge: a tile and the head of the archive", (told / "tile.mvt").stat().st_size > 100
+              and (told / "head.bin").read_bytes()[:7] == b"PMTiles")
+
+
+def interop():
+    ports = [free_port() for _ in range(3)]
+    with tempfile.TemporaryDirectory() as folder:
+        out, _ = run_guide(page("interop.md"), {"127.0.0.1:7500": ports[0],
+                                                "127.0.0.1:7100": ports[1]}, {
+            "RON_INTEROP__BIND_ADDR": f"127.0.0.1:{ports[0]}",
+            "RON_WALLET__BIND_ADDR": f"127.0.0.1:{ports[1]}",
+            "RON_LEDGER__BIND_ADDR": f"127.0.0.1:{ports[2]}"}, folder)
+        check("interop: the first delivery is taken and listed", '"accepted":true' in out and
+              '"verdict":"accepted"' in out, out)
+        check("interop: it waits in the mailbox and is ended", "webhook.github" in out and
+              "Hello, World!" in out and "1 acknowledged" in out, out)
+        check("interop: the payment became credits", '"amount_minor":"2000"' in out, out)
+        check("interop: an object has an address", (Path(folder) / "put.json").stat().st_size > 60)
+
+
+def console():
+    ports = [free_port(), free_port()]
+    with tempfile.TemporaryDirectory() as folder:
+        run_guide(page("console.md"), {"127.0.0.1:7000": ports[0], "127.0.0.1:5082": ports[1]}, {
+            "RON_CONSOLE__BIND_ADDR": f"127.0.0.1:{ports[0]}",
+            "RON_LEDGER__BIND_ADDR": f"127.0.0.1:{ports[1]}"}, folder)
+        link = json.loads((Path(folder) / "link.json").read_text())
+        check("console: the link leads into it", f"127.0.0.1:{ports[0]}/open/" in link["url"],
+              link)
+
+
+def every_guide_is_run():
+    tests = "".join(p.read_text(encoding="utf-8") for p in (TREE / "tests/system").glob("*.py"))
+    blocks = {p.name: re.findall(r"^```(?:sh|console)$", p.read_text(encoding="utf-8"), re.M)
+              for p in GUIDE.glob("*.md")}
+    forgotten = [name for name, found in blocks.items()
+                 if found and f"guide/{name}" not in tests and f'page("{name}")' not in tests]
+    check("every guide with commands is run by a test", not forgotten, forgotten)
+    check("most guides have commands", sum(bool(x) for x in blocks.values()) >= 6, blocks)
+
+
+every_guide_is_run()
+edge()
+interop()
+console()
+finish()
