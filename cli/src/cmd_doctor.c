@@ -19,6 +19,7 @@
 #include "ron/cap/cap.h"
 #include "ron/io/child.h"
 #include "ron/io/linux_env.h"
+#include "ron/merkle/note_key.h"
 #include "ron_reward_tool.h"
 #include "up.h"
 
@@ -240,6 +241,27 @@ static void check_keys(struct doctor *d)
     }
 }
 
+/* Without --config; with it the key may lie elsewhere. */
+static void check_ledger_key(struct doctor *d)
+{
+    const struct ron_env *env = ron_env_linux();
+    char path[RON_FILE_PATH_SIZE + 64];
+    struct ron_note_signer signer;
+    struct ron_err err = {0};
+    enum ron_rc rc =
+        ron_note_signer_load(env, in_dir(d, "ledger/signing.key", path), &signer, &err);
+
+    if (rc == RON_OK) {
+        tell(d, GOOD, "keys", NULL, "ledger/signing.key can be used");
+        ron_note_signer_done(&signer);
+    } else if (rc != RON_NOTFOUND && rc != RON_DENIED) { /* modes are told elsewhere */
+        tell(d, FAIL, "keys",
+             "restore it from a backup: nobody can go on behind the ledger's checkpoint with "
+             "another key",
+             "ledger/signing.key: %s", err.msg);
+    }
+}
+
 /* ---- clock ----------------------------------------------------------------------------------- */
 
 /* The clock must not be behind what is in the journal: tokens and entries are judged by it. */
@@ -418,6 +440,7 @@ static void examine(struct doctor *d)
     }
     check_modes(d);
     check_keys(d);
+    check_ledger_key(d);
     check_clock(d);
     check_uuid(d);
     check_run(d);

@@ -17,8 +17,15 @@
 #include "ron/base/macros.h"
 #include "ron/io/child.h"
 #include "ron/io/linux_env.h"
+#include "ron/merkle/note_key.h"
 
-enum { PATH_SIZE = 512, EXPORT_MS = 600000, AUDIT_ARGS = 12 };
+enum {
+    PATH_SIZE = 512,
+    EXPORT_MS = 600000,
+    AUDIT_ARGS = 12,
+    VKEY_MAX = 1024,
+    RECEIPT_MAX = 1 << 20,
+};
 
 #define CLI_WORD(name_, value_, help_, text_) CLI_CHOICE(name_, value_, help_, text_, NULL)
 
@@ -180,12 +187,44 @@ static int become_auditor(const char *verb, const char **args, size_t count)
     return CLI_FAILED;
 }
 
+/* The key of the system here, when the receipt is of its ledger: then its name stands in the
+ * receipt, on a line of its own. False: it is not, or there is none. */
+static bool own_key(const char *data, const char *file, char ret_path[RON_FILE_PATH_SIZE + 16])
+{
+    char dir[RON_FILE_PATH_SIZE];
+    struct ron_note_key key;
+    struct ron_buf text;
+    struct ron_buf receipt;
+    struct ron_err err = {0};
+    char line[RON_NOTE_NAME_MAX + 3];
+    bool own = false;
+
+    if (!cli_data_dir(data, dir)) {
+        return false;
+    }
+    (void)snprintf(ret_path, RON_FILE_PATH_SIZE + 16, "%s/" CLI_VKEY_FILE, dir);
+    ron_buf_init(&text, VKEY_MAX);
+    ron_buf_init(&receipt, RECEIPT_MAX);
+    if (ron_file_read_all(ron_env_linux(), ret_path, &text, &err) == RON_OK &&
+        ron_file_read_all(ron_env_linux(), file, &receipt, &err) == RON_OK &&
+        ron_note_key_read((struct ron_str){ron_buf_text(&text), strcspn(ron_buf_text(&text), "\n")},
+                          &key, &err) == RON_OK) {
+        (void)snprintf(line, sizeof line, "\n%s\n", key.name);
+        own = strstr(ron_buf_text(&receipt), line) != NULL;
+    }
+    ron_buf_done(&receipt);
+    ron_buf_done(&text);
+    return own;
+}
+
 int cli_verify(int argc, char **argv)
 {
     const char *file = NULL;
     const char *key = NULL;
     const char *entry = NULL;
+    const char *data = NULL;
     const char *args[AUDIT_ARGS];
+    char path[RON_FILE_PATH_SIZE + 16];
     struct cli_words words = {.words = &file, .min = 1, .max = 1};
     size_t count = 0;
     bool json = false;
@@ -193,14 +232,16 @@ int cli_verify(int argc, char **argv)
     const struct cli_option options[] = {
         CLI_WORD("key", "VKEY", "the ledger's verifier key, or a file that holds it", &key),
         CLI_WORD("entry", "FILE", "the entry that it must be for", &entry),
+        CLI_WORD("data", "DIR", "directory of a system that knows its key (as other verbs)", &data),
         CLI_FLAG("json", "print as JSON, for scripts", &json),
     };
     int code = cli_parse_words(
         "verify",
-        "Checks a receipt offline, with the auditor `ron-audit`. Without --key it proves that\n"
-        "the entry is in the tree that the checkpoint tells of, not who signed that. Exit 0\n"
-        "when it is good, 1 when it is not.\n"
-        "\nexample:\n  ron verify receipt.txt",
+        "Checks a receipt offline, with the auditor `ron-audit`. The signature needs the ledger's\n"
+        "verifier key: that of --key, else for a receipt of the system here the one that `ron up`\n"
+        "keeps as ledger.vkey. Without a key it is proven that the entry is in the tree that the\n"
+        "checkpoint tells of, not who signed that. Exit 0 when it is good, 1 when it is not.\n"
+        "\nexamples:\n  ron verify receipt.txt\n  ron verify receipt.txt --key ledger.vkey",
         options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
 
     if (code != CLI_OK || done) {
@@ -208,6 +249,9 @@ int cli_verify(int argc, char **argv)
     }
     args[count++] = "--receipt";
     args[count++] = file;
+    if (key == NULL && own_key(data, file, path)) {
+        key = path;
+    }
     if (key != NULL) {
         args[count++] = "--key";
         args[count++] = key;

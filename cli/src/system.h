@@ -18,6 +18,8 @@ enum {
     CLI_TOKEN_SIZE = 8448, /* the longest token, and room to see a longer one */
 };
 
+#define CLI_VKEY_FILE "ledger.vkey" /* the ledger's verifier key, NAME+ID+BASE64 */
+
 struct cli_service {
     char name[16];
     char url[CLI_URL_SIZE];

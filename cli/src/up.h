@@ -178,6 +178,8 @@ struct up {
     uint64_t log_bytes;
 };
 
+#define UP_SIGNING_KEY "ledger/signing.key" /* of the ledger that `ron up` starts */
+
 /* ---- up_table.c ------------------------------------------------------------------------------ */
 
 /* Which services run: those of --only and what they need. CLI_OK, or a mistake told. */
@@ -187,6 +189,8 @@ int up_command_lines(struct up *up);
 void up_argv_done(struct up_argv *argv);
 /* Adds a text; the same key again (`--key=...`) replaces it. False: no room. */
 bool up_argv_add(struct up_argv *argv, const char *fmt, ...) RON_PRINTF(2, 3);
+/* Lets the console, which has not started yet, tell browsers the ledger's verifier key. */
+void up_table_verifier(struct up *up, const char *vkey);
 
 /* ---- up_setup.c ------------------------------------------------------------------------------ */
 

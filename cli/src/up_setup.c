@@ -25,6 +25,7 @@
 #include "ron/base/macros.h"
 #include "ron/cap/cap.h"
 #include "ron/io/linux_env.h"
+#include "ron/merkle/note_key.h"
 #include "ron_edge_tool.h"
 #include "ron_reward_tool.h"
 #include "system.h"
@@ -334,6 +335,40 @@ static int signing_key(struct up *up, const char *name, const char *id, char *re
     return rc == RON_OK ? CLI_OK : bad_key(up, name, rc, &err, voids);
 }
 
+/* The ledger makes its key at its first start; one that is damaged or gone later must come back. */
+static int ledger_key(struct up *up)
+{
+    char path[RON_FILE_PATH_SIZE];
+    struct ron_note_signer signer;
+    struct ron_file_stat st;
+    struct ron_err err = {0};
+    enum ron_rc rc;
+
+    if (up->opts.config != NULL) {
+        return CLI_OK; /* it may say where the key is */
+    }
+    rc = ron_note_signer_load(up->env, path_in(up, UP_SIGNING_KEY, path), &signer, &err);
+    if (rc == RON_OK) {
+        ron_note_signer_done(&signer);
+        return CLI_OK;
+    }
+    if (rc == RON_NOTFOUND &&
+        up->env->disk->stat(up->env, path_in(up, "ledger/checkpoint", path), &st) != RON_OK) {
+        return CLI_OK;
+    }
+    if (rc == RON_DENIED) {
+        return bad_key(up, UP_SIGNING_KEY, rc, &err, "");
+    }
+    {
+        char what[RON_ERR_MSG_SIZE + 64];
+
+        (void)snprintf(what, sizeof what, "the key file %s cannot be used: %s", UP_SIGNING_KEY,
+                       err.msg);
+        return wrong(what, "restore it from a backup: the ledger's checkpoint is signed with it, "
+                           "and nobody can go on behind that with another key");
+    }
+}
+
 /* The secret of a provider that `ron demo` and `ron webhook send` stand in for. It guards nothing
  * but the demo, so one that is damaged is made anew. */
 static int demo_secret(struct up *up, const char *provider)
@@ -374,6 +409,9 @@ int up_setup_keys(struct up *up)
     }
     if (code == CLI_OK) {
         code = signing_key(up, "keys/board.key", "board", up->board_key, sizeof up->board_key);
+    }
+    if (code == CLI_OK) {
+        code = ledger_key(up);
     }
     if (code == CLI_OK) {
         code = demo_secret(up, CLI_HOOK_GITHUB);

@@ -263,6 +263,21 @@ static bool console_args(const struct up *up, struct up_argv *a)
     return ok;
 }
 
+void up_table_verifier(struct up *up, const char *vkey)
+{
+    static const char key[] = "--services.ledger.verifier_key=";
+    struct up_argv *a = &up->services[UP_CONSOLE].argv;
+
+    for (size_t i = 0; i < a->count; i++) {
+        if (strncmp(a->args[i], key, sizeof key - 1) == 0) {
+            return; /* of --config, or of an earlier look */
+        }
+    }
+    if (up->services[UP_CONSOLE].on) {
+        RON_IGNORE(up_argv_add(a, "%s%s", key, vkey)); /* without it the page asks for it */
+    }
+}
+
 static bool own_args(const struct up *up, enum up_id id, struct up_argv *a)
 {
     static bool (*const makers[UP_SERVICE_COUNT])(const struct up *, struct up_argv *) = {

@@ -23,8 +23,12 @@ let turn = 0;
 const where = () => location.hash.replace(/^#\/?/, "").split("/").map(decodeURIComponent);
 const shown = () => Object.entries(pages).filter(([, p]) => !p[2] || live.has(p[2]));
 
+let drawn = "";
 function drawNav() {
-  const [at] = where();
+  const at = pages[where()[0]] ? where()[0] : "overview"; // as go() does
+  const key = at + shown().map(([id, p]) => `${id}${p[2] ? live.services.get(p[2]).state : ""}`);
+  if (key === drawn && nav.firstChild) return; // a link that has the focus keeps it
+  drawn = key;
   nav.replaceChildren(...shown().map(([id, [title, , svc]]) => h("a", { href: `#/${id}`, "aria-current": at === id ? "page" : null },
     title, svc ? h("span", { class: `dot ${states[live.services.get(svc).state][0]}`, title: states[live.services.get(svc).state][1] }) : null)));
 }

@@ -44,7 +44,11 @@ def coming_in(browser, console):
     check("a used link says so", "not valid" in text(browser, "h1"))
     browser.events.clear()  # the 401 and 410 of above
     enter(browser, console)
-    check("a new link leads to the overview", text(browser, "h1") == "Overview")
+    check("a new link leads to the overview", text(browser, "h1") == "Overview" and
+          text(browser, "nav a[aria-current=page]") == "Overview")
+    kept = browser.run("await page.focus('nav a:nth-child(2)'); await page.waitForTimeout(2500);"
+                       "return await page.evaluate(() => document.activeElement.innerText)")
+    check("a link of the menu keeps the focus while the page lives", kept == "Topology", kept)
     states = browser.run("await page.waitForFunction(() => [...document.querySelectorAll("
                          "'[data-service]')].every(e => e.dataset.state === 'ready'));"
                          "return page.locator('[data-service]').count()")

@@ -132,7 +132,11 @@ def proofs(up):
     code, _, err = up.ron("receipt", txid, "--out", receipt)
     check("receipt: is written", code == 0 and receipt.exists(), err)
     code, out, err = ron("verify", receipt)
-    check("verify: offline, by the auditor", code == 0 and "carol" in out, (out, err))
+    check("verify: offline, by the auditor", code == 0 and "carol" in out and "UNSIGNED" in out,
+          (out, err))
+    code, out, err = up.ron("verify", receipt)
+    check("verify: signed, by the key that ron up keeps", code == 0 and "signature    good" in out,
+          (out, err))
     text = receipt.read_text()
     spot = text.index("extra ") + 40
     receipt.write_text(text[:spot] + ("A" if text[spot] != "A" else "B") + text[spot + 1:])

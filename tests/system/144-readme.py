@@ -23,13 +23,15 @@ VARIES = [(r"tx_[0-9a-f]{32}", "TXID"), (r"cli-[0-9A-Z]{26}", "KEY"),
           (r"/open/[0-9a-f.]+", "/open/LINK"),
           (r"\b[0-9a-f]{64}\b", "ROOT"), (r"\d{4}-\d\d-\d\dT[\d:.]+Z", "TIME"),
           (r"ron-ledger/[0-9a-f]{32}", "ron-ledger/UUID"),
+          (r"^(  )?message( +)\d+$", r"\1message\2N"), (r"receipt  \d+-1", "receipt  N-1"),
+          (r"entries  \d+ to \d+", "entries  N to M"),  # credits by webhook come when they come
           (r"127\.0\.0\.1:\d+ +", "ADDR "), (r"127\.0\.0\.1:\d+/", "ADDR/"),
           (r"ready after \d+ ms, data in \S+", "ready after N ms, data in DATA")]
 
 
 def plain(text):
     for pattern, name in VARIES:
-        text = re.sub(pattern, name, text)
+        text = re.sub(pattern, name, text, flags=re.M)
     return text.rstrip("\n")
 
 
