@@ -142,12 +142,15 @@ static void report(struct bench *b, uint64_t took_ms)
 static int drive(struct bench *b)
 {
     const struct ron_env *env = ron_env_linux();
-    uint64_t begin_ns = ron_env_now_ns(env);
-    uint64_t end_ns = begin_ns + b->seconds * RON_NS_PER_S;
     struct cli_progress bar;
+    uint64_t begin_ns;
+    uint64_t end_ns;
     size_t at = 0;
 
     cli_progress_begin(&bar, "bench", "transfers");
+    begin_ns = bar.begin_ns;
+    end_ns = begin_ns + b->seconds * RON_NS_PER_S;
+
     for (size_t i = 0; i < b->width; i++) {
         if (!send_one(b, &b->slots[i])) {
             break;
@@ -159,7 +162,7 @@ static int drive(struct bench *b)
             break;
         }
         at = (at + 1) % b->width;
-        cli_progress_at(&bar, b->good, 0);
+        cli_progress_until(&bar, b->good, end_ns);
     }
     for (size_t i = 0; i < b->width; i++) {
         if (b->slots[i].pending != NULL) {

@@ -18,5 +18,7 @@ struct cli_progress {
 void cli_progress_begin(struct cli_progress *p, const char *what, const char *unit);
 /* `total` 0: not known. Draws at most ten times a second. */
 void cli_progress_at(struct cli_progress *p, uint64_t done, uint64_t total);
+/* Work that ends at a time, which must lie behind the begin. */
+void cli_progress_until(struct cli_progress *p, uint64_t done, uint64_t end_ns);
 /* Takes the line away. */
 void cli_progress_end(struct cli_progress *p);

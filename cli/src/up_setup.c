@@ -86,6 +86,8 @@ static int take_lock(struct up *up)
         } else {
             (void)snprintf(what, sizeof what, "another process holds %s", path);
         }
+        up->env->disk->close(up->env, up->lock_fd);
+        up->lock_fd = -1; /* the run file is that of the other */
         return wrong(what, "`ron status` shows it, `ron down` stops it; --data DIR starts a second "
                            "system (with another --port-base)");
     }

@@ -122,8 +122,10 @@ def fails(name, folder, base, wanted, *options):
 
 def cannot_start(folder, base):
     data = Path(folder) / "ron-data"
-    with Up(folder=folder, base=base):
+    with Up(folder=folder, base=base) as up:
         fails("second ron up", folder, free_base(), ["runs already", "ron status", "ron down"])
+        code, out, err = up.ron("status")
+        check("second ron up: the first one is found as before", code == 0, (code, out, err))
     with socket.socket() as s:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         s.bind(("127.0.0.1", base + 100))

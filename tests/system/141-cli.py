@@ -8,6 +8,7 @@ replaced by a name; a receipt is changed by one byte and must be refused.
 """
 import json
 import os
+import pty
 import re
 import signal
 import shutil
@@ -220,6 +221,35 @@ def webhooks(up):
         lambda: "emitted" in up.ron("reward", "show", "demo-0")[1], 30))
 
 
+def on_terminal(up, *words):
+    """What a command writes on standard error when that is a terminal."""
+    ours, theirs = pty.openpty()
+    ran = subprocess.Popen([PROGRAM, *words], stdout=subprocess.DEVNULL, stderr=theirs,
+                           env={**os.environ, "RON_DATA": str(up.data)})
+    os.close(theirs)
+    said = b""
+    try:
+        while piece := os.read(ours, 4096):
+            said += piece
+    except OSError:  # the terminal's way to say that nobody writes any more
+        pass
+    os.close(ours)
+    return ran.wait(60), said.decode()
+
+
+def bars(up):
+    code, said = on_terminal(up, "bench", "--seconds", "2")
+    check("bench: a bar with rate and remaining time on a terminal", code == 0 and
+          re.search(r"bench \[#*\.*\] +\d+%, \d+ transfers/s, 0:0\d left", said), said[-300:])
+    check("bench: the bar is taken away", said.endswith("\r\033[K"), said[-40:])
+    code, said = on_terminal(up, "demo", "--steps", "30", "--pace", "20", "--quiet")
+    check("demo: a bar with rate and remaining time", code == 0 and
+          re.search(r"demo \[.*\] +\d+%, \d+ steps/s, 0:0\d left", said), said[-300:])
+    code, out, err = up.ron("bench", "--seconds", "1")
+    check("bench: three lines, and no bar without a terminal", code == 0 and err == "" and
+          re.match(r"transfers +\d+ in \d+ ms, \d+ in a second\nlatency +p50", out), (out, err))
+
+
 def looking(up):
     status = up.json("status")
     check("status, json: every service is ready", status["ready"] and
@@ -273,6 +303,7 @@ def main():
         proofs(up)
         mailbox(up)
         webhooks(up)
+        bars(up)
         finding(up)
         looking(up)
     with tempfile.TemporaryDirectory() as folder:
