@@ -2,10 +2,10 @@
 /* cmd_demo.c - `ron demo`: fills a believable economy at a visible pace.
  *
  * The demo is a list of steps, each made from its number alone, so it is the same every time: first
- * units for everybody, then payments, holds, captures, a burn now and then, maps looked at, webhooks
- * of two providers, and an epoch of rewards every EPOCH_EVERY steps. DATA/demo.json keeps the number of the next step, and
- * the idempotency keys are made of the number too: a demo that was stopped goes on where it was,
- * and nothing happens twice. */
+ * units for everybody, then payments, holds, captures, a burn now and then, maps looked at,
+ * webhooks of two providers, and an epoch of rewards every EPOCH_EVERY steps. DATA/demo.json keeps
+ * the number of the next step, and the idempotency keys are made of the number too: a demo that was
+ * stopped goes on where it was, and nothing happens twice. */
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Goal: what a newcomer sees after `ron up` and `ron demo` is alive, whole and cheap: every page has
-something on it and nothing is red; the first paint, the bytes of the page and the processor time of
+"""Goal: what a newcomer sees after `ron up` and `ron demo` is alive, whole and cheap: every page
+has something on it and nothing is red; the first paint, the bytes of the page and the processor time of
 the live view stay within what the README and console/README.md promise.
 
 Method: the system as `ron up` starts it, the demo beside it, Chromium; paint and bytes as the
@@ -28,7 +28,8 @@ PAGES = [("overview", "[data-service][data-state=ready]"), ("topology/ledger", "
          ("topology/edge", "svg.topo g"), ("topology/interop", "svg.topo g"),
          ("ledger", "tbody tr"), ("ledger/account/alice", "main dl dd"), ("wallet", "form"),
          ("rewards", "tr[data-key='demo-0']"), ("rewards/demo-0", "button[aria-label^=prove]"),
-         ("edge", "canvas.map[data-waiting='0']"), ("interop", "tr[data-key='webhook.demo_github']")]
+         ("edge", "canvas.map[data-waiting='0']"),
+         ("interop", "tr[data-key='webhook.demo_github']")]
 
 
 def cpu_s(pid):

@@ -191,8 +191,9 @@ def late(origin):
         begun = time.monotonic()
         a = edge.get(BASE + "late", Request_Timeout="1", Origin="https://map.example")
         took = time.monotonic() - begun
-        check("late: 202 that says when to come back", a.status == 202 and a["X-Reason"] == "filling"
-              and a["Retry-After"] == "1" and b'"retryable":true' in a.body, (a.status, a.body))
+        check("late: 202 that says when to come back", a.status == 202 and
+              a["X-Reason"] == "filling" and a["Retry-After"] == "1" and
+              b'"retryable":true' in a.body, (a.status, a.body))
         check("late: before the client's time is over", 0.5 < took < 1, took)
         check("late: readable by pages that may read", a["Access-Control-Allow-Origin"] ==
               "https://map.example", dict(a.headers))
