@@ -46,11 +46,17 @@ static void tell(struct iop_actor *a, const struct iop_act *act, const struct io
 {
     static const char *const results[] = {"done", "retry", "dead", "disabled"};
     char rule[64] = "";
+    char corr[RON_HTTP_CORR_ID_MAX + 1] = "";
+    char provider[IOP_PROVIDER_NAME_MAX] = "";
     char said[128] = "";
 
     why(act, said, sizeof said);
     iop_count_act(a->s, act->op, results[next->kind]);
     (void)iop_act_text(&act->head, "/rule", rule, sizeof rule);
+    (void)iop_act_text(&act->head, "/corr_id", corr, sizeof corr);
+    (void)iop_act_text(&act->head, "/provider", provider, sizeof provider);
+    iop_trail_action(a->s, act->op, results[next->kind], rule, corr, provider,
+                     act->got->receipt.delivery, act->attempt.status);
     if (next->kind == IOP_NEXT_RETRY) {
         RON_LOG(a->s->log, WARN, "an action will be attempted again",
                 RON_LOG_STR("action", act->op), RON_LOG_STR("rule", rule),

@@ -16,6 +16,7 @@
 enum {
     RECORDS = 2 * IOP_AUDIT_CAPACITY, /* in the channel, in the sink's hands, in emitters' hands */
     BATCH = 64,
+    NAP_MS = 2, /* after a batch: who emits under load wakes nobody, and 512 fit into it */
     FILE_MODE = 0600,
     TEXTS = 9,
 };
@@ -226,6 +227,7 @@ static enum ron_rc sink_run(struct ron_task *t, void *arg)
     struct iop_audit *a = arg;
     struct ron_watch *stop = ron_task_stop_watch(t);
     void *items[BATCH];
+    uint64_t value = 0;
     uint64_t seen = 0;
     size_t count = 0;
 
@@ -241,6 +243,10 @@ static enum ron_rc sink_run(struct ron_task *t, void *arg)
         }
         if (count > 0) {
             write_batch(a, items, count);
+        }
+        if (count > 0 && count < BATCH) {
+            RON_IGNORE(ron_watch_wait(stop, seen, ron_deadline_after_ms(ron_mono_ns(), NAP_MS),
+                                      &value, &seen));
         }
         if (a->unsynced >= IOP_AUDIT_SYNC_BYTES || ron_env_now_ns(a->opts.env) >= due_ns) {
             sync_file(a);

@@ -54,6 +54,7 @@ static void toggled(struct iop_svc *s, const struct iop_brownout_view *view)
                  view->active ? cause : "", 5);
     iop_set_brownout(s, view->active);
     iop_tell(s, &n);
+    iop_trail_brownout(s, view->active, cause);
     if (view->active) {
         RON_LOG(s->log, WARN, "brownout: bridges give way", RON_LOG_STR("cause", cause),
                 RON_LOG_U64("calls", view->calls), RON_LOG_U64("failed", view->failed),

@@ -57,6 +57,13 @@
       RON_CONF_FIXED, "How long a brownout lasts at least.")                                       \
     X(IOP_B_PROBE, "readiness.brownout_probe", DURATION, "", 10, RON_CONF_M(1), "1s",              \
       RON_CONF_FIXED, "Meanwhile one request passes in this time.")                                \
+    X(IOP_AUDIT_SINK, "audit.sink", ENUM, "memory|stdout|file", 0, 0, "memory", RON_CONF_FIXED,    \
+      "Where the audit trail goes besides the ring in memory; amnesia allows no file.")            \
+    X(IOP_AUDIT_PATH, "audit.file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,                  \
+      "The file of audit.sink = file, appended to; empty: audit.jsonl in interop.dir.")            \
+    X(IOP_AUDIT_WORDS, "audit.redact", LIST, "words", 0, 15, "", RON_CONF_FIXED,                   \
+      "Attributes whose name has one of these words are not written; empty: token, "               \
+      "authorization, signature, secret, key, cookie, password.")                                  \
     X(IOP_STORE_BYTES, "objects.store_bytes", SIZE, "", RON_CONF_MIB(1), RON_CONF_GIB(65536),      \
       "10GiB", RON_CONF_FIXED,                                                                     \
       "Space of the objects; what was not used for longest makes room. Under amnesia 256 MiB of "  \

@@ -28,15 +28,17 @@ void iop_reply_fail(struct ron_http_reply *take_reply, enum iop_error error, con
 bool iop_allowed(struct iop_svc *s, struct ron_http_call *call, const char *scope,
                  uint64_t *ret_until_ms)
 {
+    struct ron_cap_info info = {0};
     enum ron_cap_why why =
-        ron_app_auth_check(s->auth, call, scope, (struct ron_str){0}, NULL, ret_until_ms);
+        ron_app_auth_check(s->auth, call, scope, (struct ron_str){0}, &info, ret_until_ms);
 
     if (why != RON_CAP_OK) {
-        iop_fail(call,
-                 why == RON_CAP_EXPIRED         ? IOP_ERROR_EXPIRED_TOKEN
-                 : ron_cap_why_http(why) == 401 ? IOP_ERROR_UNAUTH
-                                                : IOP_ERROR_SCOPE_MISMATCH,
-                 ron_cap_why_doc(why));
+        enum iop_error error = why == RON_CAP_EXPIRED         ? IOP_ERROR_EXPIRED_TOKEN
+                               : ron_cap_why_http(why) == 401 ? IOP_ERROR_UNAUTH
+                                                              : IOP_ERROR_SCOPE_MISMATCH;
+
+        iop_trail_denied(s, call, scope, error, info.log_id);
+        iop_fail(call, error, ron_cap_why_doc(why));
     }
     return why == RON_CAP_OK;
 }
@@ -51,6 +53,7 @@ void iop_routes_fill(struct iop_svc *s)
         {RON_HTTP_POST, "/put", iop_put_http, s, RON_HTTP_STREAM,
          (uint64_t)ron_conf_bytes(s->conf, IOP_OBJECT_MAX)},
         {RON_HTTP_GET, "/o/{addr}", iop_object_http, s, 0, 0},
+        {RON_HTTP_GET, "/audit", iop_audit_http, s, 0, 0},
         {RON_HTTP_GET, "/deliveries", iop_deliveries_http, s, 0, 0},
         {RON_HTTP_POST, "/forwards/{rule}/enable", iop_forward_enable_http, s, 0, 0},
         {RON_HTTP_GET, "/v1/events", iop_events_http, s, 0, 0},

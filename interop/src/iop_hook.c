@@ -119,12 +119,16 @@ static void refuse(struct iop_svc *s, struct ron_http_call *call, struct iop_pol
                    const struct iop_provider *provider, enum iop_error error, const char *label,
                    const char *message)
 {
+    char peer[IOP_PEER_SIZE];
+
+    ron_http_peer(call, peer, sizeof peer);
     iop_record(s, &(struct iop_record){.verdict = IOP_VERDICT_REFUSED,
                                        .policy = take_policy,
                                        .provider = provider,
                                        .error = error,
                                        .label = label,
-                                       .corr_id = ron_http_corr_id(call)});
+                                       .corr_id = ron_http_corr_id(call),
+                                       .addr = peer});
     iop_policy_unref(take_policy);
     iop_fail(call, error, message);
 }
@@ -190,6 +194,7 @@ void iop_hook_http(struct ron_http_call *call, void *arg)
     j->head = ron_http_head(call);
     j->body = ron_http_body(call);
     j->began_ns = ron_env_now_ns(s->env);
+    ron_http_peer(call, j->peer, sizeof j->peer);
     rc = ron_http_defer(call, &j->reply);
     if (rc == RON_OK) {
         rc = ron_chan_try_send(s->work, j, NULL);

@@ -124,6 +124,7 @@ static void stream(struct out *out, struct ron_cas_obj *obj, const struct ron_ht
         fail(out, IOP_ERROR_BUSY);
         return;
     }
+    left = out->head->method == RON_HTTP_HEAD ? 0 : left;
     while (left > 0 && rc == RON_OK) {
         struct ron_cas_slice slice =
             ron_cas_slice(obj, at, RON_MIN(left, (uint64_t)RON_HTTP_PIECE_BYTES));
@@ -170,15 +171,18 @@ static void answer(struct out *out, struct ron_cas_obj *take_obj)
 
 /* ---- the route ------------------------------------------------------------------------------- */
 
-static void submit(struct out *out, const struct ron_b3 *id)
+static void submit(struct out *out, const struct iop_read *wanted)
 {
     struct iop_svc *s = out->s;
     struct iop_read *r = ron_alloc_zero(sizeof *r);
-    enum ron_rc rc = r != NULL ? ron_http_defer(out->call, &r->reply) : RON_NOMEM;
+    enum ron_rc rc = RON_NOMEM;
 
-    if (rc == RON_OK) {
+    if (r != NULL) {
+        *r = *wanted;
         r->head = out->head;
-        r->id = *id;
+        rc = ron_http_defer(out->call, &r->reply);
+    }
+    if (rc == RON_OK) {
         rc = ron_chan_try_send(s->reads, r, NULL);
         if (rc == RON_OK) {
             return;
@@ -194,20 +198,26 @@ void iop_object_http(struct ron_http_call *call, void *arg)
     struct iop_svc *s = arg;
     struct out out = {.s = s, .call = call, .head = ron_http_head(call)};
     struct ron_str text = ron_http_param(call, 0);
+    struct iop_read wanted = {0};
     struct ron_cas_obj *obj = NULL;
     struct ron_err err = {0};
-    struct ron_b3 id;
     enum ron_rc rc;
 
     if (!s->reads_open && !iop_allowed(s, call, "interop.read", NULL)) {
         return;
     }
-    if (ron_b3_parse(text.ptr, text.len, &id, &err) != RON_OK) {
+    if (ron_b3_parse(text.ptr, text.len, &wanted.id, &err) != RON_OK) {
         iop_fail(call, IOP_ERROR_MALFORMED, "an address is b3: and 64 lowercase digits");
         return;
     }
-    rc = ron_cas_get(s->store, &id, &obj);
-    if (rc == RON_OK && is_plain(obj)) {
+    rc = iop_proof_query(out.head->query, &wanted.proof_start, &wanted.proof_len);
+    wanted.proof = rc == RON_OK;
+    if (rc != RON_OK && rc != RON_NOTFOUND) {
+        iop_fail(call, IOP_ERROR_MALFORMED, "proof is empty, or a start and a length: 0,1024");
+        return;
+    }
+    rc = ron_cas_get(s->store, &wanted.id, &obj);
+    if (rc == RON_OK && is_plain(obj) && !wanted.proof) {
         answer(&out, obj);
         return;
     }
@@ -217,7 +227,7 @@ void iop_object_http(struct ron_http_call *call, void *arg)
     if (rc == RON_NOTFOUND) {
         fail(&out, IOP_ERROR_NOT_FOUND);
     } else {
-        submit(&out, &id);
+        submit(&out, &wanted);
     }
 }
 
@@ -242,6 +252,10 @@ static void take_read(struct iop_svc *s, struct iop_read *r)
         return;
     }
     rc = ron_cas_open(s->store, &r->id, &obj, &err);
+    if (rc == RON_OK && r->proof) {
+        iop_proof_answer(s, r, obj);
+        return;
+    }
     if (rc == RON_OK) {
         answer(&out, obj);
         return;

@@ -223,6 +223,7 @@ static void accepted(struct iop_svc *s, struct ron_http_reply *take_reply, const
     struct ron_str corr = ron_http_reply_corr_id(take_reply);
     struct ron_json_writer j;
 
+    iop_trail_put(s, take_reply, IOP_ERROR_NONE, id);
     ron_b3_format(id, n.b3);
     memcpy(n.corr_id, corr.ptr, RON_MIN(corr.len, sizeof n.corr_id - 1));
     iop_tell(s, &n);
@@ -232,6 +233,13 @@ static void accepted(struct iop_svc *s, struct ron_http_reply *take_reply, const
     ron_json_str(&j, "corr_id", corr);
     ron_json_close(&j, '}');
     ron_http_reply_send(take_reply, 202, "application/json");
+}
+
+static void refuse(struct iop_svc *s, struct ron_http_reply *take_reply, enum iop_error error,
+                   const char *detail)
+{
+    iop_trail_put(s, take_reply, error, NULL);
+    iop_reply_fail(take_reply, error, detail);
 }
 
 static void take_put(struct iop_svc *s, struct iop_put *p)
@@ -244,13 +252,13 @@ static void take_put(struct iop_svc *s, struct iop_put *p)
         s->store, &(struct ron_cas_write_opts){.size_hint = p->json ? 0 : p->size_hint}, &w, &err);
 
     if (rc != RON_OK) {
-        iop_reply_fail(p->reply, iop_error_of(rc), err.msg);
+        refuse(s, p->reply, iop_error_of(rc), err.msg);
         return;
     }
     rc = p->json ? take_json(s, p, w, &err, &fault) : take_stream(s, p, w, &err, &fault);
     if (rc != RON_OK) {
         ron_cas_abort(w);
-        iop_reply_fail(p->reply, fault.error, fault.detail);
+        refuse(s, p->reply, fault.error, fault.detail);
         return;
     }
     rc = ron_cas_commit(w, &id, &err);
@@ -258,7 +266,7 @@ static void take_put(struct iop_svc *s, struct iop_put *p)
         accepted(s, p->reply, &id);
     } else {
         RON_LOG(s->log, ERROR, "an object cannot be stored", RON_LOG_ERR(&err));
-        iop_reply_fail(p->reply, iop_error_of(rc), err.msg);
+        refuse(s, p->reply, iop_error_of(rc), err.msg);
     }
 }
 

@@ -112,6 +112,7 @@ void iop_record(struct iop_svc *s, const struct iop_record *record)
     count(record);
     keep(s, record, took_us);
     publish(s, record);
+    iop_trail_delivery(s, record, verdicts[record->verdict], took_us);
 }
 
 /* ---- GET /deliveries ------------------------------------------------------------------------- */

@@ -21,6 +21,7 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
         return ron_err_set(err, RON_INVALID,
                            "timeouts.request: at most 5s, senders wait no longer");
     }
+    RON_TRY(iop_trail_check(conf, err));
     return iop_upstreams_check(conf, err);
 }
 
@@ -166,7 +167,9 @@ static enum ron_rc open_parts(struct iop_svc *s, struct ron_err *err)
         RON_TRY(ron_app_tokens_load(&s->wallet_token, token.text, err));
     }
     RON_TRY(open_store(s, err));
+    RON_TRY(iop_proofs_new(s, err));
     RON_TRY(open_mailbox(s, err));
+    RON_TRY(iop_trail_open(s, err));
     RON_TRY(iop_ring_new(s, err));
     RON_TRY(iop_metrics_new(s, err));
     rc = load_policy(s, conf, err);
@@ -216,6 +219,7 @@ static void reloaded(struct ron_app *app)
     if (rc != RON_OK) {
         RON_LOG(s->log, ERROR, "providers and rules were not reloaded", RON_LOG_ERR(&err));
     }
+    iop_trail_policy(s, rc == RON_OK);
     ron_need_set(s->need_policy, rc == RON_OK ? RON_NEED_OK : RON_NEED_DEGRADED,
                  rc == RON_OK ? "" : "the last reload of providers and rules failed", 5);
     ron_conf_unref(conf);
@@ -249,9 +253,11 @@ static void take_down(struct ron_app *app)
     if (s->bridge != NULL) {
         ron_watch_free(s->bridge);
     }
+    iop_proofs_free(s);
     if (s->store != NULL) {
         ron_cas_free(s->store);
     }
+    iop_audit_free(s->audit);
     iop_ring_free(s);
     iop_metrics_free(s);
     iop_policy_box_done(&s->policy);

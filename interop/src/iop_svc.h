@@ -17,6 +17,7 @@
  * and is answered by who ends it. */
 #pragma once
 
+#include "iop_audit.h"
 #include "iop_box_local.h"
 #include "iop_brownout.h"
 #include "iop_conf.h"
@@ -34,9 +35,10 @@ enum {
     IOP_STREAMS_MAX = 256, /* people and dashboards */
     IOP_UPLOADS_MAX = 64,
     IOP_READERS = 2,
-    IOP_Q_READS = 512,   /* as many as requests are in flight by default */
-    IOP_Q_UPLOADS = 256, /* that wait for a task; each holds two pieces at most */
-    IOP_RING = 512,      /* deliveries that GET /deliveries can show */
+    IOP_Q_READS = 512,            /* as many as requests are in flight by default */
+    IOP_Q_UPLOADS = 256,          /* that wait for a task; each holds two pieces at most */
+    IOP_RING = 512,               /* deliveries that GET /deliveries can show */
+    IOP_PEER_SIZE = RON_ADDR_MAX, /* of who sent it, for the audit */
     /* Envelopes and wallet requests of one delivery, all escaped at worst. */
     IOP_JOB_TEXT_MAX = (IOP_ACTIONS_MAX + 1) * 2 * IOP_HEAD_MAX,
 };
@@ -46,6 +48,7 @@ struct iop_metrics;
 struct iop_worker;
 struct iop_actor;
 struct iop_ring;
+struct iop_proofs;
 
 /* Actions that cannot be carried out as their rule says. */
 #define IOP_TOPIC_FAULTS "interop.faults"
@@ -66,6 +69,7 @@ struct iop_job {
     uint64_t sent_ns; /* to the mailbox */
     bool has_b3;
     struct ron_b3 b3;
+    char peer[IOP_PEER_SIZE];
     struct iop_op op;
     struct iop_msg msgs[IOP_ACTIONS_MAX + 1];
     struct ron_buf text; /* what the messages point to */
@@ -104,6 +108,7 @@ struct iop_record {
     enum iop_error error;
     const char *label; /* why; a constant */
     struct ron_str corr_id;
+    const char *addr; /* of the sender */
     uint64_t began_ns;
 };
 /* Counters, ring, audit, events. From any thread; never blocks. */
@@ -111,6 +116,24 @@ void iop_record(struct iop_svc *s, const struct iop_record *record);
 void iop_deliveries_http(struct ron_http_call *call, void *arg);
 RON_MUST_USE enum ron_rc iop_ring_new(struct iop_svc *s, struct ron_err *err);
 void iop_ring_free(struct iop_svc *s);
+
+/* ---- the audit trail ------------------------------------------------------------------------- */
+
+/* Each tells one decision. From any thread; none blocks. */
+void iop_trail_delivery(struct iop_svc *s, const struct iop_record *r, const char *verdict,
+                        uint64_t took_us);
+/* Before the reply is given away. `id` is NULL for what was refused. */
+void iop_trail_put(struct iop_svc *s, const struct ron_http_reply *reply, enum iop_error error,
+                   const struct ron_b3 *id);
+void iop_trail_denied(struct iop_svc *s, struct ron_http_call *call, const char *scope,
+                      enum iop_error error, const char *cap_id);
+void iop_trail_action(struct iop_svc *s, const char *action, const char *result, const char *rule,
+                      const char *corr_id, const char *provider, uint32_t attempt, int status);
+void iop_trail_brownout(struct iop_svc *s, bool active, const char *cause);
+void iop_trail_policy(struct iop_svc *s, bool good);
+void iop_audit_http(struct ron_http_call *call, void *arg);
+RON_MUST_USE enum ron_rc iop_trail_check(const struct ron_conf_snap *conf, struct ron_err *err);
+RON_MUST_USE enum ron_rc iop_trail_open(struct iop_svc *s, struct ron_err *err);
 
 /* ---- the bridge ------------------------------------------------------------------------------ */
 
@@ -135,10 +158,20 @@ struct iop_read {
     struct ron_http_reply *reply;
     const struct ron_http_head *head;
     struct ron_b3 id;
+    bool proof; /* not the bytes alone: a slice that proves them */
+    uint64_t proof_start;
+    uint64_t proof_len;
 };
 
 void iop_object_http(struct ron_http_call *call, void *arg);
 void iop_put_http(struct ron_http_call *call, void *arg);
+/* What `proof` of the query asks for. RON_NOTFOUND: nothing; RON_INVALID: something else. */
+RON_MUST_USE enum ron_rc iop_proof_query(struct ron_str query, uint64_t *ret_start,
+                                         uint64_t *ret_len);
+/* Answers with the slice. Blocking. */
+void iop_proof_answer(struct iop_svc *s, const struct iop_read *r, struct ron_cas_obj *take_obj);
+RON_MUST_USE enum ron_rc iop_proofs_new(struct iop_svc *s, struct ron_err *err);
+void iop_proofs_free(struct iop_svc *s);
 /* Each frees its argument and answers. */
 void iop_read_drop(struct iop_svc *s, struct iop_read *take_read, enum iop_error error);
 void iop_put_drop(struct iop_svc *s, struct iop_put *take_put, enum iop_error error);
@@ -217,6 +250,9 @@ RON_MUST_USE enum ron_rc iop_events_add(struct iop_svc *s, struct ron_err *err);
       "Capabilities made for one action each.")                                                    \
     X(RPC, HISTOGRAM, NS, "upstream_rpc_seconds", "service,op,outcome",                            \
       "Calls to other services and to the mailbox: ok or fail.")                                   \
+    X(AUDIT, COUNTER, ONE, "audit_emitted_total", "sink", "Records written to the audit's sink.")  \
+    X(AUDIT_DROP, COUNTER, ONE, "audit_drop_total", "",                                            \
+      "Records of the audit that were lost: the oldest when the queue was full, or not writable.") \
     X(BROWNOUT, GAUGE, ONE, "brownout_active", "component", "1 while bridges give way.")           \
     X(BOX_GROUPS, COUNTER, ONE, "mailbox_groups_total", "", "Transactions of the mailbox.")        \
     X(BOX_OPS, COUNTER, ONE, "mailbox_ops_total", "op", "Messages by what happened to them.")      \
@@ -269,6 +305,7 @@ struct iop_svc {
     struct iop_box *box;
     struct iop_seen *seen;
     struct iop_ring *ring;
+    struct iop_audit *audit;
 
     struct ron_mutex brownout_mu; /* guards `brownout` */
     struct iop_brownout brownout;
@@ -282,6 +319,7 @@ struct iop_svc {
 
     bool reads_open; /* /o without a capability */
     struct ron_cas *store;
+    struct iop_proofs *proofs;
     struct ron_ops_cas cas_metrics;
     struct ron_chan *work;
     struct ron_chan *reads;

@@ -40,6 +40,7 @@ static void record(struct iop_job *j, enum iop_verdict verdict, enum iop_error e
                                           .error = error,
                                           .label = label,
                                           .corr_id = ron_http_reply_corr_id(j->reply),
+                                          .addr = j->peer,
                                           .began_ns = j->began_ns});
 }
 

@@ -8,6 +8,7 @@ import gzip
 import os
 import socket
 
+from baokit import check_slice
 from httpkit import check, eventually, finish, status_kib
 from interopkit import Interop
 from rewarderkit import b3, zstd_frame
@@ -91,6 +92,47 @@ def reads(svc):
         check(f"o: an address that is {name} is {code}", a.code == code, a.body)
 
 
+def proven(address, start, length, data):
+    try:
+        return check_slice(address, start, length, data)
+    except ValueError as e:
+        return str(e), -1
+
+
+def proofs(svc):
+    """Slices, checked against the address by a reader of the test's own."""
+    address, n = b3(BIG), len(BIG)
+    for start, length in [(0, 1), (0, 1024), (1000, 100), (16384, 1), (70000, 40000), (n - 1, 1),
+                          (n - 10, 1000), (n + 5, 1), (5, 0)]:
+        a = svc.get(f"/o/{address}?proof={start},{length}")
+        want = BIG[start:start + max(length, 1)] if start < n else BIG[-1:]
+        check(f"proof: {start},{length} proves these bytes and the size", a.status == 200 and
+              proven(address, start, length, a.body) == (want, n), (a.status, len(a.body)))
+    a = svc.get(f"/o/{address}?proof=70000,100")
+    check("proof: little more than the range itself", len(a.body) < 3000, len(a.body))
+    spoiled = bytearray(a.body)
+    spoiled[-1] ^= 1
+    check("proof: a changed byte proves nothing",
+          proven(address, 70000, 100, bytes(spoiled))[1] == -1)
+    check("proof: nor does a slice of something else",
+          proven(b3(SMALL), 70000, 100, a.body)[1] == -1)
+    a = svc.get(f"/o/{b3(SMALL)}?proof=")
+    check("proof: without numbers the whole", proven(b3(SMALL), 0, len(SMALL), a.body) ==
+          (SMALL, len(SMALL)), a.body)
+    a = svc.get(f"/o/{b3(b'')}?proof=")
+    check("proof: of nothing", proven(b3(b""), 0, 1, a.body) == (b"", 0), a.body)
+    a = svc.call("HEAD", f"/o/{address}?proof=0,1024")
+    check("proof: HEAD tells its length", a.status == 200 and a.body == b"" and
+          int(a["Content-Length"]) > 1024, a.status)
+    for query in ("x", "1", "1,", ",1", "-1,1", "1,2,3", "99999999999999999999,1", "1,1&proof=1,1"):
+        a = svc.get(f"/o/{address}?proof={query}")
+        check(f"proof: {query} is MALFORMED", a.code == "MALFORMED", a.body[:100])
+    check("proof: of an unknown object", svc.get("/o/b3:" + "0" * 64 + "?proof=").code ==
+          "NOT_FOUND")
+    check("proof: not without a capability",
+          svc.get(f"/o/{address}?proof=", token=None).code == "UNAUTH")
+
+
 def who_may(svc):
     for name, token, code in [
             ("no capability", None, "UNAUTH"), ("another scope", svc.mint_token("mailbox"),
@@ -166,6 +208,11 @@ def amnesia():
               a.status == 200 and a.body == BIG, a.status)
         a = svc.get("/o/" + b3(BIG), token=None, Range="bytes=5-1500000")
         check("amnesia: a part", a.status == 206 and a.body == BIG[5:1500001])
+        a = svc.call("HEAD", "/o/" + b3(BIG), token=None)
+        check("amnesia: HEAD", a.status == 200 and a["Content-Length"] == str(len(BIG)), a.status)
+        a = svc.get(f"/o/{b3(BIG)}?proof=100000,2000", token=None)
+        check("amnesia: a proof", proven(b3(BIG), 100000, 2000, a.body) ==
+              (BIG[100000:102000], len(BIG)))
         check("amnesia: nothing on disk", not (svc.folder / "data").exists())
 
 
@@ -174,6 +221,7 @@ def main():
         puts(svc)
         json_form(svc)
         reads(svc)
+        proofs(svc)
         who_may(svc)
         large(svc)
         cut_short(svc)
