@@ -54,6 +54,9 @@ enum {
 };
 #define IOP_DELAY_MAX_MS (UINT64_C(30) * 24 * 60 * 60 * 1000)
 
+/* Journal topics, and names of targets, of bridges that keep their mailbox here: iop_box_http.h. */
+#define IOP_REMOTE_JOURNAL ".remote."
+
 /* What makes two deliveries the same one; see iop_seen.h. */
 struct iop_key {
     uint8_t bytes[IOP_KEY_BYTES];

@@ -3,8 +3,9 @@
  * letters, replay, purge.
  *
  * Place: service. A handler reads the request into an operation, defers the reply, and submits; the
- * mailbox's writer answers after its commit. Nothing here blocks. Topics of the journal (a leading
- * dot) cannot be named from outside.
+ * mailbox's writer answers after its commit. Nothing here blocks. Topics of this service's own
+ * journal (a leading dot) cannot be named from outside; those below ".remote." are the journal of
+ * bridges that keep theirs here (iop_box_http.h), for holders of the scope mailbox.journal.
  *
  * Ownership: a `box_call` belongs to its operation from submit on and is freed when it is answered.
  * The text of the request is copied once, because reading JSON changes it. */
@@ -29,6 +30,7 @@ struct box_call {
     struct iop_op op;
     struct iop_svc *s;
     struct ron_http_reply *reply;
+    uint64_t began_ns;
     char topic[IOP_TOPIC_MAX + 1];
     struct iop_msg *msgs;         /* send */
     struct iop_receipt *receipts; /* ack, nack */
@@ -169,6 +171,8 @@ static void write_answer(struct ron_json_writer *j, const struct box_call *c)
         ron_json_close(j, ']');
         break;
     case IOP_OP_TARGET:
+        ron_json_bool(j, "off", op->target.off);
+        break;
     case IOP_OP_COUNT:
         break;
     }
@@ -186,6 +190,7 @@ static void answer(struct iop_op *op)
 {
     struct box_call *c = op->arg;
     struct ron_json_writer j;
+    char detail[80];
 
     if (op->rc == RON_OK) {
         ron_json_begin(&j, ron_http_reply_body(c->reply));
@@ -201,6 +206,13 @@ static void answer(struct iop_op *op)
         iop_reply_fail(c->reply, IOP_ERROR_NOT_FOUND, op->why);
     } else if (op->rc == RON_FULL) {
         iop_reply_fail(c->reply, IOP_ERROR_BUSY, op->why);
+    } else if (op->rc == RON_CLOSED) {
+        iop_reply_fail(c->reply, IOP_ERROR_DRAINING, NULL);
+    } else if (op->rc == RON_TIMEOUT) {
+        (void)snprintf(
+            detail, sizeof detail, "mailbox %s: no answer within %llu ms", iop_op_name(op->kind),
+            (unsigned long long)((ron_env_now_ns(c->s->env) - c->began_ns) / RON_NS_PER_MS));
+        iop_reply_fail(c->reply, IOP_ERROR_TIMEOUT, detail);
     } else {
         iop_reply_fail(c->reply, IOP_ERROR_DOWNSTREAM, op->why);
     }
@@ -209,15 +221,23 @@ static void answer(struct iop_op *op)
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
+static bool is_remote_journal(struct ron_str topic)
+{
+    return topic.len > sizeof IOP_REMOTE_JOURNAL - 1 &&
+           memcmp(topic.ptr, IOP_REMOTE_JOURNAL, sizeof IOP_REMOTE_JOURNAL - 1) == 0 &&
+           iop_topic_internal(topic);
+}
+
 /* A call with a copy of its text, or NULL: it has been answered. */
 static struct box_call *begin(struct iop_svc *s, struct ron_http_call *call, enum iop_op_kind kind,
                               const char *scope, bool has_topic, size_t arena_bytes)
 {
     struct ron_str body = ron_http_body(call);
-    struct ron_str topic = {"", 0};
+    struct ron_str topic = has_topic ? ron_http_param(call, 0) : (struct ron_str){"", 0};
+    bool journal = is_remote_journal(topic);
     struct box_call *c;
 
-    if (!iop_allowed(s, call, scope, NULL)) {
+    if (!iop_allowed(s, call, journal ? "mailbox.journal" : scope, NULL)) {
         return NULL;
     }
     c = ron_alloc(sizeof *c + body.len + 1);
@@ -227,14 +247,14 @@ static struct box_call *begin(struct iop_svc *s, struct ron_http_call *call, enu
     }
     memset(c, 0, sizeof *c);
     c->s = s;
+    c->began_ns = ron_env_now_ns(s->env);
     c->op = (struct iop_op){.kind = kind, .done = answer, .arg = c};
     if (body.len > 0) {
         memcpy(c->text, body.ptr, body.len);
     }
     c->text[body.len] = '\0';
     if (has_topic) {
-        topic = ron_http_param(call, 0);
-        if (!iop_topic_valid(topic)) {
+        if (!journal && !iop_topic_valid(topic)) {
             iop_fail(call, IOP_ERROR_MALFORMED, "a topic is [a-z0-9][a-z0-9._-]*, 64 at most");
             call_free(c);
             return NULL;
@@ -300,15 +320,22 @@ struct in_msg {
     struct ron_str body_b64;
     struct ron_str head;
     uint64_t delay_ms;
+    struct ron_str topic; /* of a batch */
     uint64_t present;
 };
 static const struct ron_json_field msg_fields[] = {
+    RON_JSON_FIELD(struct in_msg, topic, STRING, .required = true, .max = IOP_TOPIC_MAX),
     RON_JSON_FIELD(struct in_msg, body, STRING, .required = false),
     RON_JSON_FIELD(struct in_msg, body_b64, STRING, .required = false),
     RON_JSON_FIELD(struct in_msg, head, RAW, .required = false),
     RON_JSON_FIELD(struct in_msg, delay_ms, U64, .required = false),
 };
-static const struct ron_json_shape msg_shape = RON_JSON_SHAPE(struct in_msg, msg_fields, present);
+static const struct ron_json_shape batch_msg_shape =
+    RON_JSON_SHAPE(struct in_msg, msg_fields, present);
+/* A message to the topic of the path has none of its own. */
+static const struct ron_json_shape msg_shape = {.fields = msg_fields + 1,
+                                                .count = RON_ARRAY_LEN(msg_fields) - 1,
+                                                .present_offset = offsetof(struct in_msg, present)};
 
 struct in_send {
     struct ron_json_items messages;
@@ -322,12 +349,24 @@ static const struct ron_json_field send_fields[] = {
 };
 static const struct ron_json_shape send_shape =
     RON_JSON_SHAPE(struct in_send, send_fields, present);
+static const struct ron_json_field batch_fields[] = {
+    RON_JSON_FIELD(struct in_send, messages, ARRAY, .required = true, .max = IOP_PUT_MAX,
+                   .item_size = sizeof(struct in_msg), .shape = &batch_msg_shape),
+    RON_JSON_FIELD(struct in_send, key, STRING, .required = false, .max = KEY_MAX),
+};
+static const struct ron_json_shape batch_shape =
+    RON_JSON_SHAPE(struct in_send, batch_fields, present);
 
 /* NULL, or what is wrong. */
 static const char *take_msg(struct box_call *c, const struct in_msg *in, struct iop_msg *out)
 {
-    *out = (struct iop_msg){
-        .topic = str_of(c->topic), .head = in->head, .body = in->body, .delay_ms = in->delay_ms};
+    *out = (struct iop_msg){.topic = in->topic.len > 0 ? in->topic : str_of(c->topic),
+                            .head = in->head,
+                            .body = in->body,
+                            .delay_ms = in->delay_ms};
+    if (in->topic.len > 0 && !iop_topic_valid(in->topic) && !is_remote_journal(in->topic)) {
+        return "a topic is [a-z0-9][a-z0-9._-]*, 64 at most";
+    }
     if (in->body.ptr != NULL && in->body_b64.ptr != NULL) {
         return "either body or body_b64";
     }
@@ -347,13 +386,15 @@ static const char *take_msg(struct box_call *c, const struct in_msg *in, struct 
     return NULL;
 }
 
-void iop_box_send_http(struct ron_http_call *call, void *arg)
+/* To the topic of the path, or each message to its own: all or none. */
+static void send_http(struct ron_http_call *call, void *arg, bool batch)
 {
     struct box_call *c =
-        begin(arg, call, IOP_OP_PUT, "mailbox.send", true,
+        begin(arg, call, IOP_OP_PUT, "mailbox.send", !batch,
               (IOP_PUT_MAX + 1) * (sizeof(struct in_msg) + sizeof(struct iop_msg)));
     struct in_send in = {0};
     const struct in_msg *items;
+    bool journal = false;
 
     if (c == NULL) {
         return;
@@ -362,7 +403,7 @@ void iop_box_send_http(struct ron_http_call *call, void *arg)
         refuse(call, c, "messages", "missing");
         return;
     }
-    if (!scan(call, c, &send_shape, &in)) {
+    if (!scan(call, c, batch ? &batch_shape : &send_shape, &in)) {
         return;
     }
     items = in.messages.items;
@@ -375,30 +416,47 @@ void iop_box_send_http(struct ron_http_call *call, void *arg)
             refuse(call, c, "messages", wrong);
             return;
         }
+        journal = journal || is_remote_journal(items[i].topic);
+    }
+    if (journal && !iop_allowed(c->s, call, "mailbox.journal", NULL)) {
+        call_free(c);
+        return;
     }
     c->op.put.msgs = c->msgs;
     c->op.put.count = (uint32_t)in.messages.count;
-    if (in.key.len > 0 && c->s->seen != NULL) {
+    if (in.key.len > 0) {
         char name[16 + IOP_TOPIC_MAX];
 
         /* No provider has such a name: keys of senders and of deliveries cannot meet. */
         (void)snprintf(name, sizeof name, "mailbox/%s", c->topic);
-        iop_seen_key(c->s->seen, str_of(name), in.key, NULL, &c->op.put.key);
+        iop_key_make(c->s, str_of(name), in.key, NULL, &c->op.put.key);
         c->op.put.has_key = true;
     }
     submit(call, c);
+}
+
+void iop_box_send_http(struct ron_http_call *call, void *arg)
+{
+    send_http(call, arg, false);
+}
+
+void iop_box_batch_http(struct ron_http_call *call, void *arg)
+{
+    send_http(call, arg, true);
 }
 
 /* ---- recv ------------------------------------------------------------------------------------ */
 
 struct in_recv {
     uint64_t max;
+    uint64_t max_bytes;
     uint64_t visibility_ms;
     uint64_t wait_ms;
     uint64_t present;
 };
 static const struct ron_json_field recv_fields[] = {
     RON_JSON_FIELD(struct in_recv, max, U64, .required = false, .max = IOP_RECV_MAX),
+    RON_JSON_FIELD(struct in_recv, max_bytes, U64, .required = false, .max = RECV_BYTES),
     RON_JSON_FIELD(struct in_recv, visibility_ms, U64, .required = false,
                    .max = IOP_VISIBILITY_MAX_MS),
     RON_JSON_FIELD(struct in_recv, wait_ms, U64, .required = false, .max = IOP_WAIT_MAX_MS),
@@ -409,7 +467,8 @@ static const struct ron_json_shape recv_shape =
 void iop_box_recv_http(struct ron_http_call *call, void *arg)
 {
     struct box_call *c = begin(arg, call, IOP_OP_RECV, "mailbox.recv", true, 0);
-    struct in_recv in = {.max = RECV_DEFAULT, .visibility_ms = VISIBILITY_DEFAULT_MS};
+    struct in_recv in = {
+        .max = RECV_DEFAULT, .max_bytes = RECV_BYTES, .visibility_ms = VISIBILITY_DEFAULT_MS};
     uint64_t left_ms;
 
     if (c == NULL || !scan(call, c, &recv_shape, &in)) {
@@ -419,7 +478,7 @@ void iop_box_recv_http(struct ron_http_call *call, void *arg)
     left_ms = left_ms > MARGIN_MS ? left_ms - MARGIN_MS : 0;
     c->op.recv.topic = str_of(c->topic);
     c->op.recv.max = (uint32_t)in.max;
-    c->op.recv.max_bytes = RECV_BYTES;
+    c->op.recv.max_bytes = (uint32_t)in.max_bytes;
     c->op.recv.visibility_ms = (uint32_t)in.visibility_ms;
     c->op.recv.wait_ms = (uint32_t)RON_MIN(in.wait_ms, left_ms);
     submit(call, c);
@@ -604,4 +663,55 @@ void iop_box_replay_http(struct ron_http_call *call, void *arg)
 void iop_box_purge_http(struct ron_http_call *call, void *arg)
 {
     dead_http(call, arg, IOP_OP_PURGE);
+}
+
+/* ---- switches -------------------------------------------------------------------------------- */
+
+struct in_switch {
+    struct ron_str name;
+    bool off;
+    struct ron_str reason;
+    uint64_t present;
+};
+static const struct ron_json_field switch_fields[] = {
+    RON_JSON_FIELD(struct in_switch, name, STRING, .required = true, .max = IOP_TARGET_MAX),
+    RON_JSON_FIELD(struct in_switch, off, BOOL, .required = false),
+    RON_JSON_FIELD(struct in_switch, reason, STRING, .required = false, .max = IOP_REASON_MAX),
+};
+static const struct ron_json_shape switch_shape =
+    RON_JSON_SHAPE(struct in_switch, switch_fields, present);
+enum { SWITCH_OFF = 1 }; /* its place among the fields */
+
+/* Asks whether a place to forward to is switched off, or with `off` switches it. For bridges that
+ * keep their journal here; a name of theirs cannot be one of ours. */
+void iop_box_switch_http(struct ron_http_call *call, void *arg)
+{
+    struct box_call *c = begin(arg, call, IOP_OP_TARGET, "mailbox.journal", false,
+                               sizeof IOP_REMOTE_JOURNAL + IOP_TARGET_MAX);
+    struct in_switch in = {0};
+    char *name;
+
+    if (c == NULL) {
+        return;
+    }
+    if (ron_http_body(call).len == 0) {
+        refuse(call, c, "name", "missing");
+        return;
+    }
+    if (!scan(call, c, &switch_shape, &in)) {
+        return;
+    }
+    name = ron_arena_alloc(&c->arena, sizeof IOP_REMOTE_JOURNAL + in.name.len, 1);
+    if (name == NULL || in.name.len == 0 ||
+        in.name.len + sizeof IOP_REMOTE_JOURNAL - 1 > IOP_TARGET_MAX) {
+        refuse(call, c, "name", "1 to 120 bytes");
+        return;
+    }
+    (void)snprintf(name, sizeof IOP_REMOTE_JOURNAL + in.name.len, "%s%.*s", IOP_REMOTE_JOURNAL,
+                   (int)in.name.len, in.name.ptr);
+    c->op.target.name = str_of(name);
+    c->op.target.set = (in.present >> SWITCH_OFF & 1) != 0;
+    c->op.target.off = in.off;
+    c->op.target.reason = in.reason.ptr != NULL ? in.reason : (struct ron_str){"", 0};
+    submit(call, c);
 }

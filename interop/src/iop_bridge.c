@@ -4,7 +4,8 @@
  * Place: service. Everything that calls an upstream tells the outcome here; the sentinel, a loop
  * task, looks once a second and sets the watch `bridge`, which every bridge request reads. Requests
  * that were shed are no calls, so a brownout cannot feed itself. */
-#include "iop_svc.h"
+#include "iop_box_http.h"
+#include "iop_storage.h"
 
 enum { TICK_MS = 1000 };
 
@@ -79,12 +80,51 @@ static void look_at_queues(struct iop_svc *s)
                  full ? "a queue is full" : "", 1);
 }
 
+static void box_probed(struct iop_op *op)
+{
+    struct iop_svc *s = op->arg;
+
+    iop_op_done(op);
+    ron_stat_set(&s->box_probing, 0);
+}
+
+/* A mailbox elsewhere that failed is asked until it answers: without requests, which a service that
+ * is not ready does not get, nobody would notice that it is back. */
+static void probe_mailbox(struct iop_svc *s)
+{
+    if (ron_stat_get(&s->box_probing) != 0) {
+        return;
+    }
+    s->box_probe = (struct iop_op){.kind = IOP_OP_STATS, .done = box_probed, .arg = s};
+    ron_stat_set(&s->box_probing, 1);
+    if (iop_box_submit(s->box, &s->box_probe) != RON_OK) {
+        ron_stat_set(&s->box_probing, 0);
+    }
+}
+
 static void look_at_mailbox(struct iop_svc *s)
 {
-    bool broken = s->local != NULL && ron_stat_get(&iop_box_local_counts(s->local)->broken) != 0;
+    bool broken = s->local != NULL ? ron_stat_get(&iop_box_local_counts(s->local)->broken) != 0
+                                   : iop_box_http_broken(s->box);
 
+    if (broken && s->local == NULL) {
+        probe_mailbox(s);
+    }
     ron_need_set(s->need_mailbox, broken ? RON_NEED_MISSING : RON_NEED_OK,
                  broken ? "the mailbox cannot be written" : "", 5);
+}
+
+/* What is in the own store is served in any case. */
+static void look_at_storage(struct iop_svc *s)
+{
+    bool broken = ron_stat_get(&s->storage_broken) != 0;
+
+    if (s->up.storage == NULL) {
+        return;
+    }
+    iop_storage_probe(s);
+    ron_need_set(s->need_store, broken ? RON_NEED_DEGRADED : RON_NEED_OK,
+                 broken ? "the storage does not answer" : "", 5);
 }
 
 static void look(struct iop_svc *s, uint64_t now_ms)
@@ -103,6 +143,7 @@ static void look(struct iop_svc *s, uint64_t now_ms)
     }
     look_at_queues(s);
     look_at_mailbox(s);
+    look_at_storage(s);
 }
 
 static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t count)

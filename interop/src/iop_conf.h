@@ -16,6 +16,8 @@
     RON_APP_KEYS_TIMEOUTS(X, "2s")                                                                 \
     X(IOP_RPC_TIMEOUT, "timeouts.rpc", DURATION, "", 10, RON_CONF_S(30), "2s", RON_CONF_FIXED,     \
       "Time for one call to another service, all its tries together.")                             \
+    X(IOP_STORAGE_TIMEOUT, "timeouts.storage", DURATION, "", 10, RON_CONF_M(10), "1m",             \
+      RON_CONF_FIXED, "Time for an object to or from storage.url, all tries together.")            \
     X(IOP_FORWARD_TIMEOUT, "timeouts.forward", DURATION, "", 10, RON_CONF_M(1), "15s",             \
       RON_CONF_FIXED, "Time for one attempt of a forward.")                                        \
     RON_APP_KEYS_REST(X)                                                                           \
@@ -43,6 +45,15 @@
       "This service's own capability for the wallet; each action goes out with a narrowed one.")   \
     X(IOP_PASSPORT_URL, "passport.url", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,              \
       "Base URL of a passport service that issues the capabilities instead.")                      \
+    X(IOP_MAILBOX_URL, "mailbox.url", STRING, "bytes", 0, 900, "", RON_CONF_FIXED,                 \
+      "Base URL of another `ron interop` that keeps the mailbox; empty: it is kept here.")         \
+    X(IOP_MAILBOX_TOKEN, "mailbox.token_file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,       \
+      "This service's capability for it, scope mailbox.")                                          \
+    X(IOP_STORAGE_URL, "storage.url", STRING, "bytes", 0, 900, "", RON_CONF_FIXED,                 \
+      "Base URL of a service with /put and /o that keeps the objects; the own store is a cache "   \
+      "then. Empty: they are kept here.")                                                          \
+    X(IOP_STORAGE_TOKEN, "storage.token_file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,       \
+      "This service's capability for it, scope interop.put and interop.read.")                     \
     X(IOP_B_RATE, "readiness.brownout_error_ppm", INT, "ppm", 1, 1000000, "10000", RON_CONF_FIXED, \
       "Failed calls to other services, per million, above which bridges give way.")                \
     X(IOP_B_CALLS, "readiness.brownout_calls", INT, "calls", 1, 1000000, "100", RON_CONF_FIXED,    \

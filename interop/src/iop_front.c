@@ -58,6 +58,8 @@ void iop_routes_fill(struct iop_svc *s)
         {RON_HTTP_POST, "/forwards/{rule}/enable", iop_forward_enable_http, s, 0, 0},
         {RON_HTTP_GET, "/v1/events", iop_events_http, s, 0, 0},
         {RON_HTTP_GET, "/mailbox", iop_box_topics_http, s, 0, 0},
+        {RON_HTTP_POST, "/mailbox", iop_box_batch_http, s, 0, IOP_BATCH_BODY_MAX},
+        {RON_HTTP_POST, "/switches", iop_box_switch_http, s, 0, 0},
         {RON_HTTP_GET, "/mailbox/{topic}", iop_box_stats_http, s, 0, 0},
         {RON_HTTP_POST, "/mailbox/{topic}/send", iop_box_send_http, s, 0, 0},
         {RON_HTTP_POST, "/mailbox/{topic}/recv", iop_box_recv_http, s, 0, 0},

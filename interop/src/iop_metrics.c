@@ -18,12 +18,9 @@ static const struct ron_metric_def defs[IOP_M_COUNT] = {
 #undef X
 };
 
-static void collect(struct ron_scrape *scrape, void *arg)
+static void collect_box(struct ron_scrape *scrape, const struct iop_metrics *m,
+                        const struct iop_box_counts *box)
 {
-    struct iop_svc *s = arg;
-    struct iop_metrics *m = s->metrics;
-    const struct iop_audit_counts *audit = iop_audit_get_counts(s->audit);
-    const struct iop_box_counts *box = iop_box_local_counts(s->local);
     const struct {
         const char *op;
         const struct ron_stat *count;
@@ -31,10 +28,6 @@ static void collect(struct ron_scrape *scrape, void *arg)
                 {"nacked", &box->nacked},   {"expired", &box->expired},     {"died", &box->died},
                 {"damaged", &box->damaged}, {"duplicate", &box->duplicates}};
 
-    ron_scrape_add(
-        scrape, m->of[IOP_M_AUDIT], ron_stat_get(&audit->emitted),
-        iop_audit_sink_name((enum iop_audit_sink)ron_conf_choice(s->conf, IOP_AUDIT_SINK)));
-    ron_scrape_add(scrape, m->of[IOP_M_AUDIT_DROP], ron_stat_get(&audit->dropped), NULL);
     ron_scrape_add(scrape, m->of[IOP_M_BOX_GROUPS], ron_stat_get(&box->groups), NULL);
     for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
         ron_scrape_add(scrape, m->of[IOP_M_BOX_OPS], ron_stat_get(rows[i].count), rows[i].op);
@@ -42,6 +35,21 @@ static void collect(struct ron_scrape *scrape, void *arg)
     ron_scrape_add(scrape, m->of[IOP_M_BOX_MESSAGES], ron_stat_get(&box->messages), "all");
     ron_scrape_add(scrape, m->of[IOP_M_BOX_MESSAGES], ron_stat_get(&box->dead), "dead");
     ron_scrape_add(scrape, m->of[IOP_M_BOX_BYTES], ron_stat_get(&box->bytes), NULL);
+}
+
+static void collect(struct ron_scrape *scrape, void *arg)
+{
+    struct iop_svc *s = arg;
+    struct iop_metrics *m = s->metrics;
+    const struct iop_audit_counts *audit = iop_audit_get_counts(s->audit);
+
+    ron_scrape_add(
+        scrape, m->of[IOP_M_AUDIT], ron_stat_get(&audit->emitted),
+        iop_audit_sink_name((enum iop_audit_sink)ron_conf_choice(s->conf, IOP_AUDIT_SINK)));
+    ron_scrape_add(scrape, m->of[IOP_M_AUDIT_DROP], ron_stat_get(&audit->dropped), NULL);
+    if (s->local != NULL) {
+        collect_box(scrape, m, iop_box_local_counts(s->local));
+    }
 }
 
 /* A rate needs the zero before the first event, so series that are known are made at the start. */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_svc.h"
+#include "iop_storage.h"
 #include "ron/base/alloc.h"
 #include "ron/http/select.h"
 #include "ron/http/stream.h"
@@ -224,7 +224,7 @@ void iop_object_http(struct ron_http_call *call, void *arg)
     if (rc == RON_OK) {
         ron_cas_release(obj);
     }
-    if (rc == RON_NOTFOUND) {
+    if (rc == RON_NOTFOUND && s->up.storage == NULL) {
         fail(&out, IOP_ERROR_NOT_FOUND);
     } else {
         submit(&out, &wanted);
@@ -252,6 +252,9 @@ static void take_read(struct iop_svc *s, struct iop_read *r)
         return;
     }
     rc = ron_cas_open(s->store, &r->id, &obj, &err);
+    if ((rc == RON_NOTFOUND || rc == RON_CORRUPT) && s->up.storage != NULL) {
+        rc = iop_storage_pull(s, &r->id, &obj, &err);
+    }
     if (rc == RON_OK && r->proof) {
         iop_proof_answer(s, r, obj);
         return;
@@ -263,7 +266,7 @@ static void take_read(struct iop_svc *s, struct iop_read *r)
     if (rc != RON_NOTFOUND) {
         RON_LOG(s->log, ERROR, "an object cannot be read", RON_LOG_ERR(&err));
     }
-    fail(&out, iop_error_of(rc));
+    iop_reply_fail(r->reply, iop_error_of(rc), rc == RON_TIMEOUT ? err.msg : NULL);
 }
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
@@ -278,7 +281,10 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
 
 enum ron_rc iop_readers_add(struct iop_svc *s, struct ron_err *err)
 {
-    for (uint32_t i = 0; i < IOP_READERS; i++) {
+    uint32_t count =
+        ron_conf_str(s->conf, IOP_STORAGE_URL).len > 0 ? IOP_READERS_REMOTE : IOP_READERS;
+
+    for (uint32_t i = 0; i < count; i++) {
         (void)snprintf(s->reader_names[i], sizeof s->reader_names[i], "reader-%u", i);
         RON_TRY(ron_sup_add(ron_app_sup(s->app),
                             &(struct ron_task_def){.name = s->reader_names[i],

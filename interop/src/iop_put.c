@@ -12,7 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "iop_svc.h"
+#include "iop_storage.h"
 #include "ron/base/alloc.h"
 #include "ron/http/inflate.h"
 #include "ron/http/stream.h"
@@ -262,6 +262,9 @@ static void take_put(struct iop_svc *s, struct iop_put *p)
         return;
     }
     rc = ron_cas_commit(w, &id, &err);
+    if (rc == RON_OK && s->up.storage != NULL) {
+        rc = iop_storage_push(s, &id, &err);
+    }
     if (rc == RON_OK) {
         accepted(s, p->reply, &id);
     } else {

@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 
+#include "iop_box_http.h"
 #include "ron/base/alloc.h"
 #include "ron/io/file.h"
 #include "ron_interop.h"
@@ -110,10 +111,35 @@ static enum ron_rc open_store(struct iop_svc *s, struct ron_err *err)
 
 /* ---- mailbox --------------------------------------------------------------------------------- */
 
+/* Another service's: after its target was made. */
+static enum ron_rc open_remote_mailbox(struct iop_svc *s, struct ron_err *err)
+{
+    return iop_box_http_new(
+        &(struct iop_box_http_opts){.target = s->up.mailbox,
+                                    .url = ron_conf_str(s->conf, IOP_MAILBOX_URL).text,
+                                    .token = &s->mailbox_token,
+                                    .wait_max_ms =
+                                        (uint32_t)ron_conf_ms(s->conf, IOP_RPC_TIMEOUT) / 2},
+        &s->box, err);
+}
+
+void iop_key_make(struct iop_svc *s, struct ron_str name, struct ron_str id,
+                  const struct ron_b3 *body, struct iop_key *ret_key)
+{
+    if (s->seen != NULL) {
+        iop_seen_key(s->seen, name, id, body, ret_key);
+    } else {
+        iop_box_http_key(name, id, body, ret_key);
+    }
+}
+
 static enum ron_rc open_mailbox(struct iop_svc *s, struct ron_err *err)
 {
     char path[1024];
 
+    if (ron_conf_str(s->conf, IOP_MAILBOX_URL).len > 0) {
+        return RON_OK;
+    }
     (void)snprintf(path, sizeof path, "%s/mailbox.sqlite", ron_conf_str(s->conf, IOP_DIR).text);
     RON_TRY(iop_box_local_new(&(struct iop_box_local_opts){.env = s->env,
                                                            .registry = ron_app_registry(s->app),
@@ -153,19 +179,39 @@ static void init(struct iop_svc *s, struct ron_app *app)
     ron_mutex_init(&s->brownout_mu, RON_RANK_LEAF, "interop.brownout");
     iop_policy_box_init(&s->policy);
     ron_app_tokens_init(&s->wallet_token, s->env, "wallet.token_file");
+    ron_app_tokens_init(&s->mailbox_token, s->env, "mailbox.token_file");
+    ron_app_tokens_init(&s->storage_token, s->env, "storage.token_file");
+}
+
+/* This service's own, for the services it calls. */
+static enum ron_rc load_tokens(struct iop_svc *s, const struct ron_conf_snap *conf,
+                               struct ron_err *err)
+{
+    const struct {
+        int key;
+        struct ron_app_tokens *tokens;
+    } rows[] = {{IOP_WALLET_TOKEN, &s->wallet_token},
+                {IOP_MAILBOX_TOKEN, &s->mailbox_token},
+                {IOP_STORAGE_TOKEN, &s->storage_token}};
+
+    for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
+        struct ron_conf_str path = ron_conf_str(conf, (size_t)rows[i].key);
+
+        if (path.len > 0) {
+            RON_TRY(ron_app_tokens_load(rows[i].tokens, path.text, err));
+        }
+    }
+    return RON_OK;
 }
 
 static enum ron_rc open_parts(struct iop_svc *s, struct ron_err *err)
 {
-    struct ron_conf_str token = ron_conf_str(s->conf, IOP_WALLET_TOKEN);
     struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
     enum ron_rc rc;
 
     RON_TRY(ron_app_auth_new(s->app, ron_conf_str(s->conf, IOP_KEY_FILE).text, "interop", &s->auth,
                              err));
-    if (token.len > 0) {
-        RON_TRY(ron_app_tokens_load(&s->wallet_token, token.text, err));
-    }
+    RON_TRY(load_tokens(s, s->conf, err));
     RON_TRY(open_store(s, err));
     RON_TRY(iop_proofs_new(s, err));
     RON_TRY(open_mailbox(s, err));
@@ -194,6 +240,9 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
     RON_TRY(iop_uploads_add(s, err));
     RON_TRY(iop_readers_add(s, err));
     RON_TRY(iop_upstreams_open(&s->up, app, s->conf, err));
+    if (s->up.mailbox != NULL) {
+        RON_TRY(open_remote_mailbox(s, err));
+    }
     RON_TRY(iop_actors_add(s, err));
     iop_routes_fill(s);
     return RON_OK;
@@ -204,12 +253,11 @@ static void reloaded(struct ron_app *app)
 {
     struct iop_svc *s = ron_app_state(app);
     struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(app));
-    struct ron_conf_str token = ron_conf_str(conf, IOP_WALLET_TOKEN);
     struct ron_err err = {0};
     enum ron_rc rc;
 
     ron_app_auth_reload(s->auth, ron_conf_str(conf, IOP_KEY_FILE).text);
-    if (token.len > 0 && ron_app_tokens_load(&s->wallet_token, token.text, &err) != RON_OK) {
+    if (load_tokens(s, conf, &err) != RON_OK) {
         RON_LOG(s->log, ERROR, "our own token was not reloaded", RON_LOG_ERR(&err));
     }
     rc = iop_upstreams_cover(&s->up, conf, &err);
@@ -246,6 +294,9 @@ static void take_down(struct ron_app *app)
     free_channels(s); /* answers what is left in them */
     iop_actors_free(s);
     iop_upstreams_close(&s->up);
+    if (s->local == NULL) {
+        iop_box_free(s->box);
+    }
     iop_box_local_free(s->local); /* likewise */
     iop_jobs_free(s);
     ron_free(s->workers);
@@ -262,6 +313,8 @@ static void take_down(struct ron_app *app)
     iop_metrics_free(s);
     iop_policy_box_done(&s->policy);
     ron_app_tokens_done(&s->wallet_token);
+    ron_app_tokens_done(&s->mailbox_token);
+    ron_app_tokens_done(&s->storage_token);
     ron_app_auth_free(s->auth);
     ron_mutex_done(&s->brownout_mu);
     ron_mutex_done(&s->pool_mu);

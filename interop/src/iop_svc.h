@@ -35,6 +35,8 @@ enum {
     IOP_STREAMS_MAX = 256, /* people and dashboards */
     IOP_UPLOADS_MAX = 64,
     IOP_READERS = 2,
+    IOP_READERS_REMOTE = 8, /* some of which wait for a storage elsewhere */
+    IOP_BATCH_BODY_MAX = 16 << 20,
     IOP_Q_READS = 512,            /* as many as requests are in flight by default */
     IOP_Q_UPLOADS = 256,          /* that wait for a task; each holds two pieces at most */
     IOP_RING = 512,               /* deliveries that GET /deliveries can show */
@@ -81,6 +83,10 @@ void iop_job_put(struct iop_svc *s, struct iop_job *take_job);
 void iop_jobs_free(struct iop_svc *s);
 /* Answers and gives it back. */
 void iop_job_drop(struct iop_svc *s, struct iop_job *take_job, enum iop_error error);
+/* What identifies a delivery, or what a client sends under a key: the same for all who share the
+ * mailbox. */
+void iop_key_make(struct iop_svc *s, struct ron_str name, struct ron_str id,
+                  const struct ron_b3 *body, struct iop_key *ret_key);
 void iop_hook_http(struct ron_http_call *call, void *arg);
 void iop_hook_get_http(struct ron_http_call *call, void *arg);
 RON_MUST_USE enum ron_rc iop_workers_add(struct iop_svc *s, struct ron_err *err);
@@ -180,6 +186,8 @@ RON_MUST_USE enum ron_rc iop_uploads_add(struct iop_svc *s, struct ron_err *err)
 
 /* ---- the mailbox over HTTP ------------------------------------------------------------------- */
 
+void iop_box_batch_http(struct ron_http_call *call, void *arg);
+void iop_box_switch_http(struct ron_http_call *call, void *arg);
 void iop_box_topics_http(struct ron_http_call *call, void *arg);
 void iop_box_stats_http(struct ron_http_call *call, void *arg);
 void iop_box_send_http(struct ron_http_call *call, void *arg);
@@ -288,6 +296,8 @@ struct iop_svc {
 
     struct ron_app_auth *auth;
     struct ron_app_tokens wallet_token;
+    struct ron_app_tokens mailbox_token;
+    struct ron_app_tokens storage_token;
     struct iop_policy_box policy;
     struct ron_need *need_policy;
     struct ron_need *need_queues;
@@ -301,9 +311,13 @@ struct iop_svc {
     uint32_t jobs_out;
     uint32_t jobs_max;
 
-    struct iop_box_local *local; /* the embedded mailbox */
+    struct iop_box_local *local; /* the embedded mailbox; NULL: it is another service's */
     struct iop_box *box;
-    struct iop_seen *seen;
+    struct iop_seen *seen;       /* of the embedded one */
+    struct iop_op box_probe;     /* asks a mailbox elsewhere that failed */
+    struct ron_stat box_probing; /* 1: it is on its way */
+    struct ron_stat storage_broken;
+    struct ron_stat storage_probing;
     struct iop_ring *ring;
     struct iop_audit *audit;
 
@@ -324,7 +338,7 @@ struct iop_svc {
     struct ron_chan *work;
     struct ron_chan *reads;
     struct ron_chan *uploads;
-    char reader_names[IOP_READERS][24];
+    char reader_names[IOP_READERS_REMOTE][24];
     char upload_names[IOP_UPLOADS_MAX][24];
     struct iop_worker *workers;
     char worker_names[IOP_WORKERS_MAX][24];

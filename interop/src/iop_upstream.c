@@ -2,10 +2,18 @@
 /* iop_upstream.c - targets of the HTTP client, from the settings. */
 #include "iop_upstream.h"
 
+#include "iop_box_http.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "ron/http/date.h"
+
+enum {
+    SERVICE_INFLIGHT = 256,
+    ANSWER_MAX = 65536,
+    LETTERS_MAX = 32 << 20, /* of one message of 4 MiB, all of it escaped, and more */
+};
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
@@ -59,6 +67,8 @@ enum ron_rc iop_upstreams_check(const struct ron_conf_snap *conf, struct ron_err
 
     RON_TRY(base_url("wallet.url", ron_conf_str(conf, IOP_WALLET_URL), err));
     RON_TRY(base_url("passport.url", ron_conf_str(conf, IOP_PASSPORT_URL), err));
+    RON_TRY(base_url("mailbox.url", ron_conf_str(conf, IOP_MAILBOX_URL), err));
+    RON_TRY(base_url("storage.url", ron_conf_str(conf, IOP_STORAGE_URL), err));
     if (ron_conf_str(conf, IOP_WALLET_URL).len > 0 &&
         ron_conf_str(conf, IOP_WALLET_TOKEN).len == 0 &&
         ron_conf_str(conf, IOP_PASSPORT_URL).len == 0) {
@@ -78,32 +88,44 @@ enum ron_rc iop_upstreams_check(const struct ron_conf_snap *conf, struct ron_err
 /* ---- targets --------------------------------------------------------------------------------- */
 
 /* One of ours, named by the operator: it may stand on this host or in its network. */
+struct service {
+    const char *name;
+    const char *url;
+    const char *const *ops;
+    size_t op_count;
+    uint32_t total_ms; /* 0: timeouts.rpc */
+    uint64_t response_max;
+};
+
 static enum ron_rc add_service(struct iop_upstreams *u, const struct ron_conf_snap *conf,
-                               const char *name, const char *url, const char *const *ops,
-                               size_t op_count, struct ron_http_target **ret, struct ron_err *err)
+                               const struct service *service, struct ron_http_target **ret,
+                               struct ron_err *err)
 {
-    uint32_t total_ms = (uint32_t)ron_conf_ms(conf, IOP_RPC_TIMEOUT);
+    uint32_t try_ms = (uint32_t)ron_conf_ms(conf, IOP_RPC_TIMEOUT);
     char host[256];
     const char *hosts[] = {host};
     bool plain = false;
 
-    RON_TRY(ron_http_url_host(url, host, sizeof host, &plain, err));
+    if (service->url[0] == '\0') {
+        return RON_OK;
+    }
+    RON_TRY(ron_http_url_host(service->url, host, sizeof host, &plain, err));
     return ron_http_client_add(
         u->client,
-        &(struct ron_http_target_opts){.name = name,
-                                       .hosts = hosts,
-                                       .host_count = 1,
-                                       .ops = ops,
-                                       .op_count = op_count,
-                                       .flags = RON_HTTP_TARGET_LOOPBACK | RON_HTTP_TARGET_PRIVATE |
-                                                RON_HTTP_TARGET_SEND_DEADLINE |
-                                                (plain ? RON_HTTP_TARGET_PLAIN : 0),
-                                       .retry = ron_retry_curve(RON_RETRY_INTEROP),
-                                       .breaker = ron_breaker_preset(RON_BREAKER_DEFAULT),
-                                       .inflight_max = 64,
-                                       .try_timeout_ms = total_ms,
-                                       .total_timeout_ms = total_ms,
-                                       .response_max = 65536},
+        &(struct ron_http_target_opts){
+            .name = service->name,
+            .hosts = hosts,
+            .host_count = 1,
+            .ops = service->ops,
+            .op_count = service->op_count,
+            .flags = RON_HTTP_TARGET_LOOPBACK | RON_HTTP_TARGET_PRIVATE |
+                     RON_HTTP_TARGET_SEND_DEADLINE | (plain ? RON_HTTP_TARGET_PLAIN : 0),
+            .retry = ron_retry_curve(RON_RETRY_INTEROP),
+            .breaker = ron_breaker_preset(RON_BREAKER_DEFAULT),
+            .inflight_max = SERVICE_INFLIGHT,
+            .try_timeout_ms = try_ms,
+            .total_timeout_ms = service->total_ms != 0 ? service->total_ms : try_ms,
+            .response_max = service->response_max},
         ret, err);
 }
 
@@ -182,20 +204,31 @@ enum ron_rc iop_upstreams_open(struct iop_upstreams *u, struct ron_app *app,
 {
     static const char *const wallet_ops[] = {"issue", "transfer"};
     static const char *const passport_ops[] = {"issue"};
-    struct ron_conf_str wallet = ron_conf_str(conf, IOP_WALLET_URL);
-    struct ron_conf_str passport = ron_conf_str(conf, IOP_PASSPORT_URL);
+    static const char *const storage_ops[] = {"put", "get", "head"};
+    const struct {
+        struct service service;
+        struct ron_http_target **ret;
+    } rows[] = {
+        {{"wallet", ron_conf_str(conf, IOP_WALLET_URL).text, wallet_ops, 2, 0, ANSWER_MAX},
+         &u->wallet},
+        {{"passport", ron_conf_str(conf, IOP_PASSPORT_URL).text, passport_ops, 1, 0, ANSWER_MAX},
+         &u->passport},
+        {{"mailbox", ron_conf_str(conf, IOP_MAILBOX_URL).text, iop_box_http_ops, IOP_OP_COUNT, 0,
+          LETTERS_MAX},
+         &u->mailbox},
+        {{"storage", ron_conf_str(conf, IOP_STORAGE_URL).text, storage_ops, 3,
+          (uint32_t)ron_conf_ms(conf, IOP_STORAGE_TIMEOUT),
+          (uint64_t)ron_conf_bytes(conf, IOP_OBJECT_MAX)},
+         &u->storage},
+    };
 
     RON_TRY(ron_http_client_new(&(struct ron_http_client_opts){.name = "upstreams",
                                                                .env = ron_app_env(app),
                                                                .registry = ron_app_registry(app),
                                                                .stage = 3},
                                 &u->client, err));
-    if (wallet.len > 0) {
-        RON_TRY(add_service(u, conf, "wallet", wallet.text, wallet_ops, 2, &u->wallet, err));
-    }
-    if (passport.len > 0) {
-        RON_TRY(
-            add_service(u, conf, "passport", passport.text, passport_ops, 1, &u->passport, err));
+    for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
+        RON_TRY(add_service(u, conf, &rows[i].service, rows[i].ret, err));
     }
     RON_TRY(add_places(u, conf, err));
     RON_TRY(ron_collect_http_client(ron_app_metrics(app), u->client, err));

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_upstream.h - the services and places that are called: wallet, passport, targets of forwards.
+/* iop_upstream.h - the services and places that are called: wallet, passport, mailbox, storage,
+ * targets of forwards.
  *
  * Place: service, over the kernel's HTTP client: hosts fixed by the settings, addresses judged when
  * a socket is opened (no way to this host or its network unless allowed), deadlines, retries of
@@ -30,6 +31,8 @@ struct iop_upstreams {
     struct ron_http_client *client; /* NULL: nobody is called */
     struct ron_http_target *wallet; /* NULL: none in the settings */
     struct ron_http_target *passport;
+    struct ron_http_target *mailbox; /* NULL: the embedded one */
+    struct ron_http_target *storage; /* NULL: the own store alone */
     size_t place_count;
     struct iop_place places[IOP_FORWARD_HOSTS_MAX];
 };

@@ -90,12 +90,17 @@ static void stored(struct iop_op *op)
     bool duplicate = op->put.duplicate;
     enum ron_rc rc = op->rc;
     uint64_t took_ns = ron_env_now_ns(j->s->env) - j->sent_ns;
+    char detail[80];
 
     iop_upstream(j->s, "mailbox", "put", rc == RON_OK || rc == RON_FULL || rc == RON_LIMIT,
                  took_ns);
     iop_op_done(op);
     if (rc == RON_OK) {
         accept_job(j, duplicate);
+    } else if (rc == RON_TIMEOUT) {
+        (void)snprintf(detail, sizeof detail, "mailbox put: no answer within %llu ms",
+                       (unsigned long long)(took_ns / RON_NS_PER_MS));
+        refuse(j, IOP_ERROR_TIMEOUT, "mailbox_timeout", detail);
     } else {
         refuse(j, rc == RON_LIMIT ? IOP_ERROR_BODY_LIMIT : iop_error_of(rc), "mailbox", op->why);
     }
@@ -282,9 +287,9 @@ static void submit(struct iop_job *take_job)
     j->op.done = stored;
     j->op.arg = j;
     j->op.put.has_key = true;
-    iop_seen_key(s->seen, (struct ron_str){j->provider->name, strlen(j->provider->name)},
-                 (struct ron_str){0}, &keys[0], &j->op.put.key);
-    if (iop_seen_has(s->seen, &j->op.put.key, ron_env_wall_ms(s->env))) {
+    iop_key_make(s, (struct ron_str){j->provider->name, strlen(j->provider->name)},
+                 (struct ron_str){"", 0}, &keys[0], &j->op.put.key);
+    if (s->seen != NULL && iop_seen_has(s->seen, &j->op.put.key, ron_env_wall_ms(s->env))) {
         accept_job(j, true);
         return;
     }

@@ -134,8 +134,8 @@ def challenge(svc):
 def kept(svc):
     """github: ping, issues, 1 MiB; stripe: one. A duplicate and a challenge leave nothing."""
     check("mailbox: each accepted delivery is in it once",
-          svc.metric('mailbox_ops_total{op="put"}') == 4 and
-          svc.metric('mailbox_messages{state="all"}') == 4)
+          eventually(lambda: svc.metric('mailbox_ops_total{op="put"}') == 4 and
+                     svc.metric('mailbox_messages{state="all"}') == 4))
 
 
 def seen(svc):

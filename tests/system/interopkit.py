@@ -161,7 +161,7 @@ class Place:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self):
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+                body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
                 with outer.lock:
                     outer.seen.append((self.path, self.headers, body))
                     number = len(outer.seen)
@@ -173,7 +173,10 @@ class Place:
                     self.send_header(k, v)
                 self.send_header("Content-Length", str(len(data)))
                 self.end_headers()
-                self.wfile.write(data)
+                if self.command != "HEAD":
+                    self.wfile.write(data)
+
+            do_GET = do_HEAD = do_POST
 
             def log_message(self, *args):
                 pass
