@@ -191,6 +191,7 @@ void iop_hook_http(struct ron_http_call *call, void *arg)
     j->s = s;
     j->policy = policy;
     j->provider = p;
+    j->tries = 0;
     j->head = ron_http_head(call);
     j->body = ron_http_body(call);
     j->began_ns = ron_env_now_ns(s->env);

@@ -69,6 +69,7 @@ struct iop_job {
     struct iop_delivery delivery;
     uint64_t began_ns;
     uint64_t sent_ns; /* to the mailbox */
+    uint32_t tries;   /* workers that could not go on with it */
     bool has_b3;
     struct ron_b3 b3;
     char peer[IOP_PEER_SIZE];

@@ -7,6 +7,10 @@
  *     verify -> BLAKE3 of the body -> seen before? -> rules -> one PUT: key and messages, all or
  *     none, durable -> 202
  *
+ * A worker that finds no memory gives its delivery to the others and fails; the supervisor starts it
+ * again. More than five times a minute is fatal: better an end that an outer supervisor sees than a
+ * service that flaps.
+ *
  * The mailbox answers in `stored`, on its own thread, after the group that holds the delivery is on
  * disk; only then is the sender told. Request memory lives with the reply, so nothing is copied. */
 #include <stdio.h>
@@ -19,7 +23,11 @@
 
 /* A worker shares its thread with the listener: a turn must be short. A delivery of 4 KiB is some
  * fifteen microseconds. */
-enum { JOBS_PER_TURN = 32 };
+enum {
+    JOBS_PER_TURN = 32,
+    JOB_TRIES = 3,               /* of one delivery, if its workers die */
+    SCRATCH_KEEP_MAX = 64 << 10, /* more is given back at once */
+};
 
 struct iop_worker {
     struct iop_svc *s;
@@ -305,18 +313,38 @@ static void submit(struct iop_job *take_job)
     }
 }
 
-static void take_job(struct iop_worker *k, struct iop_job *j)
+static void drop_scratch(struct iop_worker *k)
+{
+    if (k->scratch != NULL) {
+        ron_wipe(k->scratch, k->scratch_size);
+        ron_free(k->scratch);
+    }
+    k->scratch = NULL;
+    k->scratch_size = 0;
+}
+
+/* To another worker, or this one's next life. */
+static void hand_back(struct iop_worker *k, struct iop_job *j)
+{
+    j->tries++;
+    if (j->tries == JOB_TRIES || ron_chan_try_send(k->s->work, j, NULL) != RON_OK) {
+        refuse(j, IOP_ERROR_BUSY, "memory", NULL);
+    }
+}
+
+/* RON_NOMEM: the worker cannot go on, and the delivery is somebody else's. */
+static enum ron_rc take_job(struct iop_worker *k, struct iop_job *j)
 {
     const struct iop_refusal_row *row;
 
     j->has_b3 = false;
     if (ron_http_reply_cancelled(j->reply)) {
         refuse(j, IOP_ERROR_TIMEOUT, "late", NULL);
-        return;
+        return RON_OK;
     }
     if (!has_scratch(k, j)) {
-        refuse(j, IOP_ERROR_BUSY, "memory", NULL);
-        return;
+        hand_back(k, j);
+        return RON_NOMEM;
     }
     row = iop_refusal_row(
         iop_check_body(j->provider,
@@ -334,30 +362,34 @@ static void take_job(struct iop_worker *k, struct iop_job *j)
     } else {
         submit(j);
     }
+    if (k->scratch_size > SCRATCH_KEEP_MAX) {
+        drop_scratch(k);
+    }
+    return RON_OK;
 }
 
 /* ---- the tasks ------------------------------------------------------------------------------- */
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    (void)t;
+    struct ron_err err = {0};
+    enum ron_rc rc = RON_OK;
+
     for (size_t i = 0; i < count; i++) {
-        take_job(arg, items[i]);
+        if (take_job(arg, items[i]) != RON_OK) {
+            rc = ron_err_set(&err, RON_NOMEM, "no memory to verify with");
+        }
     }
-    return RON_OK;
+    if (rc != RON_OK) {
+        ron_task_set_error(t, &err);
+    }
+    return rc;
 }
 
 static void stop(struct ron_task *t, void *arg)
 {
-    struct iop_worker *k = arg;
-
     (void)t;
-    if (k->scratch != NULL) {
-        ron_wipe(k->scratch, k->scratch_size);
-        ron_free(k->scratch);
-    }
-    k->scratch = NULL;
-    k->scratch_size = 0;
+    drop_scratch(arg);
 }
 
 enum ron_rc iop_workers_add(struct iop_svc *s, struct ron_err *err)
@@ -382,6 +414,7 @@ enum ron_rc iop_workers_add(struct iop_svc *s, struct ron_err *err)
                                                    .stage = 1,
                                                    .input = s->work,
                                                    .batch_max = JOBS_PER_TURN,
+                                                   .restart = {.essential = true},
                                                    .handle = handle,
                                                    .stop = stop,
                                                    .arg = &s->workers[i]},

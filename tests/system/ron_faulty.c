@@ -20,6 +20,7 @@
 #include "ron/base/fault.h"
 #include "ron/task/supervisor.h"
 #include "ron_edge.h"
+#include "ron_interop.h"
 #include "ron_ledger.h"
 #include "ron_rewarder.h"
 #include "ron_wallet.h"
@@ -116,7 +117,9 @@ int main(int argc, char **argv)
         const char *verb;
         const struct ron_app_def *app;
     } services[] = {
-        {"ledger", &led_app}, {"wallet", &wal_app}, {"rewarder", &rew_app}, {"edge", &edg_app}};
+        {"ledger", &led_app}, {"wallet", &wal_app},  {"rewarder", &rew_app},
+        {"edge", &edg_app},   {"interop", &iop_app},
+    };
 
     site = need("RON_FAULTY_SITE");
     dir = need("RON_FAULTY_DIR");
@@ -126,6 +129,7 @@ int main(int argc, char **argv)
             return ron_app_main(services[i].app, argc - 1, argv + 1);
         }
     }
-    (void)fprintf(stderr, "usage: ron_faulty ledger|wallet|rewarder|edge [--key=value]...\n");
+    (void)fprintf(stderr,
+                  "usage: ron_faulty ledger|wallet|rewarder|edge|interop [--key=value]...\n");
     return 2;
 }
