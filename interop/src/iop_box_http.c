@@ -432,7 +432,7 @@ static bool read_answer(const struct in_answer *in, struct iop_op *op, void *row
 }
 
 /* One block for the operation: room for the rows, then the text that they point into. */
-static enum ron_rc take_answer(struct iop_op *op, struct ron_str body)
+enum ron_rc iop_box_http_read(struct iop_op *op, struct ron_str body)
 {
     size_t row = RON_MAX(sizeof(struct iop_got), sizeof(struct iop_topic_stats));
     size_t rows = op->kind == IOP_OP_RECV ? RON_MIN(op->recv.max, (uint32_t)IOP_RECV_MAX)
@@ -493,7 +493,7 @@ static void ended(struct ron_http_fetch *f, void *arg)
     struct box *b = op->_first;
 
     op->why = "";
-    op->rc = r->status == 200 ? take_answer(op, r->body) : code_of(r, &op->why);
+    op->rc = r->status == 200 ? iop_box_http_read(op, r->body) : code_of(r, &op->why);
     if (r->status == 200 && op->rc != RON_OK) {
         op->why = "the answer of the mailbox cannot be read";
         iop_op_done(op);

@@ -38,6 +38,9 @@ RON_MUST_USE enum ron_rc iop_box_http_new(const struct iop_box_http_opts *opts,
                                           struct iop_box **ret_box, struct ron_err *err);
 /* Whether the last call failed. Any thread. */
 bool iop_box_http_broken(struct iop_box *box);
+/* Fills the answer of `op` from the text of a 200; pure, for `submit` and tests. RON_CORRUPT: it is
+ * no answer to it; RON_NOMEM. */
+RON_MUST_USE enum ron_rc iop_box_http_read(struct iop_op *op, struct ron_str body);
 /* What identifies a delivery there: as iop_seen_key, without a secret of one process. */
 void iop_box_http_key(struct ron_str name, struct ron_str id, const struct ron_b3 *body,
                       struct iop_key *ret_key);
