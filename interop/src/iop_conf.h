@@ -49,6 +49,14 @@
       "Base URL of another `ron interop` that keeps the mailbox; empty: it is kept here.")         \
     X(IOP_MAILBOX_TOKEN, "mailbox.token_file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,       \
       "This service's capability for it, scope mailbox.")                                          \
+    X(IOP_BOX_TOPIC, "mailbox.topic_bytes", SIZE, "", RON_CONF_KIB(64), RON_CONF_GIB(1024),        \
+      "1GiB", RON_CONF_FIXED, "Bytes of one topic, dead letters included; more is refused 429.")   \
+    X(IOP_BOX_TOTAL, "mailbox.total_bytes", SIZE, "", RON_CONF_KIB(64), RON_CONF_GIB(1024),        \
+      "4GiB", RON_CONF_FIXED, "Bytes of all topics together.")                                     \
+    X(IOP_BOX_DELIVERIES, "mailbox.max_deliveries", INT, "times", 1, 1000, "10", RON_CONF_FIXED,   \
+      "How often a message is delivered before it is a dead letter.")                              \
+    X(IOP_DEDUP_TTL, "dedup.ttl", DURATION, "", RON_CONF_M(15), RON_CONF_H(720), "24h",            \
+      RON_CONF_FIXED, "How long a delivery is known again.")                                       \
     X(IOP_STORAGE_URL, "storage.url", STRING, "bytes", 0, 900, "", RON_CONF_FIXED,                 \
       "Base URL of a service with /put and /o that keeps the objects; the own store is a cache "   \
       "then. Empty: they are kept here.")                                                          \

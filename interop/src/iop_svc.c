@@ -135,17 +135,23 @@ void iop_key_make(struct iop_svc *s, struct ron_str name, struct ron_str id,
 
 static enum ron_rc open_mailbox(struct iop_svc *s, struct ron_err *err)
 {
+    struct iop_box_limits limits = iop_box_limits_default();
     char path[1024];
 
     if (ron_conf_str(s->conf, IOP_MAILBOX_URL).len > 0) {
         return RON_OK;
     }
     (void)snprintf(path, sizeof path, "%s/mailbox.sqlite", ron_conf_str(s->conf, IOP_DIR).text);
-    RON_TRY(iop_box_local_new(&(struct iop_box_local_opts){.env = s->env,
-                                                           .registry = ron_app_registry(s->app),
-                                                           .path = s->amnesia ? NULL : path,
-                                                           .limits = iop_box_limits_default()},
-                              &s->local, err));
+    limits.topic_max_bytes = (uint64_t)ron_conf_bytes(s->conf, IOP_BOX_TOPIC);
+    limits.total_max_bytes = (uint64_t)ron_conf_bytes(s->conf, IOP_BOX_TOTAL);
+    limits.deliveries_max = (uint32_t)ron_conf_int(s->conf, IOP_BOX_DELIVERIES);
+    RON_TRY(iop_box_local_new(
+        &(struct iop_box_local_opts){.env = s->env,
+                                     .registry = ron_app_registry(s->app),
+                                     .path = s->amnesia ? NULL : path,
+                                     .limits = limits,
+                                     .seen_ttl_ms = (uint64_t)ron_conf_ms(s->conf, IOP_DEDUP_TTL)},
+        &s->local, err));
     s->box = iop_box_local_box(s->local);
     s->seen = iop_box_local_seen(s->local);
     return iop_box_local_add(s->local, ron_app_sup(s->app), 4, err);

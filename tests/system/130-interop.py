@@ -227,6 +227,75 @@ def limits():
               250 <= codes.count("UNAUTH") < 700, codes.count("RATE_LIMIT"))
 
 
+def full_queue():
+    """A full `work` refuses what is new at once (429), counted; nothing that was taken is lost. The
+    audit, which must not hold up anybody, drops its oldest instead: see unit.interop.audit."""
+    with Interop("--queues.work=1", "--workers=1", "--concurrency.workers=1", config=CONFIG,
+                 env=ENV) as svc:
+        host, port = svc.addr.rsplit(":", 1)
+        bodies = [b'{"crowd":%d}' % n for n in range(60)]
+        crowd = [socket.create_connection((host, int(port)), 20) for _ in bodies]
+        svc.process.send_signal(signal.SIGSTOP)  # so that all of them are there at once
+        for s, body in zip(crowd, bodies):
+            fields = "".join(f"{k}: {v}\r\n" for k, v in github(body).items())
+            s.sendall(f"POST /webhooks/github HTTP/1.1\r\nHost: x\r\n{fields}Content-Length: "
+                      f"{len(body)}\r\n\r\n".encode() + body)
+        svc.process.send_signal(signal.SIGCONT)
+        answers = [s.recv(65536) for s in crowd]
+        taken = [b for b, a in zip(bodies, answers) if a.startswith(b"HTTP/1.1 202")]
+        busy = [a for a in answers if a.startswith(b"HTTP/1.1 429")]
+        check("full: some are taken, the rest told 429", taken and busy and
+              len(taken) + len(busy) == len(bodies), [a[:30] for a in answers])
+        check("full: BACKPRESSURE, to come again", all(
+            b'"code":"BACKPRESSURE"' in a and b"Retry-After: " in a for a in busy), busy[:1])
+        check("full: counted", svc.metric(
+            'busy_rejections_total{endpoint="",queue="work"}') == len(busy) and svc.metric(
+                'busy_rejections_total{endpoint="/webhooks/{provider}",queue=""}') == len(busy),
+            [x for x in svc.get("/metrics", token=None).body.decode().splitlines()
+             if x.startswith("busy_rejections")])
+        for s in crowd:
+            s.close()
+        again = [post(svc, "github", b, github(b)) for b in bodies]
+        check("full: sent again all are taken, those before as duplicates",
+              all(a.status == 202 for a in again) and
+              sum("duplicate" in a.json for a in again) == len(taken))
+
+
+def lagging():
+    """Who watches and does not read misses the oldest, is told how many, and finds the state
+    elsewhere; nobody waits for it."""
+    with Interop("--queues.broadcast=8", "--timeouts.write=5m", config=CONFIG, env=ENV) as svc:
+        host, port = svc.addr.rsplit(":", 1)
+        s = socket.socket()
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        s.settimeout(20)
+        s.connect((host, int(port)))
+        s.sendall(f"GET /v1/events HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {svc.token}\r\n"
+                  "\r\n".encode())
+        got = s.recv(100)
+
+        def send():
+            c = svc.client()
+            for _ in range(1500):  # together some megabytes of events: more than fits on the way
+                post(svc, "github", b"{}", github(b"{}"), client=c)
+
+        threads = [threading.Thread(target=send) for _ in range(4)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join()
+        last = b'{"last":1}'
+        check("lagging: nobody waited for it", post(svc, "github", last, github(last)).status == 202)
+        while b"event: lagged" not in got and len(got) < 1 << 26:
+            got += s.recv(1 << 20)
+        missed = int(got.split(b'event: lagged\ndata: {"missed":')[1].split(b"}")[0])
+        check("lagging: it is told how many it missed, and that is counted", missed > 0 and
+              svc.metric('bus_lagged_total{bus="events"}') >= missed, missed)
+        rows = svc.get("/deliveries?limit=2").json["deliveries"]
+        check("lagging: the state has what it missed", rows[0]["b3"] == b3(last), rows)
+        s.close()
+
+
 def drain():
     """What is under way is answered, what comes later is told that the service drains."""
     with Interop(config=CONFIG, env=ENV) as svc:
@@ -296,6 +365,8 @@ def main():
         restart(svc)
         reload(svc)
     limits()
+    full_queue()
+    lagging()
     drain()
     refuses_to_start()
     finish()

@@ -118,6 +118,27 @@ def killed(svc):
     check("all of it acknowledged", a.json["done"] == len(got), a.body)
 
 
+def limits():
+    with Interop("--mailbox.topic_bytes=64KiB", "--mailbox.total_bytes=128KiB",
+                 "--mailbox.max_deliveries=2") as svc:
+        big = {"body": "x" * 40000}
+        check("limits: it fits", send(svc, "a", big).status == 200)
+        a = send(svc, "a", big)
+        check("limits: a topic that is full is 429", (a.status, a.code) == (429, "BACKPRESSURE"),
+              a.body)
+        check("limits: others are not", send(svc, "b", big).status == 200 and
+              send(svc, "c", big).status == 200)
+        check("limits: until the whole is", send(svc, "d", big).code == "BACKPRESSURE")
+        for _ in range(2):
+            got = recv(svc, "a").json["messages"]
+            answer(svc, "nack", "a", [m["receipt"] for m in got], delay_ms=0)
+        check("limits: delivered as often as set, then a dead letter",
+              recv(svc, "a").json["messages"] == [] and
+              svc.call("GET", "/mailbox/a").json["topics"][0]["dead"] == 1)
+        check("limits: room again after a purge", svc.call("POST", "/mailbox/a/purge").json["done"]
+              == 1 and send(svc, "a", big).status == 200)
+
+
 def main():
     with Interop() as svc:
         plain(svc)
@@ -125,6 +146,7 @@ def main():
         long_poll(svc)
         dead(svc)
         killed(svc)
+    limits()
     finish()
 
 
