@@ -7,9 +7,9 @@
  *     verify -> BLAKE3 of the body -> seen before? -> rules -> one PUT: key and messages, all or
  *     none, durable -> 202
  *
- * A worker that finds no memory gives its delivery to the others and fails; the supervisor starts it
- * again. More than five times a minute is fatal: better an end that an outer supervisor sees than a
- * service that flaps.
+ * A worker that finds no memory gives its delivery to the others and fails; the supervisor starts
+ * it again. More than five times a minute is fatal: better an end that an outer supervisor sees
+ * than a service that flaps.
  *
  * The mailbox answers in `stored`, on its own thread, after the group that holds the delivery is on
  * disk; only then is the sender told. Request memory lives with the reply, so nothing is copied. */

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`./dev bench interop`: the bridge (RON_BIN) beside Debian's webhook (adnanh) and the middleware of
-the npm package @octokit/webhooks, beside b3sum and beside Debian's nginx, as Markdown.
+"""`./dev bench interop`: the bridge (RON_BIN) beside Debian's webhook (adnanh) and the middleware
+of the npm package @octokit/webhooks, beside b3sum and beside Debian's nginx, as Markdown.
 
 Deliveries: 4 KiB of GitHub, each signed and different, over 64 connections with one under way each
 (bench_interop). The bridge verifies, de-duplicates, stores durably and then answers; the peers
@@ -204,8 +204,8 @@ def print_put(runs):
 
 def print_object(runs):
     ratio = [r["ron"]["per_s"] / r["nginx"]["per_s"] for r in runs]
-    print(f"\n### GET /o of 1 MiB beside nginx {nginx_version()}\n\n| | requests/s | times nginx's | "
-          "p99, us | processor, us a request | aim | |\n|---|---|---|---|---|---|---|")
+    print(f"\n### GET /o of 1 MiB beside nginx {nginx_version()}\n\n| | requests/s | times nginx's "
+          "| p99, us | processor, us a request | aim | |\n|---|---|---|---|---|---|---|")
     for name in ("ron", "nginx"):
         mine = name == "ron"
         print(f"| {name} | {spread([r[name]['per_s'] for r in runs], 0)} | "
@@ -262,13 +262,14 @@ def main():
     noise = [r["noise"] for n in wanted for run in runs[n] for r in (run, *run.values())
              if isinstance(r, dict) and "noise" in r] or [0.0]
     model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text(encoding="ascii"))
-    print(f"## The bridge beside its peers\n\nMachine: {model[1] if model else 'unknown processor'}, "
-          f"{os.cpu_count()} cores, Linux {os.uname().release}. {REPS} repetitions of {SECONDS} s, "
-          f"{CONNECTIONS} connections, server on one core. Others used {spread(noise, 2)} of a core "
-          "during the runs.")
+    print("## The bridge beside its peers\n\n"
+          f"Machine: {model[1] if model else 'unknown processor'}, {os.cpu_count()} cores, "
+          f"Linux {os.uname().release}. {REPS} repetitions of {SECONDS} s, {CONNECTIONS} "
+          f"connections, server on one core. Others used {spread(noise, 2)} of a core during the "
+          "runs.")
     if "deliveries" in wanted:
-        print_load("Deliveries of 4 KiB: verified, de-duplicated, durable (peers: verified)", "good",
-                   runs["deliveries"], peers)
+        print_load("Deliveries of 4 KiB: verified, de-duplicated, durable (peers: verified)",
+                   "good", runs["deliveries"], peers)
         kib = statistics.median(r["ron"]["kib"] for r in runs["deliveries"])
         print(f"\nResident memory of the bridge: {kib / 1024:.1f} MiB.")
     if "refused" in wanted:

@@ -285,7 +285,8 @@ def lagging():
         for t in threads:
             t.join()
         last = b'{"last":1}'
-        check("lagging: nobody waited for it", post(svc, "github", last, github(last)).status == 202)
+        a = post(svc, "github", last, github(last))
+        check("lagging: nobody waited for it", a.status == 202, a.body)
         while b"event: lagged" not in got and len(got) < 1 << 26:
             got += s.recv(1 << 20)
         missed = int(got.split(b'event: lagged\ndata: {"missed":')[1].split(b"}")[0])

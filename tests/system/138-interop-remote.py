@@ -94,7 +94,8 @@ def deliveries(home):
         again = a.call("POST", "/mailbox/t/send", '{"messages":[{"body":"p"}],"key":"k"}').json
         check("mailbox: a sender's key", again["duplicate"] is True, again)
         got = receive(a, "t")
-        check("mailbox: text and bytes", got[0]["body"] == "p" and got[1]["body_b64"] == "/w==", got)
+        check("mailbox: text and bytes",
+              got[0]["body"] == "p" and got[1]["body_b64"] == "/w==", got)
         a.call("POST", "/mailbox/t/nack", json.dumps(
             {"receipts": [m["receipt"] for m in got], "dead": True, "reason": "no good"}))
         dead = a.call("GET", "/mailbox/t/dead").json["dead"]
@@ -137,11 +138,12 @@ allow_private = true
         check("journal: accepted", pay(svc, "evt_1").status == 202)
         check("journal: acted on", eventually(lambda: wallet.count() == 1))
         check("journal: struck off", eventually(lambda: all(
-            t["ready"] + t["leased"] + t["delayed"] == 0
-            for t in home.call("GET", "/mailbox").json["topics"] if t["topic"] == ".remote.wallet")))
+            t["ready"] + t["leased"] + t["delayed"] == 0 for t in
+            home.call("GET", "/mailbox").json["topics"] if t["topic"] == ".remote.wallet")))
         check("journal: a duplicate is no second act", pay(svc, "evt_1").json["duplicate"] and
               wallet.count() == 1)
-        check("switch: 410 switches a target off", post(svc, b'{"f":1}').status == 202 and eventually(
+        a = post(svc, b'{"f":1}')
+        check("switch: 410 switches a target off", a.status == 202 and eventually(
             lambda: svc.metric('interop_actions_total{action="forward",result="disabled"}') == 1))
         svc.restart()
         post(svc, b'{"f":2}')
@@ -160,7 +162,8 @@ allow_private = true
     for what, text in (("our own journal", '{"messages":[{"topic":".wallet","body":"x"}]}'),
                        ("no topic", '{"messages":[{"body":"x"}]}'),
                        ("a bad topic", '{"messages":[{"topic":"A","body":"x"}]}')):
-        check(f"batch: {what} is MALFORMED", home.call("POST", "/mailbox", text).code == "MALFORMED")
+        a = home.call("POST", "/mailbox", text)
+        check(f"batch: {what} is MALFORMED", a.code == "MALFORMED", a.body)
     for place in (wallet, gone, desk):
         place.close()
 
@@ -330,8 +333,9 @@ def objects(home):
             20), svc.get("/readyz", token=None).body)
         home.process.send_signal(signal.SIGCONT)
         check("storage: well again by itself", eventually(
-            lambda: "storage_reachable" not in svc.get("/readyz", token=None).json.get("causes", {}),
-            40), svc.get("/readyz", token=None).body)
+            lambda: "storage_reachable" not in
+            svc.get("/readyz", token=None).json.get("causes", {}), 40),
+            svc.get("/readyz", token=None).body)
         check("storage: and taken", eventually(lambda: svc.put(b"not now").status == 202, 20))
 
 
