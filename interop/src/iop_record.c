@@ -8,6 +8,7 @@
 
 #include "iop_svc.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 static const char *const verdicts[] = {
 #define X(name, text) text,
@@ -97,6 +98,7 @@ static void publish(struct iop_svc *s, const struct iop_record *r)
         !ron_http_events_watched(s->events)) {
         return;
     }
+    RON_ASSERT(r->provider != NULL && r->b3 != NULL); /* it was accepted */
     n.kind = r->verdict == IOP_VERDICT_ACCEPTED ? IOP_NOTICE_WEBHOOK : IOP_NOTICE_DEDUP;
     cut(n.provider, sizeof n.provider, r->provider->name, strlen(r->provider->name));
     cut(n.corr_id, sizeof n.corr_id, r->corr_id.ptr, r->corr_id.len);
