@@ -6,6 +6,7 @@
 #pragma once
 
 #include "ron/app/app.h"
+#include "ron/s3/tier.h"
 
 #define EDG_CONF(X)                                                                                \
     RON_APP_KEYS_TOP(X, "127.0.0.1:7400")                                                          \
@@ -91,6 +92,7 @@
       "Tries of a fill after the first.")                                                          \
     X(EDG_RETRY_JITTER, "retry.live_fill.jitter", BOOL, "", 0, 0, "true", RON_CONF_FIXED,          \
       "Add a random wait of up to the base to each.")                                              \
+    RON_TIER_KEYS(X)                                                                               \
     X(EDG_CACHE_CONTROL, "http.cache_control", STRING, "bytes", 0, 200, "public, max-age=300",     \
       RON_CONF_FIXED, "Cache-Control of tiles and files; empty sends none.")                       \
     X(EDG_MULTIPART, "http.multipart_ranges", BOOL, "", 0, 0, "false", RON_CONF_FIXED,             \

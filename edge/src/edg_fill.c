@@ -242,6 +242,7 @@ static enum ron_rc run(struct edg_filler *k, struct edg_fill *f)
                                                  .target = f->want.target,
                                                  .stale = f->want.stale,
                                                  .store = s->store,
+                                                 .pin = ron_tier_pins(s->tier),
                                                  .pipe = &k->pipe,
                                                  .deadline = f->deadline},
                      got);
@@ -252,6 +253,9 @@ static enum ron_rc run(struct edg_filler *k, struct edg_fill *f)
         return RON_NOMEM;
     }
     filled = got->outcome == EDG_OUTCOME_FILLED ? hold(s, &got->id) : NULL;
+    if (got->outcome == EDG_OUTCOME_FILLED) {
+        edg_s3_stored(s, &got->id, f->deadline);
+    }
     good = got->outcome == EDG_OUTCOME_FILLED || got->outcome == EDG_OUTCOME_SAME;
     edg_count_of(s, EDG_M_FILL_SUCCESS, origin->name, good);
     edg_observe(s, EDG_M_FILL_LATENCY, ron_env_now_ns(s->env) - begun_ns);

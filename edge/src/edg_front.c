@@ -48,7 +48,7 @@ void edg_read_submit(struct edg_out *out, struct edg_read *take_read)
     rc = ron_http_defer(out->call, &r->reply);
     if (rc == RON_OK) {
         r->head = out->head;
-        rc = ron_chan_try_send(s->reads, r, NULL);
+        rc = ron_chan_try_send(r->deep ? s->s3_reads : s->reads, r, NULL);
         if (rc == RON_OK) {
             return;
         }
@@ -373,13 +373,14 @@ static void on_object(struct ron_http_call *call, void *arg)
     if (rc == RON_OK) {
         ron_cas_release(obj);
     }
-    if (rc == RON_NOTFOUND) {
+    if (rc == RON_NOTFOUND && s->tier == NULL) {
         edg_fail(&out, EDG_ERROR_NOT_FOUND);
         return;
     }
     r = edg_read_new(EDG_READ_OBJECT, NULL);
     if (r != NULL) {
         r->id = id;
+        r->deep = rc == RON_NOTFOUND;
     }
     edg_read_submit(&out, r);
 }

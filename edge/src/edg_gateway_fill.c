@@ -295,7 +295,8 @@ static enum ron_rc store_body(struct run *r)
 {
     struct edg_fetched *got = r->got;
     struct ron_cas_writer *w = NULL;
-    enum ron_rc rc = ron_cas_begin(r->s->store, NULL, &w, &got->err);
+    const struct ron_cas_write_opts opts = {.pin = ron_tier_pins(r->s->tier)};
+    enum ron_rc rc = ron_cas_begin(r->s->store, &opts, &w, &got->err);
 
     while (rc == RON_OK && r->open) {
         rc = ron_cas_append(w, r->piece.ptr, r->piece.len, &got->err);
@@ -315,7 +316,9 @@ static enum ron_rc store_body(struct run *r)
         ron_cas_abort(w);
         return rc;
     }
-    return ron_cas_commit(w, &got->id, &got->err);
+    RON_TRY(ron_cas_commit(w, &got->id, &got->err));
+    edg_s3_stored(r->s, &got->id, r->f->deadline);
+    return RON_OK;
 }
 
 static void take_kept(struct run *r)

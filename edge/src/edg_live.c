@@ -47,7 +47,8 @@ bool edg_serve_stored(struct edg_out *out, const struct edg_stored *take_stored,
         edg_stored_unref(take_stored);
         return true;
     }
-    if (rc == RON_AGAIN) {
+    /* On the loop: whether the disk or the bucket has it, a reader finds out. */
+    if (rc == RON_AGAIN || (rc == RON_NOTFOUND && out->call != NULL && s->tier != NULL)) {
         edg_submit_stored(out, take_stored, status);
         return true;
     }

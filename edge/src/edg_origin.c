@@ -303,13 +303,14 @@ static enum ron_rc start(const struct edg_exchange_opts *o, struct edg_fetched *
 static enum ron_rc take_body(const struct edg_exchange_opts *o, struct edg_fetched *f,
                              struct ron_cas_writer **ret_writer)
 {
+    const struct ron_cas_write_opts opts = {.pin = o->pin};
     struct ron_cas_writer *w = NULL;
     struct ron_str piece;
     enum ron_rc rc = RON_OK;
 
     while (edg_pipe_next(o->pipe, f->fetch, ron_deadline_never(), &piece) == RON_OK) {
         if (rc == RON_OK && w == NULL) {
-            rc = ron_cas_begin(o->store, NULL, &w, &f->err);
+            rc = ron_cas_begin(o->store, &opts, &w, &f->err);
         }
         if (rc == RON_OK) {
             rc = ron_cas_append(w, piece.ptr, piece.len, &f->err);
@@ -320,7 +321,7 @@ static enum ron_rc take_body(const struct edg_exchange_opts *o, struct edg_fetch
         }
     }
     if (rc == RON_OK && w == NULL && ron_http_fetch_result(f->fetch)->status == 200) {
-        rc = ron_cas_begin(o->store, NULL, &w, &f->err); /* an empty body is one, too */
+        rc = ron_cas_begin(o->store, &opts, &w, &f->err); /* an empty body is one, too */
     }
     *ret_writer = w;
     return rc;

@@ -132,10 +132,11 @@ void edg_purge(struct edg_svc *s, const struct edg_read *r, struct edg_out *out)
     enum ron_rc rc = RON_NOTFOUND;
     size_t records = 0;
 
-    if (s->store != NULL && by_path) {
+    if (s->stored != NULL && by_path) {
         records = purge_path(s, r);
-    } else if (s->store != NULL) {
-        rc = ron_cas_remove(s->store, &r->id, &err);
+    } else if (s->store != NULL && !by_path) {
+        rc = ron_tier_remove(s->tier, &r->id, &err);
+        rc = rc == RON_OK ? ron_cas_remove(s->store, &r->id, &err) : RON_IO;
     }
     if (rc != RON_OK && rc != RON_NOTFOUND) {
         RON_LOG(s->log, ERROR, "an object cannot be removed", RON_LOG_ERR(&err));

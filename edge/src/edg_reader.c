@@ -201,8 +201,11 @@ static void read_object(struct edg_svc *s, struct edg_read *r, struct edg_out *o
 {
     struct ron_cas_obj *obj = NULL;
     struct ron_err err = {0};
-    enum ron_rc rc = ron_cas_open(s->store, &r->id, &obj, &err);
+    enum ron_rc rc = r->deep ? edg_s3_bring(s, r) : RON_OK;
 
+    if (rc == RON_OK) {
+        rc = ron_cas_open(s->store, &r->id, &obj, &err);
+    }
     if (rc == RON_OK) {
         edg_answer_object(out, obj, NULL);
     } else {
@@ -215,6 +218,9 @@ static void read_stored(struct edg_read *r, struct edg_out *out)
 {
     const struct edg_stored *stored = r->stored;
 
+    if (r->deep) {
+        (void)edg_s3_bring(out->s, r); /* it failed: the origin has them */
+    }
     r->stored = NULL;
     if (!edg_serve_stored(out, edg_stored_ref(stored), &r->status)) {
         edg_refill(out, stored);
@@ -223,12 +229,34 @@ static void read_stored(struct edg_read *r, struct edg_out *out)
     }
 }
 
-static void take_read(struct edg_svc *s, struct edg_read *r)
+/* Whether a read is one for the bucket: the local store has not got its object. */
+static bool is_deep(struct edg_svc *s, const struct edg_read *r)
+{
+    const struct ron_b3 *id = r->kind == EDG_READ_OBJECT   ? &r->id
+                              : r->kind == EDG_READ_STORED ? &r->stored->id
+                                                           : NULL;
+    struct ron_cas_obj *obj = NULL;
+    struct ron_err err = {0};
+    enum ron_rc rc;
+
+    if (s->tier == NULL || r->deep || id == NULL) {
+        return false;
+    }
+    rc = ron_cas_open(s->store, id, &obj, &err); /* open now: the answer finds it in memory */
+    ron_cas_release(obj);
+    return rc == RON_NOTFOUND || rc == RON_CORRUPT;
+}
+
+void edg_read_take(struct edg_svc *s, struct edg_read *r)
 {
     struct edg_out out = {.s = s, .reply = r->reply, .head = r->head};
 
     if (r->reply != NULL && ron_http_reply_cancelled(r->reply)) {
         edg_read_drop(s, r, EDG_ERROR_TIMEOUT);
+        return;
+    }
+    if (is_deep(s, r)) {
+        edg_s3_pass(s, r);
         return;
     }
     if (r->kind == EDG_READ_TILE) {
@@ -253,7 +281,7 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
 {
     (void)t;
     for (size_t i = 0; i < count; i++) {
-        take_read(arg, items[i]);
+        edg_read_take(arg, items[i]);
     }
     return RON_OK;
 }

@@ -48,6 +48,7 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
     RON_TRY(check_origins(conf, err));
     RON_TRY(edg_origins_check(conf, err));
     RON_TRY(edg_gateway_check(conf, err));
+    RON_TRY(ron_tier_check(conf, err));
     if (ron_conf_bool(conf, EDG_DEMO) && ron_conf_str(conf, EDG_GW_ORIGIN).len > 0 &&
         ron_conf_str(conf, EDG_GW_PREFIX).len <= 1) {
         return ron_err_set(err, RON_INVALID,
@@ -128,7 +129,8 @@ static enum ron_rc open_store(struct edg_svc *s, struct ron_err *err)
     task.stage = 2;
     RON_TRY(ron_sup_add(ron_app_sup(s->app), &task, NULL, err));
     s->cas_metrics = (struct ron_ops_cas){.store = s->store, .name = "edge"};
-    return ron_collect_cas(ron_app_metrics(s->app), &s->cas_metrics, err);
+    RON_TRY(ron_collect_cas(ron_app_metrics(s->app), &s->cas_metrics, err));
+    return edg_s3_open(s, bytes, err);
 }
 
 /* The origins of today, as the index names them; the gateway's records are apart. */
@@ -176,14 +178,20 @@ static void drop_fill(void *item, void *arg)
     edg_fill_drop(arg, item, EDG_ERROR_DRAINING);
 }
 
-/* Only with origins: a store, the table of what is in it, and the workers that fill it. */
+/* Only with origins: a store, the table of what is in it, and the workers that fill it. With a
+ * bucket alone the store is there for /cas. */
 static enum ron_rc open_live(struct edg_svc *s, struct ron_err *err)
 {
-    if (ron_conf_section_count(s->conf, "origins") == 0 ||
+    bool origins = ron_conf_section_count(s->conf, "origins") > 0;
+
+    if ((!origins && !ron_tier_configured(s->conf)) ||
         (s->amnesia && ron_conf_bytes(s->conf, EDG_AMNESIA_BYTES) == 0)) {
         return RON_OK;
     }
     RON_TRY(open_store(s, err));
+    if (!origins) {
+        return RON_OK;
+    }
     RON_TRY(ron_needs_add(ron_app_needs(s->app), "fill_queue", false, &s->need_fill, err));
     RON_TRY(edg_table_new(&(struct edg_table_opts){.env = s->env}, &s->stored, err));
     RON_TRY(edg_origins_open(&s->origins, s->app, s->conf,
@@ -314,6 +322,9 @@ static void take_down(struct ron_app *app)
     if (s->work != NULL) {
         ron_chan_free(s->work); /* likewise */
     }
+    if (s->s3_reads != NULL) {
+        ron_chan_free(s->s3_reads); /* likewise */
+    }
     edg_fills_free(s);
     if (s->index_taken) {
         move_index(s, false);
@@ -321,6 +332,7 @@ static void take_down(struct ron_app *app)
     edg_gateway_close(s);
     edg_origins_close(&s->origins);
     edg_table_free(s->stored);
+    ron_tier_free(s->tier);
     if (s->store != NULL) {
         ron_cas_free(s->store);
     }

@@ -5,6 +5,7 @@
  *     http --hit--> answer, on the loop: packs and files that are in memory or open
  *      |
  *      +--reads(512)--> reader-N: what needs the disk first, then the same answer
+ *      |          +--s3_reads--> s3-reader-N: what the bucket may have
  *     verifier: opens and checks packs at the start and after a reload, then swaps them in
  *
  * Stage of a drain: readers and verifier 1.
@@ -28,7 +29,8 @@ enum {
     EDG_READERS_MAX = 64,
     EDG_PACKS_MAX = 65, /* 64 of the settings, and that of the demo */
     EDG_FILLERS_MAX = 64,
-    EDG_LATE_MS = 50,       /* before its deadline a request hears that its fill goes on */
+    EDG_LATE_MS = 50, /* before its deadline a request hears that its fill goes on */
+    EDG_FETCHES_MAX = 64,
     EDG_WAITERS_MAX = 4096, /* of one fill; inflight bounds them before */
     EDG_ROUTES_MAX = 32,
 };
@@ -127,15 +129,30 @@ struct edg_read {
     struct edg_content content;      /* of PARTS */
     struct edg_extra extra;          /* of it, with a reference in `stored` */
     bool prefix;                     /* PURGE: all that begin so */
+    bool deep;                       /* OBJECT, STORED: the bucket is asked, too */
     char path[];                     /* of a file, or to be purged */
 };
 
 struct edg_read *edg_read_new(enum edg_read_kind kind, const char *path); /* NULL: no memory */
 /* To a reader, or refused; takes the read, which may be NULL. It is answered in any case. */
 void edg_read_submit(struct edg_out *out, struct edg_read *take_read);
+/* The work of a reader; takes the read. */
+void edg_read_take(struct edg_svc *s, struct edg_read *take_read);
 /* Frees it; answers if there is somebody to answer. */
 void edg_read_drop(struct edg_svc *s, struct edg_read *take_read, enum edg_error error);
 RON_MUST_USE enum ron_rc edg_readers_add(struct edg_svc *s, struct ron_err *err);
+
+/* ---- the second tier (edg_s3.c) -------------------------------------------------------------- */
+
+/* The tier, its channel and readers; nothing without [s3]. After the store. */
+RON_MUST_USE enum ron_rc edg_s3_open(struct edg_svc *s, uint64_t store_bytes, struct ron_err *err);
+/* Hands a read that the local store cannot serve to a reader of the bucket; takes it. */
+void edg_s3_pass(struct edg_svc *s, struct edg_read *take_read);
+/* On such a reader: brings the object of the read into the local store. */
+enum ron_rc edg_s3_bring(struct edg_svc *s, const struct edg_read *r);
+/* After the commit of an object of an origin: the bucket is to have it, too. What goes wrong is
+ * counted; the object can be had again. */
+void edg_s3_stored(struct edg_svc *s, const struct ron_b3 *id, struct ron_deadline deadline);
 
 /* From open things to what is answered; each takes its handle. */
 struct edg_content edg_content_of_file(struct edg_svc *s, const struct edg_file *take_file);
@@ -334,8 +351,11 @@ struct edg_svc {
     struct edg_files *files;   /* NULL: none are served */
     struct ron_app_auth *auth; /* NULL: nobody may purge */
     bool amnesia;
-    struct ron_cas *store; /* NULL: there are no origins */
+    struct ron_cas *store; /* NULL: there are neither origins nor a bucket */
     struct ron_ops_cas cas_metrics;
+    struct ron_tier *tier;     /* NULL: there is no bucket behind the store */
+    struct ron_chan *s3_reads; /* with a tier only */
+    char s3_reader_names[EDG_FETCHES_MAX][24];
     struct edg_table *stored;
     bool index_taken; /* the file is gone: what is in the table must be written */
     struct edg_origins origins;

@@ -7,6 +7,7 @@
 #include "iop_provider_load.h"
 #include "iop_rule.h"
 #include "ron/app/app.h"
+#include "ron/s3/tier.h"
 
 #define IOP_CONF(X)                                                                                \
     RON_APP_KEYS_TOP(X, "127.0.0.1:7500")                                                          \
@@ -87,6 +88,7 @@
       "10GiB", RON_CONF_FIXED,                                                                     \
       "Space of the objects; what was not used for longest makes room. Under amnesia 256 MiB of "  \
       "memory at most.")                                                                           \
+    RON_TIER_KEYS(X)                                                                               \
     X(IOP_WORKERS, "concurrency.workers", INT, "tasks", 0, 64, "0", RON_CONF_FIXED,                \
       "Tasks that verify deliveries; 0 takes one per worker of the executor, at least 2.")         \
     X(IOP_UPLOADS, "concurrency.uploads", INT, "tasks", 1, 64, "8", RON_CONF_FIXED,                \

@@ -171,7 +171,8 @@ static void answer(struct out *out, struct ron_cas_obj *take_obj)
 
 /* ---- the route ------------------------------------------------------------------------------- */
 
-static void submit(struct out *out, const struct iop_read *wanted)
+/* `deep`: the local store has not got it, the bucket may. */
+static void submit(struct out *out, const struct iop_read *wanted, bool deep)
 {
     struct iop_svc *s = out->s;
     struct iop_read *r = ron_alloc_zero(sizeof *r);
@@ -180,10 +181,11 @@ static void submit(struct out *out, const struct iop_read *wanted)
     if (r != NULL) {
         *r = *wanted;
         r->head = out->head;
+        r->deep = deep;
         rc = ron_http_defer(out->call, &r->reply);
     }
     if (rc == RON_OK) {
-        rc = ron_chan_try_send(s->reads, r, NULL);
+        rc = ron_chan_try_send(deep ? s->s3_reads : s->reads, r, NULL);
         if (rc == RON_OK) {
             return;
         }
@@ -224,10 +226,10 @@ void iop_object_http(struct ron_http_call *call, void *arg)
     if (rc == RON_OK) {
         ron_cas_release(obj);
     }
-    if (rc == RON_NOTFOUND && s->up.storage == NULL) {
+    if (rc == RON_NOTFOUND && s->up.storage == NULL && s->tier == NULL) {
         fail(&out, IOP_ERROR_NOT_FOUND);
     } else {
-        submit(&out, &wanted);
+        submit(&out, &wanted, rc == RON_NOTFOUND && s->tier != NULL);
     }
 }
 
@@ -238,6 +240,24 @@ void iop_read_drop(struct iop_svc *s, struct iop_read *take_read, enum iop_error
     (void)s;
     iop_reply_fail(take_read->reply, error, NULL);
     ron_free(take_read);
+}
+
+/* To a reader of the bucket: those for the disk do not wait for the network. */
+static void pass_on(struct iop_svc *s, const struct iop_read *r)
+{
+    struct iop_read *deep = ron_alloc(sizeof *deep);
+    enum ron_rc rc = RON_NOMEM;
+
+    if (deep != NULL) {
+        *deep = *r;
+        deep->deep = true;
+        rc = ron_chan_try_send(s->s3_reads, deep, NULL);
+        if (rc == RON_OK) {
+            return;
+        }
+        ron_free(deep);
+    }
+    iop_reply_fail(r->reply, rc == RON_CLOSED ? IOP_ERROR_DRAINING : IOP_ERROR_BUSY, NULL);
 }
 
 static void take_read(struct iop_svc *s, struct iop_read *r)
@@ -251,7 +271,10 @@ static void take_read(struct iop_svc *s, struct iop_read *r)
         fail(&out, IOP_ERROR_TIMEOUT);
         return;
     }
-    rc = ron_cas_open(s->store, &r->id, &obj, &err);
+    rc = r->deep ? ron_tier_fetch(s->tier, &r->id, &err) : RON_OK;
+    if (rc == RON_OK) {
+        rc = ron_cas_open(s->store, &r->id, &obj, &err);
+    }
     if ((rc == RON_NOTFOUND || rc == RON_CORRUPT) && s->up.storage != NULL) {
         rc = iop_storage_pull(s, &r->id, &obj, &err);
     }
@@ -261,6 +284,10 @@ static void take_read(struct iop_svc *s, struct iop_read *r)
     }
     if (rc == RON_OK) {
         answer(&out, obj);
+        return;
+    }
+    if ((rc == RON_NOTFOUND || rc == RON_CORRUPT) && s->tier != NULL && !r->deep) {
+        pass_on(s, r);
         return;
     }
     if (rc != RON_NOTFOUND) {
@@ -279,6 +306,21 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     return RON_OK;
 }
 
+static enum ron_rc add_reader(struct iop_svc *s, const char *name, struct ron_chan *input,
+                              struct ron_err *err)
+{
+    return ron_sup_add(ron_app_sup(s->app),
+                       &(struct ron_task_def){.name = name,
+                                              .kind = "reader",
+                                              .mode = RON_TASK_BLOCKING,
+                                              .stage = 1,
+                                              .input = input,
+                                              .batch_max = 1,
+                                              .handle = handle,
+                                              .arg = s},
+                       NULL, err);
+}
+
 enum ron_rc iop_readers_add(struct iop_svc *s, struct ron_err *err)
 {
     uint32_t count =
@@ -286,16 +328,11 @@ enum ron_rc iop_readers_add(struct iop_svc *s, struct ron_err *err)
 
     for (uint32_t i = 0; i < count; i++) {
         (void)snprintf(s->reader_names[i], sizeof s->reader_names[i], "reader-%u", i);
-        RON_TRY(ron_sup_add(ron_app_sup(s->app),
-                            &(struct ron_task_def){.name = s->reader_names[i],
-                                                   .kind = "reader",
-                                                   .mode = RON_TASK_BLOCKING,
-                                                   .stage = 1,
-                                                   .input = s->reads,
-                                                   .batch_max = 1,
-                                                   .handle = handle,
-                                                   .arg = s},
-                            NULL, err));
+        RON_TRY(add_reader(s, s->reader_names[i], s->reads, err));
+    }
+    for (uint32_t i = 0; i < ron_tier_fetches(s->tier); i++) {
+        (void)snprintf(s->s3_reader_names[i], sizeof s->s3_reader_names[i], "s3-reader-%u", i);
+        RON_TRY(add_reader(s, s->s3_reader_names[i], s->s3_reads, err));
     }
     return RON_OK;
 }

@@ -248,9 +248,14 @@ static void take_put(struct iop_svc *s, struct iop_put *p)
     struct ron_cas_writer *w = NULL;
     struct ron_err err = {0};
     struct ron_b3 id;
-    enum ron_rc rc = ron_cas_begin(
-        s->store, &(struct ron_cas_write_opts){.size_hint = p->json ? 0 : p->size_hint}, &w, &err);
+    enum ron_rc rc = ron_tier_admit(s->tier, &err);
 
+    if (rc == RON_OK) {
+        rc = ron_cas_begin(s->store,
+                           &(struct ron_cas_write_opts){.size_hint = p->json ? 0 : p->size_hint,
+                                                        .pin = ron_tier_pins(s->tier)},
+                           &w, &err);
+    }
     if (rc != RON_OK) {
         refuse(s, p->reply, iop_error_of(rc), err.msg);
         return;
@@ -264,6 +269,9 @@ static void take_put(struct iop_svc *s, struct iop_put *p)
     rc = ron_cas_commit(w, &id, &err);
     if (rc == RON_OK && s->up.storage != NULL) {
         rc = iop_storage_push(s, &id, &err);
+    }
+    if (rc == RON_OK) {
+        rc = ron_tier_stored(s->tier, &id, ron_http_reply_deadline(p->reply), &err);
     }
     if (rc == RON_OK) {
         accepted(s, p->reply, &id);

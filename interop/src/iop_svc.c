@@ -23,6 +23,13 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
                            "timeouts.request: at most 5s, senders wait no longer");
     }
     RON_TRY(iop_trail_check(conf, err));
+    RON_TRY(ron_tier_check(conf, err));
+    if (ron_conf_str(conf, RON_TIER_ENDPOINT).len > 0 &&
+        ron_conf_str(conf, IOP_STORAGE_URL).len > 0) {
+        return ron_err_set(
+            err, RON_INVALID,
+            "s3.endpoint and storage.url: objects have one place behind the local store");
+    }
     return iop_upstreams_check(conf, err);
 }
 
@@ -59,9 +66,10 @@ static enum ron_rc make_channels(struct iop_svc *s, struct ron_err *err)
         {"work", "workers", ron_conf_int(s->conf, IOP_Q_WORK), 0, drop_job, &s->work},
         {"reads", "readers", IOP_Q_READS, 1, drop_read, &s->reads},
         {"uploads", "uploads", IOP_Q_UPLOADS, 1, drop_put, &s->uploads},
+        {"s3_reads", "s3-readers", IOP_Q_READS, 1, drop_read, &s->s3_reads}, /* with a tier */
     };
 
-    for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
+    for (size_t i = 0; i < RON_ARRAY_LEN(rows) - (s->tier == NULL); i++) {
         RON_TRY(ron_chan_new(
             &(struct ron_chan_opts){.registry = ron_app_registry(s->app),
                                     .env = s->env,
@@ -106,7 +114,21 @@ static enum ron_rc open_store(struct iop_svc *s, struct ron_err *err)
     task.stage = 4;
     RON_TRY(ron_sup_add(ron_app_sup(s->app), &task, NULL, err));
     s->cas_metrics = (struct ron_ops_cas){.store = s->store, .name = "objects"};
-    return ron_collect_cas(ron_app_metrics(s->app), &s->cas_metrics, err);
+    RON_TRY(ron_collect_cas(ron_app_metrics(s->app), &s->cas_metrics, err));
+    return ron_tier_new(&(struct ron_tier_opts){.env = s->env,
+                                                .registry = ron_app_registry(s->app),
+                                                .sup = ron_app_sup(s->app),
+                                                .metrics = ron_app_metrics(s->app),
+                                                .needs = ron_app_needs(s->app),
+                                                .log = s->log,
+                                                .conf = s->conf,
+                                                .environ = ron_app_environ(s->app),
+                                                .store = s->store,
+                                                .store_bytes = bytes,
+                                                .dir = s->amnesia ? NULL : dir,
+                                                .keep = true,
+                                                .stage = 2},
+                        &s->tier, err);
 }
 
 /* ---- mailbox --------------------------------------------------------------------------------- */
@@ -281,7 +303,7 @@ static void reloaded(struct ron_app *app)
 
 static void free_channels(struct iop_svc *s)
 {
-    struct ron_chan *const all[] = {s->work, s->reads, s->uploads};
+    struct ron_chan *const all[] = {s->work, s->reads, s->uploads, s->s3_reads};
 
     for (size_t i = 0; i < RON_ARRAY_LEN(all); i++) {
         if (all[i] != NULL) {
@@ -311,6 +333,7 @@ static void take_down(struct ron_app *app)
         ron_watch_free(s->bridge);
     }
     iop_proofs_free(s);
+    ron_tier_free(s->tier);
     if (s->store != NULL) {
         ron_cas_free(s->store);
     }

@@ -34,6 +34,7 @@ enum {
     IOP_ROUTES_MAX = 32,
     IOP_STREAMS_MAX = 256, /* people and dashboards */
     IOP_UPLOADS_MAX = 64,
+    IOP_FETCHES_MAX = 64, /* as `s3.fetches` says */
     IOP_READERS = 2,
     IOP_READERS_REMOTE = 8, /* some of which wait for a storage elsewhere */
     IOP_BATCH_BODY_MAX = 16 << 20,
@@ -168,6 +169,7 @@ struct iop_read {
     bool proof; /* not the bytes alone: a slice that proves them */
     uint64_t proof_start;
     uint64_t proof_len;
+    bool deep; /* the bucket is asked, too */
 };
 
 void iop_object_http(struct ron_http_call *call, void *arg);
@@ -336,6 +338,9 @@ struct iop_svc {
     struct ron_cas *store;
     struct iop_proofs *proofs;
     struct ron_ops_cas cas_metrics;
+    struct ron_tier *tier;     /* NULL: there is no bucket behind the store */
+    struct ron_chan *s3_reads; /* with a tier only */
+    char s3_reader_names[IOP_FETCHES_MAX][24];
     struct ron_chan *work;
     struct ron_chan *reads;
     struct ron_chan *uploads;

@@ -27,10 +27,11 @@ USES = {
 }
 MIDDLE = ["guard", "obs", "conf", "cap", "cas", "merkle", "pg"]
 FRONT = ["http", "wire"]  # and front, what they share
-UPPER = MIDDLE + ["front"] + FRONT + ["app"]
+UPPER = MIDDLE + ["front"] + FRONT + ["s3", "app"]
 USES.update({module: LOW for module in MIDDLE})
 USES["front"] = LOW
 USES.update({module: LOW + MIDDLE + ["front"] for module in FRONT})
+USES["s3"] = LOW + MIDDLE + ["http"]
 USES["app"] = LOW + MIDDLE + FRONT
 USES["client"] = LOW  # how services speak with the ledger
 USES.update({service: LOW + UPPER + ["client"] for service in SERVICES})
