@@ -135,8 +135,8 @@ void edg_purge(struct edg_svc *s, const struct edg_read *r, struct edg_out *out)
     if (s->stored != NULL && by_path) {
         records = purge_path(s, r);
     } else if (s->store != NULL && !by_path) {
-        rc = ron_tier_remove(s->tier, &r->id, &err);
-        rc = rc == RON_OK ? ron_cas_remove(s->store, &r->id, &err) : RON_IO;
+        rc = s->tier != NULL ? ron_tier_remove(s->tier, &r->id, &err)
+                             : ron_cas_remove(s->store, &r->id, &err);
     }
     if (rc != RON_OK && rc != RON_NOTFOUND) {
         RON_LOG(s->log, ERROR, "an object cannot be removed", RON_LOG_ERR(&err));

@@ -266,6 +266,7 @@ enum ron_rc ron_tier_new(const struct ron_tier_opts *opts, struct ron_tier **ret
     }
     t->magic = RON__TIER_MAGIC;
     t->opts = *opts;
+    t->life = ron_env_wall_ms(opts->env);
     ron_mutex_init(&t->bad_mu, RON_RANK_LEAF, "s3.bad");
     rc = fill(t, err);
     *ret_tier = t; /* also after a failure: tasks may know it, and end before it is freed */

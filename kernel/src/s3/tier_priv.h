@@ -5,9 +5,10 @@
  *     tier_read.c  from the bucket into the local store
  *     tier_write.c the queue: folder, uploaders, sweeper
  *
- * Who owns a waiting object: the file DIR/<64 digits>-<bytes>. Whoever removes it (one only can) gives back
- * its pin and its share of the figures; so an id that is queued twice, or uploaded by two tasks at
- * once, is counted once. */
+ * Who owns a waiting object: the file DIR/<64 digits>-<bytes>-<life>. Whoever removes it (one only can)
+ * gives back its pin and its share of the figures; so an id that is queued twice, or uploaded by two
+ * tasks at once, is counted once. `life` is the wall clock of the start, in ms: it tells the files
+ * of earlier lives, which the first sweep pins and counts, from those of this one, which are. */
 #pragma once
 
 #include "ron/guard/flight.h"
@@ -46,6 +47,7 @@ struct ron_tier {
     /* The queue; `chan` NULL: there is none. */
     struct ron_chan *chan; /* of struct ron__tier_job */
     char *folder;
+    uint64_t life;
     uint64_t backlog_max;
     uint64_t backlog_bytes_max;
     struct ron_au64 backlog; /* files in the folder */
@@ -67,6 +69,7 @@ struct ron_tier {
 struct ron__tier_job {
     struct ron_b3 id;
     uint64_t size;
+    uint64_t life; /* of the process that made it wait */
 };
 
 /* Codes as callers of a store know them: RON_AGAIN when the server cannot be had, RON_IO when it

@@ -32,19 +32,25 @@ static void path_of(const struct ron_tier *t, const struct ron__tier_job *job,
     char hex[RON_B3_HEX_LEN];
 
     ron_b3_format_hex(&job->id, hex);
-    (void)snprintf(ret, RON__TIER_PATH_SIZE, "%s/%.*s-%llu", t->folder, (int)sizeof hex, hex,
-                   (unsigned long long)job->size);
+    (void)snprintf(ret, RON__TIER_PATH_SIZE, "%s/%.*s-%llu-%llu", t->folder, (int)sizeof hex, hex,
+                   (unsigned long long)job->size, (unsigned long long)job->life);
 }
 
 static bool name_read(const char *name, struct ron__tier_job *ret_job)
 {
-    size_t len = strlen(name);
-    struct ron_str size = {name + RON_B3_HEX_LEN + 1,
-                           len - RON_MIN(len, (size_t)RON_B3_HEX_LEN + 1)};
+    const char *size = name + RON_B3_HEX_LEN + 1;
+    const char *life;
 
-    return len > RON_B3_HEX_LEN + 1 && name[RON_B3_HEX_LEN] == '-' &&
-           ron_b3_parse_hex(name, RON_B3_HEX_LEN, &ret_job->id) &&
-           ron_http_parse_u64(size, &ret_job->size) == RON_OK;
+    if (strlen(name) < RON_B3_HEX_LEN + 4 || name[RON_B3_HEX_LEN] != '-' ||
+        !ron_b3_parse_hex(name, RON_B3_HEX_LEN, &ret_job->id)) {
+        return false;
+    }
+    life = strchr(size, '-');
+    return life != NULL &&
+           ron_http_parse_u64((struct ron_str){size, (size_t)(life - size)}, &ret_job->size) ==
+               RON_OK &&
+           ron_http_parse_u64((struct ron_str){life + 1, strlen(life + 1)}, &ret_job->life) ==
+               RON_OK;
 }
 
 /* RON_EXISTS: it waits already. */
@@ -237,9 +243,13 @@ static bool sweep_one(void *arg, const char *name, bool is_dir)
     if (ron_watch_value(w->stop) == RON_TASK_STOP) {
         return false;
     }
-    if (!is_dir && name_read(name, &job) && (!w->first || adopt(w->t, &job))) {
-        enqueue(w->t, &job);
+    if (is_dir || !name_read(name, &job)) {
+        return true;
     }
+    if (w->first && (job.life == w->t->life || !adopt(w->t, &job))) {
+        return true; /* it is on its way, or gone */
+    }
+    enqueue(w->t, &job);
     return true;
 }
 
@@ -248,7 +258,9 @@ static void sweep(struct sweep *w)
     struct ron_tier *t = w->t;
     struct ron_err err = {0};
 
-    ron_au64_store(&t->deferred, 0);
+    if (!w->first) { /* The first one leaves alone what this life has deferred already. */
+        ron_au64_store(&t->deferred, 0);
+    }
     if (t->opts.env->disk->list(t->opts.env, t->folder, sweep_one, w, &err) != RON_OK) {
         (void)ron_au64_add(&t->deferred, 1); /* look again */
         RON_LOG(t->opts.log, ERROR, "the folder of waiting objects cannot be read",
@@ -426,7 +438,7 @@ static uint64_t size_of(struct ron_tier *t, const struct ron_b3 *id)
 enum ron_rc ron_tier_stored(struct ron_tier *t, const struct ron_b3 *id,
                             struct ron_deadline deadline, struct ron_err *err)
 {
-    struct ron__tier_job job = {.id = *id};
+    struct ron__tier_job job = {.id = *id, .life = t != NULL ? t->life : 0};
     enum ron_rc rc;
 
     if (!ron_tier_writes(t)) {
@@ -461,16 +473,23 @@ enum ron_rc ron_tier_stored(struct ron_tier *t, const struct ron_b3 *id,
 
 enum ron_rc ron_tier_remove(struct ron_tier *t, const struct ron_b3 *id, struct ron_err *err)
 {
+    struct ron__tier_job job = {.id = *id, .life = t->life};
     char key[RON_TIER_KEY_SIZE];
+    enum ron_rc rc;
 
-    if (!ron_tier_writes(t)) {
-        return RON_OK;
+    RON_CHECK_MAGIC(t, RON__TIER_MAGIC);
+    job.size = t->chan != NULL ? size_of(t, id) : 0;
+    rc = ron_cas_remove(t->opts.store, id, err); /* first, so that nobody uploads it again */
+    if ((rc != RON_OK && rc != RON_NOTFOUND) || !ron_tier_writes(t)) {
+        return rc;
     }
     if (t->chan != NULL) {
-        (void)unmark(t, &(struct ron__tier_job){.id = *id, .size = size_of(t, id)});
+        (void)unmark(t, &job);
     }
     ron_tier_key(id, key);
-    RON_TRY(ron_s3_delete(t->s3, key, ron_deadline_never(), err));
+    if (ron_s3_delete(t->s3, key, ron_deadline_never(), err) != RON_OK) {
+        return RON_IO;
+    }
     ron__tier_bad_drop(t, id);
-    return RON_OK;
+    return rc;
 }

@@ -67,7 +67,7 @@ enum ron_s3_op {
     X(REFUSED, "refused", RON_IO)          /* other 4xx */                                         \
     X(REDIRECT, "redirect", RON_CORRUPT)   /* 3xx: wrong endpoint or region; never followed */     \
     X(MALFORMED, "malformed", RON_CORRUPT) /* an answer that makes no sense */                     \
-    X(TOO_LARGE, "too_large", RON_LIMIT)   /* an answer beyond its limit */                        \
+    X(TOO_LARGE, "too_large", RON_CORRUPT) /* an answer beyond its limit */                        \
     X(TIMEOUT, "timeout", RON_TIMEOUT)                                                             \
     X(UNREACHABLE, "unreachable", RON_CLOSED) /* name, connection, TLS, or broken off */           \
     X(BREAKER, "breaker_open", RON_AGAIN)                                                          \

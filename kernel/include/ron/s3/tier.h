@@ -136,8 +136,9 @@ bool ron_tier_pins(const struct ron_tier *t);
 /* After a commit with that pin, which is taken over. RON_OK as R3 and R4 say. Blocking. */
 RON_MUST_USE enum ron_rc ron_tier_stored(struct ron_tier *t, const struct ron_b3 *id,
                                          struct ron_deadline deadline, struct ron_err *err);
-/* Out of the bucket, and out of the queue; before it is removed from the local store. RON_OK when it
- * is gone, or nothing is ever written. Blocking. */
+/* Out of the local store, out of the queue, and out of the bucket unless that is never written.
+ * RON_OK and RON_NOTFOUND are the local store's; RON_IO: it may be in the bucket still. Not for
+ * NULL. Other services keep what they have. Blocking. */
 RON_MUST_USE enum ron_rc ron_tier_remove(struct ron_tier *t, const struct ron_b3 *id,
                                          struct ron_err *err);
 
