@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "edg_gateway.h"
+#include "edg_s3.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 
@@ -223,6 +224,25 @@ static void let_go(struct ron_cas_obj *obj)
     }
 }
 
+/* Whether another edge has filled it: then the waiters are answered. */
+static bool run_shared(struct edg_svc *s, struct edg_fill *f)
+{
+    const struct edg_stored *record = f->want.shared ? edg_shared_find(s, f) : NULL;
+    struct edg_status status = {.has_ttl = true, .detail = "bucket"};
+
+    if (record == NULL) {
+        return false;
+    }
+    if (edg_fill_spoiled(s, f)) {
+        (void)edg_table_drop(s->stored, f->want.origin, f->want.target);
+    }
+    status.ttl_s = edg_life_ttl_s(&record->life, ron_env_wall_ms(s->env));
+    answer_waiters(s, edg_fill_end(s, f), record, status, EDG_ERROR_STORAGE);
+    edg_stored_unref(record);
+    edg_fill_free(f);
+    return true;
+}
+
 /* RON_NOMEM: it did not begin, and the fill is somebody else's or has ended. */
 static enum ron_rc run(struct edg_filler *k, struct edg_fill *f)
 {
@@ -283,6 +303,9 @@ static enum ron_rc run(struct edg_filler *k, struct edg_fill *f)
                 RON_LOG_ERR(&got->err));
     }
     answer_waiters(s, edg_fill_end(s, f), record, status, error_of(got->outcome));
+    if (status.stored && good) {
+        edg_shared_tell(s, record);
+    }
     edg_stored_unref(record);
     let_go(filled);
     let_go(old);
@@ -305,7 +328,7 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
             edg_fill_drop(k->s, f, EDG_ERROR_TIMEOUT);
         } else if (f->want.origin == EDG_GATEWAY) {
             edg_gateway_run(k, f);
-        } else if (run(k, f) != RON_OK) {
+        } else if (!run_shared(k->s, f) && run(k, f) != RON_OK) {
             rc = ron_err_set(&err, RON_NOMEM, "no memory to fill with");
             ron_task_set_error(t, &err);
         }

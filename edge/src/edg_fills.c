@@ -5,7 +5,8 @@
  * `work` is 429.
  *
  * Invariants:
- *   L1 of the fills that may be joined a target of an origin has at most one.
+ *   L1 of the fills that may be joined a target of an origin has at most one, and with a bucket one
+ *      more, for those who want the origin's word.
  *   L2 a waiter belongs to its fill until the worker takes all of them, which it does under the
  *      same lock with which the fill leaves the list: nobody joins a fill that has ended.
  *   L3 a fill that was spoiled stays so. Who spoils marks first and drops what is stored then; who
@@ -28,6 +29,7 @@ static struct edg_fill *find(struct edg_fills *f, const struct edg_want *want)
         struct edg_fill *x = RON_LIST_ENTRY(node, struct edg_fill, link);
 
         if (!x->want.alone && !x->spoiled && x->want.origin == want->origin &&
+            (want->shared || !x->want.shared) &&
             same(x->want.target, want->target)) {
             return x;
         }

@@ -5,6 +5,7 @@
  * store and then to all who wait; what may not is streamed to the one who asked first, and the
  * others go on their own (G3). */
 #include "edg_gateway_priv.h"
+#include "edg_s3.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/http/stream.h"

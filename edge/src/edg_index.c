@@ -82,23 +82,44 @@ static void put_record(void *arg, const struct edg_stored *r)
     w->records++;
 }
 
-enum ron_rc edg_index_write(const struct edg_index_opts *opts, struct ron_buf *out,
-                            size_t *ret_records)
+static void put_begin(const struct edg_index_opts *opts, struct ron_buf *out)
 {
-    struct writing w = {.opts = opts, .out = out};
-    struct ron_b3 hash;
-
     (void)ron_buf_append(out, MAGIC, MAGIC_LEN);
     put(out, opts->origin_count, 1);
     for (size_t i = 0; i < opts->origin_count; i++) {
         put_text(out, edg_str(opts->origins[i].name));
         put_text(out, edg_str(opts->origins[i].url));
     }
-    edg_table_each(opts->table, put_record, &w);
+}
+
+static enum ron_rc put_end(struct ron_buf *out)
+{
+    struct ron_b3 hash;
+
     put(out, 0, 1);
     ron_b3_hash(ron_buf_data(out), ron_buf_len(out), &hash);
-    *ret_records = w.records;
     return ron_buf_append(out, hash.bytes, sizeof hash.bytes);
+}
+
+enum ron_rc edg_index_write(const struct edg_index_opts *opts, struct ron_buf *out,
+                            size_t *ret_records)
+{
+    struct writing w = {.opts = opts, .out = out};
+
+    put_begin(opts, out);
+    edg_table_each(opts->table, put_record, &w);
+    *ret_records = w.records;
+    return put_end(out);
+}
+
+enum ron_rc edg_index_pack(const struct edg_index_opts *opts, const struct edg_stored *record,
+                           struct ron_buf *out)
+{
+    struct writing w = {.opts = opts, .out = out};
+
+    put_begin(opts, out);
+    put_record(&w, record);
+    return w.records == 1 ? put_end(out) : RON_INVALID;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
@@ -205,17 +226,13 @@ static bool read_record(struct reading *r, struct edg_stored *ret,
     return !r->bad;
 }
 
-enum ron_rc edg_index_read(const struct edg_index_opts *opts, const void *bytes, size_t len,
-                           size_t *ret_records, struct ron_err *err)
+/* Looks at hash and magic number. */
+static enum ron_rc read_begin(const void *bytes, size_t len, struct reading *ret,
+                              struct ron_err *err)
 {
-    struct ron_http_field fields[EDG_STORED_FIELDS_MAX];
     struct reading r = {.at = bytes, .left = len - RON_MIN(len, (size_t)HASH_LEN)};
-    int now[ORIGINS_MAX];
     struct ron_b3 hash;
-    size_t origins;
-    uint64_t place;
 
-    *ret_records = 0;
     ron_b3_hash(bytes, r.left, &hash);
     if (len < MAGIC_LEN + HASH_LEN ||
         memcmp((const uint8_t *)bytes + r.left, hash.bytes, HASH_LEN) != 0 ||
@@ -223,6 +240,39 @@ enum ron_rc edg_index_read(const struct edg_index_opts *opts, const void *bytes,
         return ron_err_set(err, RON_CORRUPT, "the index is not whole");
     }
     (void)take(&r, MAGIC_LEN);
+    *ret = r;
+    return RON_OK;
+}
+
+enum ron_rc edg_index_unpack(const struct edg_index_opts *opts, const void *bytes, size_t len,
+                             struct edg_stored *ret_record, struct ron_http_field *fields,
+                             struct ron_err *err)
+{
+    struct edg_stored record = {0};
+    struct reading r = {0};
+    int now[ORIGINS_MAX];
+
+    RON_TRY(read_begin(bytes, len, &r, err));
+    if (read_origins(&r, opts, now) != 1 || now[0] < 0 || number(&r, 1) != 1 ||
+        !read_record(&r, &record, fields) || number(&r, 1) != 0 || r.bad || r.left > 0) {
+        return ron_err_set(err, RON_CORRUPT, "not one record of this origin");
+    }
+    record.origin = opts->origins[now[0]].place;
+    *ret_record = record;
+    return RON_OK;
+}
+
+enum ron_rc edg_index_read(const struct edg_index_opts *opts, const void *bytes, size_t len,
+                           size_t *ret_records, struct ron_err *err)
+{
+    struct ron_http_field fields[EDG_STORED_FIELDS_MAX];
+    struct reading r = {0};
+    int now[ORIGINS_MAX];
+    size_t origins;
+    uint64_t place;
+
+    *ret_records = 0;
+    RON_TRY(read_begin(bytes, len, &r, err));
     origins = read_origins(&r, opts, now);
     while ((place = number(&r, 1)) != 0 && place <= origins) {
         struct edg_stored like = {0};

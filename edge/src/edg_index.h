@@ -42,6 +42,16 @@ RON_MUST_USE enum ron_rc edg_index_load(const struct edg_index_opts *opts, size_
 RON_MUST_USE enum ron_rc edg_index_save(const struct edg_index_opts *opts, size_t *ret_records,
                                         struct ron_err *err);
 
+/* One record of the origin `opts` names alone, in the same bytes: for a bucket that edges share. The
+ * table is not used. */
+RON_MUST_USE enum ron_rc edg_index_pack(const struct edg_index_opts *opts,
+                                        const struct edg_stored *record, struct ron_buf *out);
+/* Its parts, which point into the bytes; `fields` has room for EDG_STORED_FIELDS_MAX. RON_CORRUPT:
+ * it is not whole, or of another origin, or not one record. */
+RON_MUST_USE enum ron_rc edg_index_unpack(const struct edg_index_opts *opts, const void *bytes,
+                                          size_t len, struct edg_stored *ret_record,
+                                          struct ron_http_field *fields, struct ron_err *err);
+
 /* The bytes alone, for tests. */
 RON_MUST_USE enum ron_rc edg_index_write(const struct edg_index_opts *opts, struct ron_buf *out,
                                          size_t *ret_records);

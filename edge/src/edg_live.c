@@ -115,6 +115,8 @@ static void answer(struct edg_out *out, uint32_t origin, struct ron_str target)
     edg_count_of(s, EDG_M_MISSES, stored != NULL ? "stale" : "cold", 1);
     want.stale = stored;
     want.fwd = stored != NULL ? EDG_FWD_STALE : EDG_FWD_URI_MISS;
+    want.shared = s->tier != NULL && stored == NULL && !ask.no_cache &&
+                  ask.max_age_s == EDG_SECONDS_NONE && ask.min_fresh_s == 0;
     edg_fill_wait(out, &want);
     edg_stored_unref(stored);
 }

@@ -13,6 +13,7 @@
 #include <string.h>
 
 #include "edg_gateway.h"
+#include "edg_s3.h"
 
 enum { BODY_MAX = 8192 };
 
@@ -118,6 +119,7 @@ static size_t purge_path(struct edg_svc *s, const struct edg_read *r)
     if (!find_target(s, r->path, &origin, &target)) {
         return 0;
     }
+    edg_shared_purge(s, origin, target, r->prefix);
     edg_fills_spoil(s, origin, target, r->prefix);
     return r->prefix ? edg_table_drop_prefix(s->stored, origin, target)
                      : edg_table_drop(s->stored, origin, target);

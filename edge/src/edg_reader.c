@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "edg_accept.h"
-#include "edg_svc.h"
+#include "edg_s3.h"
 #include "ron/base/alloc.h"
 
 /* ---- what is answered ------------------------------------------------------------------------ */

@@ -8,7 +8,7 @@
  * here. A bucket that fails is a miss for whatever an origin has; for /cas it is a 503. */
 #include <stdio.h>
 
-#include "edg_svc.h"
+#include "edg_s3.h"
 #include "ron/base/alloc.h"
 
 static void drop_read(void *item, void *arg)
@@ -74,7 +74,11 @@ enum ron_rc edg_s3_open(struct edg_svc *s, uint64_t store_bytes, struct ron_err 
                                 .dir = s->amnesia ? NULL : ron_conf_str(s->conf, EDG_DIR).text,
                                 .stage = 2},
         &s->tier, err));
-    return s->tier != NULL ? add_readers(s, err) : RON_OK;
+    if (s->tier == NULL) {
+        return RON_OK;
+    }
+    RON_TRY(edg_shared_new(s, err));
+    return add_readers(s, err);
 }
 
 void edg_s3_pass(struct edg_svc *s, struct edg_read *take_read)
@@ -92,7 +96,7 @@ enum ron_rc edg_s3_bring(struct edg_svc *s, const struct edg_read *r)
 {
     const struct ron_b3 *id = r->kind == EDG_READ_STORED ? &r->stored->id : &r->id;
     struct ron_err err = {0};
-    enum ron_rc rc = ron_tier_fetch(s->tier, id, &err);
+    enum ron_rc rc = ron_tier_fetch(s->tier, id, ron_deadline_never(), &err);
 
     if (rc != RON_OK && rc != RON_NOTFOUND && rc != RON_CORRUPT) { /* that one was told */
         RON_LOG(s->log, WARN, "the bucket could not be read", RON_LOG_ERR(&err));

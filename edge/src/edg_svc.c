@@ -11,6 +11,7 @@
 #include "edg_demo.h"
 #include "edg_gateway.h"
 #include "edg_index.h"
+#include "edg_s3.h"
 #include "ron/base/alloc.h"
 #include "ron/io/file.h"
 #include "ron_edge.h"
@@ -344,6 +345,7 @@ static void take_down(struct ron_app *app)
     edg_metrics_free(s);
     ron_mutex_done(&s->fills.mu);
     ron_mutex_done(&s->packs_mu);
+    edg_shared_free(s);
     ron_free(s);
 }
 

@@ -39,6 +39,7 @@ struct edg_svc;
 struct edg_demo;
 struct edg_metrics;
 struct edg_gateway;
+struct edg_shared;
 
 /* ---- what is answered ------------------------------------------------------------------------ */
 
@@ -142,18 +143,6 @@ void edg_read_take(struct edg_svc *s, struct edg_read *take_read);
 void edg_read_drop(struct edg_svc *s, struct edg_read *take_read, enum edg_error error);
 RON_MUST_USE enum ron_rc edg_readers_add(struct edg_svc *s, struct ron_err *err);
 
-/* ---- the second tier (edg_s3.c) -------------------------------------------------------------- */
-
-/* The tier, its channel and readers; nothing without [s3]. After the store. */
-RON_MUST_USE enum ron_rc edg_s3_open(struct edg_svc *s, uint64_t store_bytes, struct ron_err *err);
-/* Hands a read that the local store cannot serve to a reader of the bucket; takes it. */
-void edg_s3_pass(struct edg_svc *s, struct edg_read *take_read);
-/* On such a reader: brings the object of the read into the local store. */
-enum ron_rc edg_s3_bring(struct edg_svc *s, const struct edg_read *r);
-/* After the commit of an object of an origin: the bucket is to have it, too. What goes wrong is
- * counted; the object can be had again. */
-void edg_s3_stored(struct edg_svc *s, const struct ron_b3 *id, struct ron_deadline deadline);
-
 /* From open things to what is answered; each takes its handle. */
 struct edg_content edg_content_of_file(struct edg_svc *s, const struct edg_file *take_file);
 struct edg_content edg_content_of_tile(struct edg_svc *s, const struct edg_tile *take_tile);
@@ -180,6 +169,7 @@ struct edg_want {
     struct edg_fields request;      /* of a gateway's client, all of it */
     enum edg_fwd fwd;               /* why, for Cache-Status */
     bool alone;                     /* conditions or a range of one client: nobody joins it */
+    bool shared;                    /* what another edge put into the bucket will do */
 };
 
 /* A fill that is wanted, queued or under way: of those that may be joined at most one for a target
@@ -313,6 +303,8 @@ void edg_events_http(struct ron_http_call *call, void *arg);
       "Requests answered 202: their time was over and their fill goes on.")                        \
     X(PURGES, COUNTER, ONE, "edge_purges_total", "kind",                                           \
       "Purges, by what was named: path, prefix or id.")                                            \
+    X(SHARED, COUNTER, ONE, "edge_shared_records_total", "result",                                 \
+      "Records of the bucket: found, absent, stale, purged, bad, failed; told, untold.")           \
     X(PACKS, GAUGE, ONE, "edge_packs", "state", "Packs that are served, and that failed.")         \
     X(PACK_LOADS, COUNTER, ONE, "edge_pack_loads_total", "result",                                 \
       "Packs opened and verified, by result.")                                                     \
@@ -356,6 +348,7 @@ struct edg_svc {
     struct ron_tier *tier;     /* NULL: there is no bucket behind the store */
     struct ron_chan *s3_reads; /* with a tier only */
     char s3_reader_names[EDG_FETCHES_MAX][24];
+    struct edg_shared *shared;
     struct edg_table *stored;
     bool index_taken; /* the file is gone: what is in the table must be written */
     struct edg_origins origins;

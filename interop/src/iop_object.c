@@ -271,7 +271,7 @@ static void take_read(struct iop_svc *s, struct iop_read *r)
         fail(&out, IOP_ERROR_TIMEOUT);
         return;
     }
-    rc = r->deep ? ron_tier_fetch(s->tier, &r->id, &err) : RON_OK;
+    rc = r->deep ? ron_tier_fetch(s->tier, &r->id, ron_deadline_never(), &err) : RON_OK;
     if (rc == RON_OK) {
         rc = ron_cas_open(s->store, &r->id, &obj, &err);
     }

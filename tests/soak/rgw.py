@@ -81,6 +81,7 @@ def main():
         w = s3scenes.World(server.url, view)
         origin = Origin()
         s3scenes.edges(w, origin)
+        s3scenes.paths(w, origin)
         s3scenes.evicted(w, origin)
         s3scenes.bridges(w)
         s3scenes.damaged(w)

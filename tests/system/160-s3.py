@@ -195,6 +195,7 @@ def main():
     w = World(server.url, server.view())
     origin = Origin()
     s3scenes.edges(w, origin)
+    s3scenes.paths(w, origin)
     s3scenes.evicted(w, origin)
     s3scenes.bridges(w)
     s3scenes.damaged(w)

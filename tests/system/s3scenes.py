@@ -101,6 +101,65 @@ def edges(w, origin):
         check("edges: no upload was left behind", w.view.uploads() == 0)
 
 
+def paths(w, origin):
+    """By path, too: a record in the bucket tells the second edge what the first one filled."""
+    data = os.urandom(90_000)
+    origin.answers["/shared/a?v=1"] = (200, {**FRESH, "Content-Type": "text/x-test",
+                                             "Last-Modified": "Sun, 06 Nov 1994 08:49:37 GMT"},
+                                       data)
+    origin.answers["/shared/short"] = (200, {"ETag": '"s"', "Cache-Control": "max-age=0"}, b"s")
+    origin.answers["/shared/private"] = (200, {"ETag": '"p"', "Cache-Control": "private"}, b"p")
+    with w.edge(origin=origin) as one, w.edge(origin=origin) as two:
+        a = one.get(LIVE + "/shared/a?v=1")
+        check("paths: filled", a.body == data and "fwd=uri-miss" in a["Cache-Status"],
+              a["Cache-Status"])
+        check("paths: in the bucket", w.arrives(b3(data)))
+        check("paths: told", eventually(
+            lambda: one.metric('edge_shared_records_total{result="told"}') == 1))
+        asked = len(origin.seen)
+        b = two.get(LIVE + "/shared/a?v=1")
+        check("paths: the second edge has it by its path", b.status == 200 and b.body == data)
+        check("paths: with type, tag and date", all(a[k] == b[k] for k in (
+            "Content-Type", "ETag", "Last-Modified")), b.headers)
+        check("paths: it says where from", "bucket" in b["Cache-Status"], b["Cache-Status"])
+        check("paths: the origin was not asked", len(origin.seen) == asked)
+        check("paths: nor the next time, nor the bucket",
+              two.get(LIVE + "/shared/a?v=1").body == data and len(origin.seen) == asked and
+              two.metric('edge_shared_records_total{result="found"}') == 1)
+        two.get(LIVE + "/shared/a?v=2")
+        check("paths: another query is another path", len(origin.seen) == asked + 1)
+        for path in ("/shared/short", "/shared/private"):
+            one.get(LIVE + path)
+            asked = len(origin.seen)
+            two.get(LIVE + path)
+            check(f"paths: {path} is not shared", len(origin.seen) == asked + 1)
+    records = w.view.keys(w.prefix + "r/")
+    check("paths: one record", len(records) >= 1, records)
+    with w.edge(origin=origin) as three:
+        asked = len(origin.seen)
+        three.get(LIVE + "/shared/a?v=1", Cache_Control="no-cache")
+        check("paths: no-cache asks the origin", len(origin.seen) == asked + 1)
+    kept = {key: w.view.get(key) for key in records}
+    for key, data_of in kept.items():
+        w.view.put(key, data_of[:-40] + bytes(8) + data_of[-32:])
+    with w.edge(origin=origin) as four:
+        asked = len(origin.seen)
+        check("paths: a damaged record is not used",
+              four.get(LIVE + "/shared/a?v=1").body == data and len(origin.seen) == asked + 1 and
+              four.metric('edge_shared_records_total{result="bad"}') == 1)
+    some = list(kept.values())
+    for key in kept:
+        w.view.put(key, some[0] if kept[key] != some[0] else some[-1])
+    if len(some) > 1:
+        with w.edge(origin=origin) as five:
+            asked = len(origin.seen)
+            check("paths: nor one of another path",
+                  five.get(LIVE + "/shared/a?v=1").body == data and
+                  len(origin.seen) == asked + 1)
+    for key in kept:
+        w.view.delete(key)
+
+
 def evicted(w, origin):
     """What made room in the local store comes back from the bucket, not from the origin."""
     body = os.urandom(400_000)
@@ -163,7 +222,7 @@ def damaged(w):
             check(f"damaged: {what} are not kept", not any(
                 p.is_file() for p in (svc.folder / "data" / "objects" / "objects").rglob("*")))
             check(f"damaged: {what} are told of",
-                  any("not what its name says" in x for x in svc.lines))
+                  eventually(lambda: any("not what its name says" in x for x in svc.lines)))
             svc.put(body)
             check(f"damaged: {what} are replaced by the next write",
                   eventually(lambda: w.has(b3(body)) == body))
@@ -269,3 +328,13 @@ def purged(w, origin):
         check("purged: 200", r.status == 200 and json.loads(r.read())["objects"] == 1)
         check("purged: out of the bucket", w.has(b3(body)) is None)
         check("purged: 404", edge.get(f"/cas/{b3(body)}").status == 404)
+        for wish in ({"path": LIVE + "/p"}, {"prefix": LIVE + "/"}):
+            edge.get(LIVE + "/p")
+            check("purged: told", eventually(lambda: len(w.view.keys(w.prefix + "r/")) >= 1))
+            asked = origin.count("/p")
+            c.request("POST", "/edge/purge", body=json.dumps(wish), headers={
+                "Content-Type": "application/json", "Authorization": f"Bearer {token}"})
+            r = c.getresponse()
+            check(f"purged: {wish}", r.status == 200 and json.loads(r.read())["records"] >= 1)
+            check("purged: then the origin is asked, not the bucket",
+                  edge.get(LIVE + "/p").body == body and origin.count("/p") == asked + 1)

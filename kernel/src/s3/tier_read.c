@@ -13,7 +13,8 @@
 
 /* All pieces behind the first, which is in `got`. */
 static enum ron_rc take_rest(struct ron_tier *t, const char *key, struct ron_s3_got *got,
-                             struct ron_cas_writer *w, struct ron_err *err)
+                             struct ron_cas_writer *w, struct ron_deadline deadline,
+                             struct ron_err *err)
 {
     uint64_t part = ron_s3_part_bytes(t->s3);
     uint64_t total = got->total;
@@ -27,7 +28,7 @@ static enum ron_rc take_rest(struct ron_tier *t, const char *key, struct ron_s3_
         if (ron__s3_stopping(t->s3)) {
             return ron_err_set(err, RON_CANCELLED, "s3: the service is ending");
         }
-        RON_TRY(ron_s3_get(t->s3, key, off, part, etag, ron_deadline_never(), got, err));
+        RON_TRY(ron_s3_get(t->s3, key, off, part, etag, deadline, got, err));
         if (got->total != total || got->bytes.len == 0) {
             rc = ron_err_set(err, RON_CORRUPT, "s3: the object changed while it was read");
         } else {
@@ -39,7 +40,8 @@ static enum ron_rc take_rest(struct ron_tier *t, const char *key, struct ron_s3_
     return rc;
 }
 
-static enum ron_rc fetch(struct ron_tier *t, const struct ron_b3 *id, struct ron_err *err)
+static enum ron_rc fetch(struct ron_tier *t, const struct ron_b3 *id, struct ron_deadline deadline,
+                         struct ron_err *err)
 {
     struct ron_cas_writer *w = NULL;
     struct ron_s3_got got;
@@ -48,13 +50,12 @@ static enum ron_rc fetch(struct ron_tier *t, const struct ron_b3 *id, struct ron
     enum ron_rc rc;
 
     ron_tier_key(id, key);
-    RON_TRY(
-        ron_s3_get(t->s3, key, 0, ron_s3_part_bytes(t->s3), NULL, ron_deadline_never(), &got, err));
+    RON_TRY(ron_s3_get(t->s3, key, 0, ron_s3_part_bytes(t->s3), NULL, deadline, &got, err));
     rc = ron_cas_begin(t->opts.store,
                        &(struct ron_cas_write_opts){.size_hint = got.total, .expected = id}, &w,
                        err);
     if (rc == RON_OK) {
-        rc = take_rest(t, key, &got, w, err);
+        rc = take_rest(t, key, &got, w, deadline, err);
         if (rc == RON_OK) {
             rc = ron_cas_commit(w, &stored, err);
         } else {
@@ -65,9 +66,10 @@ static enum ron_rc fetch(struct ron_tier *t, const struct ron_b3 *id, struct ron
     return rc;
 }
 
-static enum ron_rc lead(struct ron_tier *t, const struct ron_b3 *id, struct ron_err *err)
+static enum ron_rc lead(struct ron_tier *t, const struct ron_b3 *id, struct ron_deadline deadline,
+                        struct ron_err *err)
 {
-    enum ron_rc rc = fetch(t, id, err);
+    enum ron_rc rc = fetch(t, id, deadline, err);
     char text[RON_B3_ID_SIZE];
 
     /* Only the store's word counts as a mismatch; an answer that makes no sense is a failure. */
@@ -86,7 +88,8 @@ static enum ron_rc lead(struct ron_tier *t, const struct ron_b3 *id, struct ron_
     return rc;
 }
 
-enum ron_rc ron_tier_fetch(struct ron_tier *t, const struct ron_b3 *id, struct ron_err *err)
+enum ron_rc ron_tier_fetch(struct ron_tier *t, const struct ron_b3 *id,
+                           struct ron_deadline deadline, struct ron_err *err)
 {
     struct ron_flight_ticket ticket;
     struct ron_flight_news news = {0};
@@ -102,14 +105,14 @@ enum ron_rc ron_tier_fetch(struct ron_tier *t, const struct ron_b3 *id, struct r
         return ron_err_set(err, rc, "too many reads of the bucket");
     }
     if (role == RON_FLIGHT_LEADER) {
-        rc = lead(t, id, err);
+        rc = lead(t, id, deadline, err);
         if (rc == RON_OK) {
             ron_flight_finish(&ticket, t); /* nothing to hand over: it is in the store */
         } else {
             ron_flight_fail(&ticket, rc);
         }
     } else {
-        rc = ron_flight_wait(&ticket, ron_deadline_never(), &news);
+        rc = ron_flight_wait(&ticket, deadline, &news);
         if (rc == RON_OK && news.event != RON_FLIGHT_DONE) {
             rc = news.failure;
         }

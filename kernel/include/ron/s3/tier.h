@@ -146,9 +146,9 @@ RON_MUST_USE enum ron_rc ron_tier_remove(struct ron_tier *t, const struct ron_b3
 
 /* Brings an object into the local store. Who asks for the same one meanwhile shares the work. RON_OK:
  * open it there; RON_NOTFOUND; RON_CORRUPT (R2); RON_LIMIT: larger than the store takes; RON_AGAIN,
- * RON_TIMEOUT, RON_IO: the bucket could not be read. Blocking; not cut short by anybody's deadline but the server's. */
+ * RON_TIMEOUT, RON_IO: the bucket could not be read. Blocking. */
 RON_MUST_USE enum ron_rc ron_tier_fetch(struct ron_tier *t, const struct ron_b3 *id,
-                                        struct ron_err *err);
+                                        struct ron_deadline deadline, struct ron_err *err);
 
 /* The key of an object, behind the prefix. */
 void ron_tier_key(const struct ron_b3 *id, char ret_key[RON_TIER_KEY_SIZE]);

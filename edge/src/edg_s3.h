@@ -1,0 +1,33 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* edg_s3.h - a bucket behind the edge's store, shared by many edges; all functions do nothing without
+ * one (`s->tier` NULL).
+ *
+ * Place: service. edg_s3.c has the objects, edg_shared.c which of them a path has. */
+#pragma once
+
+#include "edg_svc.h"
+
+/* ---- objects --------------------------------------------------------------------------------- */
+
+/* The tier, its channel and readers; nothing without [s3]. After the store. */
+RON_MUST_USE enum ron_rc edg_s3_open(struct edg_svc *s, uint64_t store_bytes, struct ron_err *err);
+/* Hands a read that the local store cannot serve to a reader of the bucket; takes it. */
+void edg_s3_pass(struct edg_svc *s, struct edg_read *take_read);
+/* On such a reader: brings the object of the read into the local store. */
+enum ron_rc edg_s3_bring(struct edg_svc *s, const struct edg_read *r);
+/* After the commit of an object of an origin: the bucket is to have it, too. What goes wrong is
+ * counted; the object can be had again. */
+void edg_s3_stored(struct edg_svc *s, const struct ron_b3 *id, struct ron_deadline deadline);
+
+/* ---- records of paths ------------------------------------------------------------------------ */
+
+/* RON_NOMEM. */
+RON_MUST_USE enum ron_rc edg_shared_new(struct edg_svc *s, struct ron_err *err);
+void edg_shared_free(struct edg_svc *s);
+/* A fresh record of the bucket for the target, in the table already, its bytes in the local store;
+ * or NULL. Blocking, for a second at most before its bytes are fetched. */
+const struct edg_stored *edg_shared_find(struct edg_svc *s, const struct edg_fill *f);
+/* Tells the others. Blocking, for a second at most. */
+void edg_shared_tell(struct edg_svc *s, const struct edg_stored *record);
+/* Forgets a target, or with `prefix` all that begin so, as far as this edge goes. Blocking. */
+void edg_shared_purge(struct edg_svc *s, uint32_t origin, struct ron_str target, bool prefix);
