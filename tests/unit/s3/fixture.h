@@ -11,6 +11,7 @@
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
+#include <pthread.h>
 #include <sys/socket.h>
 
 #include "ron/cas/b3.h"
@@ -32,15 +33,15 @@ typedef bool pail_fault(struct pail *p, int fd, const char *head);
 
 struct pail_conn {
     struct pail *pail;
-    struct ron_thread *thread;
+    pthread_t thread;
     int fd;
 };
 
 struct pail {
-    struct ron_mutex mu;
+    pthread_mutex_t mu;
     int listener;
     uint16_t port;
-    struct ron_thread *thread;
+    pthread_t thread;
     size_t conn_count;
     struct pail_conn conns[PAIL_CONNS];
     struct pail_object objects[PAIL_OBJECTS];
@@ -226,7 +227,7 @@ static inline bool pail_turn(struct pail *p, int fd)
         }
         off += (size_t)n;
     }
-    ron_mutex_lock(&p->mu);
+    (void)pthread_mutex_lock(&p->mu);
     p->requests++;
     memcpy(p->last, head, have + 1);
     if (p->fault != NULL && p->faults_left > 0 && p->fault(p, fd, head)) {
@@ -235,21 +236,22 @@ static inline bool pail_turn(struct pail *p, int fd)
     } else {
         pail_answer(p, fd, head, body, len);
     }
-    ron_mutex_unlock(&p->mu);
+    (void)pthread_mutex_unlock(&p->mu);
     free(body);
     return open;
 }
 
-static inline void pail_conn_main(void *arg)
+static inline void *pail_conn_main(void *arg)
 {
     struct pail_conn *c = arg;
 
     while (pail_turn(c->pail, c->fd)) {
     }
     (void)shutdown(c->fd, SHUT_RDWR);
+    return NULL;
 }
 
-static inline void pail_main(void *arg)
+static inline void *pail_main(void *arg)
 {
     struct pail *p = arg;
     int fd;
@@ -259,14 +261,10 @@ static inline void pail_main(void *arg)
 
         RON_ASSERT(p->conn_count < PAIL_CONNS);
         *c = (struct pail_conn){.pail = p, .fd = fd};
-        RON_ASSERT(ron_thread_start(&(struct ron_thread_opts){.name = "pail",
-                                                              .may_block = true,
-                                                              .stack_bytes = 1 << 20,
-                                                              .main = pail_conn_main,
-                                                              .arg = c},
-                                    &c->thread, NULL) == RON_OK);
+        RON_ASSERT(pthread_create(&c->thread, NULL, pail_conn_main, c) == 0);
         p->conn_count++;
     }
+    return NULL;
 }
 
 static inline struct pail *pail_open(void)
@@ -276,44 +274,39 @@ static inline struct pail *pail_open(void)
     socklen_t len = sizeof addr;
 
     RON_ASSERT(p != NULL);
-    ron_mutex_init(&p->mu, RON_RANK_LEAF, "pail");
+    (void)pthread_mutex_init(&p->mu, NULL);
     p->listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     RON_ASSERT(bind(p->listener, (struct sockaddr *)&addr, sizeof addr) == 0);
     RON_ASSERT(listen(p->listener, 64) == 0);
     RON_ASSERT(getsockname(p->listener, (struct sockaddr *)&addr, &len) == 0);
     p->port = ntohs(addr.sin_port);
-    RON_ASSERT(ron_thread_start(&(struct ron_thread_opts){.name = "pail",
-                                                          .may_block = true,
-                                                          .stack_bytes = 1 << 20,
-                                                          .main = pail_main,
-                                                          .arg = p},
-                                &p->thread, NULL) == RON_OK);
+    RON_ASSERT(pthread_create(&p->thread, NULL, pail_main, p) == 0);
     return p;
 }
 
 static inline void pail_close(struct pail *p)
 {
     (void)shutdown(p->listener, SHUT_RDWR);
-    ron_thread_join(p->thread);
+    (void)pthread_join(p->thread, NULL);
     for (size_t i = 0; i < p->conn_count; i++) {
         (void)shutdown(p->conns[i].fd, SHUT_RDWR);
-        ron_thread_join(p->conns[i].thread);
+        (void)pthread_join(p->conns[i].thread, NULL);
         (void)close(p->conns[i].fd);
     }
     for (size_t i = 0; i < PAIL_OBJECTS; i++) {
         free(p->objects[i].bytes);
     }
     (void)close(p->listener);
-    ron_mutex_done(&p->mu);
+    (void)pthread_mutex_destroy(&p->mu);
     free(p);
 }
 
 static inline void pail_misbehave(struct pail *p, pail_fault *fault, uint64_t times)
 {
-    ron_mutex_lock(&p->mu);
+    (void)pthread_mutex_lock(&p->mu);
     p->fault = fault;
     p->faults_left = times;
-    ron_mutex_unlock(&p->mu);
+    (void)pthread_mutex_unlock(&p->mu);
 }
 
 /* Whether an object lies there with these bytes; by its key behind bucket and prefix. */
@@ -324,10 +317,10 @@ static inline bool pail_has(struct pail *p, const char *key, const void *bytes, 
     bool has;
 
     (void)snprintf(path, sizeof path, "/bucket/pre/%s", key);
-    ron_mutex_lock(&p->mu);
+    (void)pthread_mutex_lock(&p->mu);
     o = pail_find(p, path, 0);
     has = o != NULL && o->len == len && memcmp(o->bytes, bytes, len) == 0;
-    ron_mutex_unlock(&p->mu);
+    (void)pthread_mutex_unlock(&p->mu);
     return has;
 }
 
@@ -336,7 +329,7 @@ static inline void pail_place(struct pail *p, const char *key, const void *bytes
     char path[300];
 
     (void)snprintf(path, sizeof path, "/bucket/pre/%s", key);
-    ron_mutex_lock(&p->mu);
+    (void)pthread_mutex_lock(&p->mu);
     pail_put(p, path, 0, bytes, len);
-    ron_mutex_unlock(&p->mu);
+    (void)pthread_mutex_unlock(&p->mu);
 }
