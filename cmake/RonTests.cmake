@@ -190,6 +190,8 @@ if("system" IN_LIST RON_TESTS)
   endforeach()
   # A million requests: 20 s on an idle machine, several times that on a busy one.
   set_tests_properties(system.44-http-load PROPERTIES TIMEOUT 400)
+  # Some forty starts, and waits for a server that is away.
+  set_tests_properties(system.160-s3 PROPERTIES TIMEOUT 300)
   # Two hundred kills with a start each: a minute or two.
   set_tests_properties(system.91-ledger-kill PROPERTIES TIMEOUT 600)
   # Some eighty kills, half of them under strace.
