@@ -35,6 +35,7 @@ enum {
     LC_NONCE_BYTES = 16,
     LC_IDEM_ID_MAX = 128,
     LC_ACCOUNT_MAX = 256,
+    LC_ADDR_MAX = 127,
     LC_TARGET_MAX =
         1024, /* of a read: an account of 256 bytes, each percent-encoded, and a query */
 };
@@ -133,8 +134,9 @@ enum lc_reason {
 struct lc_refusal {
     enum lc_reason reason;
     bool retryable;
-    uint32_t idx;      /* of the first entry that is at fault; 0 when it is the whole */
-    char message[160]; /* printable ASCII, cut to its room */
+    uint32_t idx;                 /* of the first entry that is at fault; 0 when it is the whole */
+    char message[160];            /* printable ASCII, cut to its room */
+    char leader[LC_ADDR_MAX + 1]; /* not_leader: OAP address of the one that leads, if known */
 };
 RON_MUST_USE enum ron_rc lc_refusal_read(char *json, size_t len, struct lc_refusal *ret);
 
@@ -186,9 +188,14 @@ struct lc_found {
 };
 RON_MUST_USE enum ron_rc lc_found_read(char *json, size_t len, struct lc_found *ret);
 
+/* Of several ledgers on one log one leads; who has a log of its own says nothing of it, and
+ * leads. */
 struct lc_head {
     uint64_t seq;
     uint64_t commit_ms;
+    bool leads;
+    uint64_t epoch;               /* the newest it knows; grows with every leader */
+    char leader[LC_ADDR_MAX + 1]; /* as in lc_refusal */
 };
 RON_MUST_USE enum ron_rc lc_head_read(char *json, size_t len, struct lc_head *ret);
 

@@ -157,6 +157,7 @@ struct envelope {
     struct ron_str message;
     struct ron_str reason;
     struct ron_str reasons;
+    struct ron_str leader;
     bool retryable;
     uint64_t present;
 };
@@ -166,6 +167,7 @@ static const struct ron_json_field envelope_fields[] = {
     RON_JSON_FIELD(struct envelope, retryable, BOOL, .required = true),
     RON_JSON_FIELD(struct envelope, reason, STRING, .required = true),
     RON_JSON_FIELD(struct envelope, reasons, RAW, .required = false),
+    RON_JSON_FIELD(struct envelope, leader, STRING, .required = false, .max = LC_ADDR_MAX),
 };
 static const struct ron_json_shape envelope_shape = SHAPE(struct envelope, envelope_fields);
 
@@ -226,6 +228,7 @@ enum ron_rc lc_refusal_read(char *json, size_t len, struct lc_refusal *ret)
     r.retryable = e.retryable;
     r.idx = (uint32_t)first.idx;
     copy_message(e.message, r.message, sizeof r.message);
+    copy_message(e.leader, r.leader, sizeof r.leader);
     *ret = r;
     return RON_OK;
 }
@@ -510,20 +513,27 @@ enum ron_rc lc_found_read(char *json, size_t len, struct lc_found *ret)
 struct head {
     uint64_t seq;
     uint64_t ts;
+    uint64_t epoch;
+    struct ron_str leader;
+    bool leads;
     uint64_t present;
 };
 
 static const struct ron_json_field head_fields[] = {
     RON_JSON_FIELD(struct head, seq, U64, .required = true),
     RON_JSON_FIELD(struct head, ts, U64, .required = true),
+    RON_JSON_FIELD(struct head, leads, BOOL, .required = false),
+    RON_JSON_FIELD(struct head, epoch, U64, .required = false),
+    RON_JSON_FIELD(struct head, leader, STRING, .required = false, .max = LC_ADDR_MAX),
 };
 static const struct ron_json_shape head_shape = SHAPE(struct head, head_fields);
 
 enum ron_rc lc_head_read(char *json, size_t len, struct lc_head *ret)
 {
-    struct head h = {0};
+    struct head h = {.leads = true};
 
     RON_TRY(scan(json, len, &head_shape, &h));
-    *ret = (struct lc_head){.seq = h.seq, .commit_ms = h.ts};
+    *ret = (struct lc_head){.seq = h.seq, .commit_ms = h.ts, .leads = h.leads, .epoch = h.epoch};
+    copy_message(h.leader, ret->leader, sizeof ret->leader);
     return RON_OK;
 }

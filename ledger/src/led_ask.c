@@ -232,17 +232,13 @@ bool led_ask_is_public(const struct led_query *q)
     }
 }
 
-void led_ask_write_head(struct ron_buf *out, uint64_t seq, const struct ron_tree_hash *root,
+void led_ask_write_head(struct ron_json_writer *j, uint64_t seq, const struct ron_tree_hash *root,
                         uint64_t ts_ms)
 {
     char hex[2 * RON_TREE_HASH_BYTES + 1];
-    struct ron_json_writer j;
 
     ron_hex(root->bytes, RON_TREE_HASH_BYTES, hex);
-    ron_json_begin(&j, out);
-    ron_json_open(&j, NULL, '{');
-    ron_json_u64(&j, "seq", seq);
-    ron_json_text(&j, "root", hex);
-    ron_json_u64(&j, "ts", ts_ms);
-    ron_json_close(&j, '}');
+    ron_json_u64(j, "seq", seq);
+    ron_json_text(j, "root", hex);
+    ron_json_u64(j, "ts", ts_ms);
 }

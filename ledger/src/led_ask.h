@@ -97,8 +97,8 @@ RON_MUST_USE bool led_ask_name(struct ron_str in, char *out, size_t size, uint16
 /* The same for an account, which must be one. */
 RON_MUST_USE bool led_ask_account(struct ron_str in, struct led_query *q,
                                   struct ron_http_error *ret_error);
-/* The body of GET /head. */
-void led_ask_write_head(struct ron_buf *out, uint64_t seq, const struct ron_tree_hash *root,
+/* The members of GET /head that every ledger has. */
+void led_ask_write_head(struct ron_json_writer *j, uint64_t seq, const struct ron_tree_hash *root,
                         uint64_t ts_ms);
 
 /* ---- replies --------------------------------------------------------------------------------- */

@@ -98,6 +98,8 @@
       "Name of this ledger in the database: a-z, 0-9, _ and -.")                                   \
     X(LED_PG_URL, "postgres.advertise", STRING, "bytes", 0, 200, "", RON_CONF_FIXED,               \
       "URL of this ledger that writers are told while it leads.")                                  \
+    X(LED_PG_OAP, "postgres.advertise_oap", STRING, "bytes", 0, 127, "", RON_CONF_FIXED,           \
+      "OAP address of this ledger as writers know it; empty takes oap.addr.")                      \
     X(LED_PG_LEASE, "postgres.lease", DURATION, "", 200, RON_CONF_S(60), "3s", RON_CONF_FIXED,     \
       "How long a leader may be silent before another ledger tries to lead.")                      \
     X(LED_PG_APPEND, "postgres.append_deadline", DURATION, "", 100, RON_CONF_S(300), "10s",        \

@@ -51,6 +51,50 @@ void led_front_fail(struct ron_http_call *call, enum led_reason reason, const ch
     ron_http_fail_with(call, &error);
 }
 
+/* Where the other ledger is that leads, for whoever can only read the body. */
+static void put_leader(struct led_svc *s, struct ron_json_writer *j, enum led_reason reason)
+{
+    struct led_pg_place leader;
+
+    if (reason == LED_REASON_NOT_LEADER && led_lead_hint(s, &leader) && leader.oap[0] != '\0') {
+        ron_json_text(j, "leader", leader.oap);
+    }
+}
+
+int led_front_stopped(struct led_svc *s, const char *corr_id, struct ron_buf *out)
+{
+    enum led_reason reason = led_svc_stopped_reason(s);
+    struct ron_http_error e = led_http_error(reason, NULL);
+    struct ron_json_writer j;
+
+    led_guard_count_refusal(s->guard, reason);
+    ron_json_begin(&j, out);
+    ron_json_open(&j, NULL, '{');
+    ron_json_text(&j, "code", e.code);
+    ron_json_text(&j, "message", e.message);
+    ron_json_bool(&j, "retryable", e.retryable);
+    ron_json_text(&j, "corr_id", corr_id);
+    ron_json_text(&j, "reason", e.reason);
+    put_leader(s, &j, reason);
+    ron_json_close(&j, '}');
+    RON_ASSERT(ron_buf_error(out) == RON_OK);
+    return e.status;
+}
+
+void led_front_head(struct led_svc *s, struct ron_buf *out)
+{
+    struct led_svc_head head;
+    struct ron_json_writer j;
+
+    led_svc_head(s, &head);
+    ron_json_begin(&j, out);
+    ron_json_open(&j, NULL, '{');
+    led_ask_write_head(&j, head.seq, &head.root, head.ts_ms);
+    led_lead_tell(s, &j);
+    ron_json_close(&j, '}');
+    RON_ASSERT(ron_buf_error(out) == RON_OK);
+}
+
 int led_front_refusal(struct led_svc *s, const struct led_work *w, struct ron_buf *out)
 {
     const struct led_refusal *first = &w->refusals.items[0];
@@ -64,6 +108,7 @@ int led_front_refusal(struct led_svc *s, const struct led_work *w, struct ron_bu
     ron_json_bool(&j, "retryable", e.retryable);
     ron_json_text(&j, "corr_id", w->corr_id);
     ron_json_text(&j, "reason", e.reason);
+    put_leader(s, &j, first->reason);
     led_response_members(&j, &(struct led_response){.accepted = false,
                                                     .new_root = w->root.bytes,
                                                     .refusals = &w->refusals});
@@ -223,12 +268,12 @@ static struct led_work *new_work(struct led_svc *s, struct ron_http_call *call, 
 
     if (led_svc_mode(s) != LED_RUNNING) {
         enum led_reason reason = led_svc_stopped_reason(s);
-        char leader[LED_PG_URL_MAX + 1];
+        struct led_pg_place leader;
 
         led_guard_count_refusal(s->guard, reason);
-        if (reason == LED_REASON_NOT_LEADER && led_lead_hint(s, leader)) {
-            RON_IGNORE(
-                ron_http_add_header(call, "Ron-Leader", (struct ron_str){leader, strlen(leader)}));
+        if (reason == LED_REASON_NOT_LEADER && led_lead_hint(s, &leader)) {
+            RON_IGNORE(ron_http_add_header(call, "Ron-Leader",
+                                           (struct ron_str){leader.url, strlen(leader.url)}));
         }
         led_front_fail(call, reason, NULL);
         return NULL;

@@ -21,16 +21,20 @@
  *       in the database stops in safe mode: somebody lost what we may have acknowledged.
  *   V2. Leading is decided by the claim alone: a frame without records, with the next epoch, at
  *       head + 1. The lease only says when to try.
+ *       A leader that finds a newer epoch beside the lease appends something: so it is fenced, and
+ *       follows, though nobody writes to it.
  *   V3. `at` belongs to the leader task while FOLLOWING and to the committer while RUNNING; it
  *       changes hands with the mode.
+ *   V4. That a key or an id is not there is said only by a ledger that is sure to lead: others lag.
  *
- * Threads: led_lead_hint any; led_lead_lost the committer; the rest build and take-down. */
+ * Threads: led_lead_hint, led_lead_sure and led_lead_tell any; led_lead_lost the committer; the rest build and take-down. */
 #pragma once
 
 #include <stdbool.h>
 
 #include "led_commit.h"
 #include "led_pg.h"
+#include "ron/base/json.h"
 
 struct led_svc;
 struct led_lead;
@@ -48,5 +52,12 @@ RON_MUST_USE enum ron_rc led_stage_lead_add(struct led_svc *s, struct ron_err *e
 
 /* The committer's append was fenced or is not settled: follow from now on. */
 void led_lead_lost(struct led_svc *s, enum ron_rc rc, const struct ron_err *err);
-/* Address of the leader, when one is known. */
-RON_MUST_USE bool led_lead_hint(struct led_svc *s, char ret_url[LED_PG_URL_MAX + 1]);
+/* Where the leader is found, when another one is known. */
+RON_MUST_USE bool led_lead_hint(struct led_svc *s, struct led_pg_place *ret_place);
+/* Whether nobody else can lead now: it leads, and the database heard it less than a lease ago, within
+ * which no other ledger tries. (Only this is as good as the clocks run alike; see V2.) What is not
+ * here is then nowhere. Ask after having looked. */
+RON_MUST_USE bool led_lead_sure(struct led_svc *s);
+/* Members of GET /head that tell writers whom to ask: "leads", "epoch" and, of a follower that
+ * knows it, "leader" (its OAP address). Nothing for a log of one's own. */
+void led_lead_tell(struct led_svc *s, struct ron_json_writer *j);

@@ -116,6 +116,20 @@ static bool allowed(struct led_svc *s, struct ron_oap_call *call, enum led_scope
 
 /* ---- writes ---------------------------------------------------------------------------------- */
 
+/* Not the envelope of the wire: a follower's has a member more, and asking elsewhere may help. */
+static void refuse_stopped(struct led_svc *s, struct ron_oap_call *call)
+{
+    char room[LED_FRONT_STOPPED_MAX];
+    char corr[24];
+    struct ron_buf out;
+    uint16_t status;
+
+    (void)snprintf(corr, sizeof corr, "%" PRIu64, ron_oap_request(call)->corr_id);
+    ron_buf_init_over(&out, room, sizeof room);
+    status = (uint16_t)led_front_stopped(s, corr, &out);
+    ron_oap_answer(call, status, ron_buf_data(&out), ron_buf_len(&out));
+}
+
 /* A work for this call, with its reply. NULL: the call was answered. */
 static struct led_work *new_work(struct led_svc *s, struct ron_oap_call *call, size_t arena_bytes)
 {
@@ -124,8 +138,7 @@ static struct led_work *new_work(struct led_svc *s, struct ron_oap_call *call, s
     struct led_work *w;
 
     if (led_svc_mode(s) != LED_RUNNING) {
-        led_guard_count_refusal(s->guard, led_svc_stopped_reason(s));
-        fail(call, led_svc_stopped_reason(s), NULL);
+        refuse_stopped(s, call);
         return NULL;
     }
     w = led_works_get(s->works, arena_bytes);
@@ -219,10 +232,11 @@ static void answer_now(struct led_svc *s, struct ron_oap_call *call, enum led_as
     struct led_svc_head head;
     struct ron_buf out;
 
+    _Static_assert((int)LED_SIGN_NOTE_SIZE >= (int)LED_HEAD_MAX, "a head fits where a note does");
     led_svc_head(s, &head);
     ron_buf_init_over(&out, room, sizeof room);
     if (what == LED_ASK_HEAD) {
-        led_ask_write_head(&out, head.seq, &head.root, head.ts_ms);
+        led_front_head(s, &out);
     } else if (!led_signer_get(s->signer, query, head.seq, &head.root, &out, &error, &err)) {
         fail_with(call, &error);
         return;

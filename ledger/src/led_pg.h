@@ -29,6 +29,7 @@ struct led_pg;
 enum {
     LED_PG_NAME_MAX = 64,
     LED_PG_URL_MAX = 200,
+    LED_PG_OAP_MAX = 127,
     LED_PG_READ_ROWS = 32, /* of one read: at most so many frames in memory */
 };
 
@@ -49,10 +50,16 @@ struct led_pg_head {
     struct ron_tree_hash root;
 };
 
+/* Where a leader is found: empty for what is not known. */
+struct led_pg_place {
+    char url[LED_PG_URL_MAX + 1]; /* over HTTP */
+    char oap[LED_PG_OAP_MAX + 1]; /* over OAP */
+};
+
 struct led_pg_lease {
     uint64_t epoch;
     uint64_t age_ms; /* by the database's clock */
-    char url[LED_PG_URL_MAX + 1];
+    struct led_pg_place place;
 };
 
 /* Makes schema, tables and partitions, or brings them up to date; with a role, grants it what a
@@ -90,9 +97,11 @@ typedef enum ron_rc led_pg_see(void *arg, uint64_t slot, const uint8_t *bytes, s
 RON_MUST_USE enum ron_rc led_pg_read(struct led_pg *pg, uint64_t *slot, led_pg_see *see, void *arg,
                                      size_t *ret_rows, struct ron_err *err);
 
-/* Says who leads; of an older epoch than is written there it says nothing. */
-RON_MUST_USE enum ron_rc led_pg_beat(struct led_pg *pg, uint64_t epoch, const char *url,
-                                     struct ron_err *err);
+/* Says who leads. RON_CONFLICT: a newer epoch is written there, and stays. */
+RON_MUST_USE enum ron_rc led_pg_beat(struct led_pg *pg, uint64_t epoch,
+                                     const struct led_pg_place *place, struct ron_err *err);
+/* Who leads goes: what it last said counts as said long ago. */
+RON_MUST_USE enum ron_rc led_pg_resign(struct led_pg *pg, uint64_t epoch, struct ron_err *err);
 /* RON_NOTFOUND: nobody ever led. */
 RON_MUST_USE enum ron_rc led_pg_lease(struct led_pg *pg, struct led_pg_lease *ret_lease,
                                       struct ron_err *err);

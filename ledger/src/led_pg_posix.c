@@ -514,18 +514,53 @@ enum ron_rc led_pg_append(struct led_pg *pg, struct led_pg_head *at, const struc
 
 /* ---- who leads ------------------------------------------------------------------------------- */
 
-enum ron_rc led_pg_beat(struct led_pg *pg, uint64_t epoch, const char *url, struct ron_err *err)
+/* Both addresses are one text with a blank between them: neither can hold one. */
+enum ron_rc led_pg_beat(struct led_pg *pg, uint64_t epoch, const struct led_pg_place *place,
+                        struct ron_err *err)
 {
+    char text[sizeof place->url + sizeof place->oap];
     struct ron_pg_param p[3];
+    struct ron_pg_result r = {0};
+    uint64_t affected;
+    int len = snprintf(text, sizeof text, "%s%s%s", place->url, place->oap[0] != '\0' ? " " : "",
+                       place->oap);
 
     put_ledger(pg, &p[0]);
     ron_pg_u64(&p[1], epoch);
-    ron_pg_text(&p[2], url, strnlen(url, LED_PG_URL_MAX));
+    ron_pg_text(&p[2], text, (size_t)len);
+    RON_TRY(ask(pg,
+                "INSERT INTO ron.ledger_leader AS l VALUES($1,$2,$3,clock_timestamp()) "
+                "ON CONFLICT(ledger) DO UPDATE SET epoch=$2,url=$3,beat=clock_timestamp() "
+                "WHERE l.epoch<=$2",
+                p, 3, &r, err));
+    affected = r.affected;
+    ron_pg_result_done(&r);
+    return affected == 1 ? RON_OK
+                         : ron_err_set(err, RON_CONFLICT, "another ledger was heard of since");
+}
+
+enum ron_rc led_pg_resign(struct led_pg *pg, uint64_t epoch, struct ron_err *err)
+{
+    struct ron_pg_param p[2];
+
+    put_ledger(pg, &p[0]);
+    ron_pg_u64(&p[1], epoch);
     return ask(pg,
-               "INSERT INTO ron.ledger_leader AS l VALUES($1,$2,$3,clock_timestamp()) "
-               "ON CONFLICT(ledger) DO UPDATE SET epoch=$2,url=$3,beat=clock_timestamp() "
-               "WHERE l.epoch<=$2",
-               p, 3, NULL, err);
+               "UPDATE ron.ledger_leader SET beat=to_timestamp(0),url='' "
+               "WHERE ledger=$1 AND epoch=$2",
+               p, 2, NULL, err);
+}
+
+static void take_place(const char *text, size_t len, struct led_pg_place *ret)
+{
+    const char *blank = memchr(text, ' ', len);
+    size_t url = blank != NULL ? (size_t)(blank - text) : len;
+    size_t oap = blank != NULL ? len - url - 1 : 0;
+
+    if (url <= LED_PG_URL_MAX && oap <= LED_PG_OAP_MAX) { /* else: somebody else's row */
+        memcpy(ret->url, text, url);
+        memcpy(ret->oap, text + len - oap, oap);
+    }
 }
 
 enum ron_rc led_pg_lease(struct led_pg *pg, struct led_pg_lease *ret_lease, struct ron_err *err)
@@ -549,7 +584,7 @@ enum ron_rc led_pg_lease(struct led_pg *pg, struct led_pg_lease *ret_lease, stru
     rc = ron_pg_value_u64(&r, 0, 0, &lease.epoch, err);
     rc = rc == RON_OK ? ron_pg_value_u64(&r, 0, 1, &lease.age_ms, err) : rc;
     ron_pg_value(&r, 0, 2, &url, &len);
-    memcpy(lease.url, url, RON_MIN(len, (size_t)LED_PG_URL_MAX));
+    take_place((const char *)url, len, &lease.place);
     ron_pg_result_done(&r);
     if (rc == RON_OK) {
         *ret_lease = lease;

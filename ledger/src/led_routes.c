@@ -4,12 +4,23 @@
  * Place: service, on the workers of the HTTP front. A handler reads parameters (led_ask.h), checks
  * the caller and hands a query on; nobody here touches the book or a file. api/ledger.yaml
  * describes all of it. */
+#include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "led_export.h"
 #include "led_svc.h"
 
 /* ---- handing on ------------------------------------------------------------------------------ */
+
+/* Of several ledgers on one log some lag: the answer is at least as new as this says. */
+static void say_seq(struct led_svc *s, struct ron_http_reply *reply)
+{
+    char text[24];
+    int len = snprintf(text, sizeof text, "%" PRIu64, ron_au64_load(&s->durable_seq));
+
+    RON_IGNORE(ron_http_reply_add_header(reply, "Ron-Seq", (struct ron_str){text, (size_t)len}));
+}
 
 /* Takes a reply and sends the query to the sequencer, which answers or passes it on. */
 static void ask(struct led_svc *s, struct ron_http_call *call, const struct led_query *want)
@@ -26,6 +37,9 @@ static void ask(struct led_svc *s, struct ron_http_call *call, const struct led_
         led_query_put(s->queries, q);
         ron_http_fail(call, RON_HTTP_BUSY);
         return;
+    }
+    if (s->lead != NULL) {
+        say_seq(s, q->reply.http);
     }
     rc = ron_chan_try_send(s->asks, q, NULL);
     if (rc != RON_OK) {
@@ -56,13 +70,11 @@ static void on_read(struct ron_http_call *call, void *arg)
 /* Asked by wallets many times a second, so it costs the sequencer nothing. */
 static void on_head(struct ron_http_call *call, void *arg)
 {
-    char room[160];
-    struct led_svc_head head;
+    char room[LED_HEAD_MAX];
     struct ron_buf out;
 
-    led_svc_head(arg, &head);
     ron_buf_init_over(&out, room, sizeof room);
-    led_ask_write_head(&out, head.seq, &head.root, head.ts_ms);
+    led_front_head(arg, &out);
     ron_http_answer(call, 200, "application/json", ron_buf_data(&out), ron_buf_len(&out));
 }
 

@@ -32,15 +32,18 @@ struct led_lead {
     uint64_t epoch;        /* that we claimed last; of the task */
     uint8_t uuid[LED_UUID_SIZE];
     uint64_t lease_ms;
-    char url[LED_PG_URL_MAX + 1];
+    struct led_pg_place place; /* ours */
     struct ron_mutex hint_lock;
-    char hint[LED_PG_URL_MAX + 1]; /* under hint_lock */
+    struct led_pg_place hint;     /* under hint_lock */
+    struct ron_au64 latest_epoch; /* in the local log */
+    struct ron_au64 heard_ns;     /* when the beat was sent that the database took last; 0: none */
 
     /* Of the leader task. */
     struct led_replay *replay; /* NULL: not begun with this engine */
     uint32_t generation;       /* of the engine that `replay` and `at` are of */
     struct ron_buf frame;      /* aligned as the log wants it */
-    uint64_t beat_ns;          /* when it was said last who leads */
+    uint64_t beat_ns;          /* when it was said last who leads, */
+    uint64_t looked_ns;        /* or looked at */
     bool caught_up;
     struct ron_need *need;
 };
@@ -55,24 +58,52 @@ static enum ron_rc sink_append(void *arg, const struct led_frame *frame, const u
     return led_pg_append(l->append, &l->at, frame, bytes, len, err);
 }
 
-static void set_hint(struct led_lead *l, const char *url)
+static void set_hint(struct led_lead *l, const struct led_pg_place *place)
 {
     ron_mutex_lock(&l->hint_lock);
-    (void)snprintf(l->hint, sizeof l->hint, "%s", url);
+    l->hint = *place;
     ron_mutex_unlock(&l->hint_lock);
 }
 
-bool led_lead_hint(struct led_svc *s, char ret_url[LED_PG_URL_MAX + 1])
+bool led_lead_hint(struct led_svc *s, struct led_pg_place *ret_place)
 {
     bool known = false;
 
     if (s->lead != NULL) {
         ron_mutex_lock(&s->lead->hint_lock);
-        memcpy(ret_url, s->lead->hint, sizeof s->lead->hint);
+        *ret_place = s->lead->hint;
         ron_mutex_unlock(&s->lead->hint_lock);
-        known = ret_url[0] != '\0';
+        known = ret_place->url[0] != '\0' || ret_place->oap[0] != '\0';
     }
     return known;
+}
+
+bool led_lead_sure(struct led_svc *s)
+{
+    struct led_lead *l = s->lead;
+    uint64_t heard_ns;
+
+    if (l == NULL) {
+        return true;
+    }
+    heard_ns = ron_au64_load(&l->heard_ns);
+    return led_svc_mode(s) == LED_RUNNING && heard_ns != 0 &&
+           ron_env_now_ns(s->env) - heard_ns < l->lease_ms * RON_NS_PER_MS;
+}
+
+void led_lead_tell(struct led_svc *s, struct ron_json_writer *j)
+{
+    struct led_pg_place leader;
+    bool leads = led_lead_sure(s);
+
+    if (s->lead == NULL) {
+        return;
+    }
+    ron_json_bool(j, "leads", leads);
+    ron_json_u64(j, "epoch", ron_au64_load(&s->lead->latest_epoch));
+    if (!leads && led_lead_hint(s, &leader) && leader.oap[0] != '\0') {
+        ron_json_text(j, "leader", leader.oap);
+    }
 }
 
 static enum ron_rc connect_both(struct led_lead *l, struct ron_err *err)
@@ -98,7 +129,7 @@ static enum ron_rc connect_both(struct led_lead *l, struct ron_err *err)
 
 enum ron_rc led_lead_open(struct led_svc *s, struct ron_err *err)
 {
-    struct ron_conf_str url = ron_conf_str(s->conf, LED_PG_URL);
+    struct ron_conf_str oap = ron_conf_str(s->conf, LED_PG_OAP);
     struct led_lead *l;
     enum ron_rc rc;
 
@@ -113,10 +144,13 @@ enum ron_rc led_lead_open(struct led_svc *s, struct ron_err *err)
     s->lead = l;
     l->sink = (struct led_sink){.append = sink_append, .arg = l};
     l->lease_ms = (uint64_t)ron_conf_ms(s->conf, LED_PG_LEASE);
-    (void)snprintf(l->url, sizeof l->url, "%s", url.text);
+    oap = oap.len != 0 ? oap : ron_conf_str(s->conf, LED_OAP_ADDR);
+    (void)snprintf(l->place.url, sizeof l->place.url, "%s", ron_conf_str(s->conf, LED_PG_URL).text);
+    (void)snprintf(l->place.oap, sizeof l->place.oap, "%s", oap.text);
     ron_mutex_init(&l->hint_lock, RON_RANK_LEAF, "ledger.leader");
     ron_buf_init_aligned(&l->frame, LED_FRAME_MAX, RON_DIRECT_ALIGN);
     RON_TRY(ron_needs_add(ron_app_needs(s->app), "shared_log", false, &l->need, err));
+    ron_need_set(l->need, RON_NEED_MISSING, "catching up with the shared log", 1);
     rc = connect_both(l, err);
     if (rc != RON_OK) {
         ron_err_prefix(err, "postgres");
@@ -124,11 +158,24 @@ enum ron_rc led_lead_open(struct led_svc *s, struct ron_err *err)
     return rc;
 }
 
+/* Everything has stopped, and what was under way is durable or refused: others need not wait for
+ * the lease to run out. Where this fails they do. */
+static void resign(struct led_lead *l)
+{
+    struct ron_err err = {0};
+
+    if (led_svc_mode(l->s) == LED_RUNNING && ron_au64_load(&l->heard_ns) != 0 &&
+        led_pg_resign(l->tail, l->epoch, &err) != RON_OK) {
+        RON_LOG(l->s->log, WARN, "the lead could not be given up", RON_LOG_ERR(&err));
+    }
+}
+
 void led_lead_free(struct led_lead *l)
 {
     if (l == NULL) {
         return;
     }
+    resign(l);
     led_replay_free(l->replay);
     led_pg_free(l->tail);
     led_pg_free(l->append);
@@ -152,6 +199,7 @@ enum ron_rc led_lead_place(struct led_svc *s, struct ron_err *err)
         return ron_err_set(err, RON_CONFLICT,
                            "the data directory is of another ledger than the database");
     }
+    ron_au64_store(&l->latest_epoch, head.last_epoch);
     return led_pg_find(l->tail, head.last_seq, &head.root, head.last_epoch, head.time_ms, &l->at,
                        err);
 }
@@ -192,6 +240,7 @@ static enum ron_rc take_frame(struct led_lead *l, const struct led_frame *frame,
     RON_TRY(
         led_log_append(s->eng.log, frame, ron_buf_data(&l->frame), ron_buf_len(&l->frame), err));
     RON_TRY(led_replay_frame(l->replay, frame, "database", err));
+    ron_au64_store(&l->latest_epoch, frame->epoch);
     head.root = frame->new_root;
     if (frame->entries > 0) {
         led_svc_publish(s, &head);
@@ -288,13 +337,24 @@ static enum ron_rc take_over(struct led_lead *l, const struct led_frame *frame, 
     s->eng.commit = commit;
     led_replay_free(l->replay);
     l->replay = NULL;
-    set_hint(l, "");
+    set_hint(l, &(struct led_pg_place){0});
     if (!led_svc_set_leading(s, true)) {
         return ron_err_set(err, RON_AGAIN, "safe mode came first");
     }
     ron_need_set(l->need, RON_NEED_OK, "", 0);
     RON_LOG(s->log, WARN, "this ledger leads", RON_LOG_U64("epoch", frame->epoch),
             RON_LOG_U64("seq", head.last_seq));
+    return RON_OK;
+}
+
+/* RON_CONFLICT: another one leads by now. */
+static enum ron_rc say_we_lead(struct led_lead *l, struct ron_err *err)
+{
+    uint64_t now_ns = ron_env_now_ns(l->s->env);
+
+    l->beat_ns = now_ns;
+    RON_TRY(led_pg_beat(l->tail, l->epoch, &l->place, err));
+    ron_au64_store(&l->heard_ns, now_ns);
     return RON_OK;
 }
 
@@ -317,10 +377,11 @@ static enum ron_rc claim(struct led_lead *l, struct ron_err *err)
     }
     l->at = at;
     l->epoch = frame.epoch;
+    ron_au64_store(&l->heard_ns, 0); /* of an earlier time that we led */
     rc = take_over(l, &frame, err);
     led_svc_leave_book(s);
     RON_TRY(rc);
-    return led_pg_beat(l->tail, frame.epoch, l->url, err);
+    return say_we_lead(l, err);
 }
 
 /* Whether nobody has been heard of for a lease. A database that does not answer tells nothing. */
@@ -332,7 +393,7 @@ static enum ron_rc leader_is_silent(struct led_lead *l, bool *ret_silent, struct
     if (rc != RON_OK && rc != RON_NOTFOUND) {
         return rc;
     }
-    set_hint(l, rc == RON_OK ? lease.url : "");
+    set_hint(l, &lease.place);
     *ret_silent = rc == RON_NOTFOUND || lease.epoch == 0 || lease.age_ms >= l->lease_ms;
     return RON_OK;
 }
@@ -342,14 +403,15 @@ static enum ron_rc leader_is_silent(struct led_lead *l, bool *ret_silent, struct
 static void tell_need(struct led_lead *l)
 {
     char cause[RON_NEED_CAUSE_MAX + 1];
-    char leader[LED_PG_URL_MAX + 1] = "";
+    struct led_pg_place leader = {0};
 
     if (!l->caught_up) {
         ron_need_set(l->need, RON_NEED_MISSING, "catching up with the shared log", 1);
         return;
     }
-    RON_IGNORE(led_lead_hint(l->s, leader));
-    (void)snprintf(cause, sizeof cause, "follows %.90s", leader[0] != '\0' ? leader : "a log");
+    RON_IGNORE(led_lead_hint(l->s, &leader));
+    (void)snprintf(cause, sizeof cause, "follows %.90s",
+                   leader.url[0] != '\0' ? leader.url : "a log");
     ron_need_set(l->need, RON_NEED_DEGRADED, cause, 0);
 }
 
@@ -371,6 +433,7 @@ static enum ron_rc new_engine(struct led_lead *l, struct ron_err *err)
 static enum ron_rc follow_round(struct led_lead *l, uint64_t *ret_wait_ms, struct ron_err *err)
 {
     struct led_svc *s = l->s;
+    uint64_t now_ns = ron_env_now_ns(s->env);
     uint64_t slot;
     size_t rows = 0;
     bool silent = false;
@@ -384,24 +447,56 @@ static enum ron_rc follow_round(struct led_lead *l, uint64_t *ret_wait_ms, struc
     RON_TRY(led_pg_read(l->tail, &slot, see_row, l, &rows, err));
     *ret_wait_ms = rows == LED_PG_READ_ROWS ? 0 : POLL_MS;
     l->caught_up = l->caught_up || rows < LED_PG_READ_ROWS;
-    if (rows > 0) {
+    /* Who commits is not silent; still it is told now and then who that is. */
+    if (rows > 0 && now_ns - l->looked_ns < l->lease_ms / BEATS_PER_LEASE * RON_NS_PER_MS) {
         return RON_OK;
     }
+    l->looked_ns = now_ns;
     RON_TRY(leader_is_silent(l, &silent, err));
     tell_need(l);
-    return silent && l->caught_up ? claim(l, err) : RON_OK;
+    return silent && l->caught_up && rows == 0 ? claim(l, err) : RON_OK;
+}
+
+static void fence_ended(struct led_work *w)
+{
+    struct led_svc *s = w->service;
+
+    led_works_put(s->works, w);
+}
+
+/* We were overtaken and perhaps nobody writes to us: a key of our own is cancelled, whose frame is
+ * refused by the log. Only the committer may step down (V3). */
+static void meet_the_fence(struct led_lead *l)
+{
+    struct led_svc *s = l->s;
+    struct led_work *w = led_works_get(s->works, LED_ID_MAX);
+    char key[64];
+    int len = snprintf(key, sizeof key, "ron-epoch-%" PRIu64 "-is-over", l->epoch);
+
+    if (w != NULL) { /* else somebody does write */
+        w->service = s;
+        w->done = fence_ended;
+        w->received_ns = ron_env_now_ns(s->env);
+        w->deadline = ron_deadline_after_ms(w->received_ns, CALL_MS);
+        led_front_cancel_work(s, w, (struct ron_str){key, (size_t)len});
+    }
 }
 
 static enum ron_rc lead_round(struct led_lead *l, uint64_t *ret_wait_ms, struct ron_err *err)
 {
     uint64_t now_ns = ron_env_now_ns(l->s->env);
+    enum ron_rc rc;
 
     *ret_wait_ms = POLL_MS;
     if (now_ns - l->beat_ns < l->lease_ms / BEATS_PER_LEASE * RON_NS_PER_MS) {
         return RON_OK;
     }
-    l->beat_ns = now_ns;
-    return led_pg_beat(l->tail, l->epoch, l->url, err);
+    rc = say_we_lead(l, err);
+    if (rc == RON_CONFLICT) {
+        meet_the_fence(l);
+        return RON_OK;
+    }
+    return rc;
 }
 
 void led_lead_lost(struct led_svc *s, enum ron_rc rc, const struct ron_err *err)

@@ -104,9 +104,18 @@ static void failed(struct led_svc *s, struct led_query *q, enum ron_rc rc,
                              : rc == RON_AGAIN || rc == RON_NOMEM ? LED_REASON_BUSY
                              : rc == RON_CONFLICT                 ? LED_REASON_CONFLICT
                              : rc == RON_CORRUPT || rc == RON_IO  ? LED_REASON_SAFE_MODE
+                             : rc == RON_CLOSED                   ? LED_REASON_NOT_LEADER
                                                                   : LED_REASON_INTERNAL;
 
     led_query_refuse(s, q, reason, err->msg[0] != '\0' ? err->msg : NULL);
+}
+
+/* V4 of led_lead.h: that it is not here means nothing where the log may go on without us. */
+static enum ron_rc absent(const struct led_reading *rd, enum ron_rc rc, struct ron_err *err)
+{
+    return led_lead_sure(rd->s)
+               ? rc
+               : ron_err_set(err, RON_CLOSED, "it is not known here, and another ledger may lead");
 }
 
 static enum ron_rc write_outcome(struct led_reading *rd, struct led_query *q, struct ron_buf *out,
@@ -127,6 +136,9 @@ static enum ron_rc write_outcome(struct led_reading *rd, struct led_query *q, st
     }
     RON_TRY(led_read_outcome(rd->reader, idem, (struct led_candidates){q->seqs, q->seq_count},
                              &outcome, err));
+    if (outcome.state == LED_KEY_UNKNOWN) {
+        RON_TRY(absent(rd, RON_OK, err));
+    }
     led_key_outcome_to_json(out, idem, &outcome);
     return RON_OK;
 }
@@ -180,6 +192,7 @@ static enum ron_rc write_answer(struct led_reading *rd, struct led_query *q, str
                                         .limit = q->limit};
     struct ron_str text = {q->text, q->text_len};
     struct led_candidates found = {q->seqs, q->seq_count};
+    enum ron_rc rc;
 
     *ret_type = json;
     switch ((int)q->ask) {
@@ -194,7 +207,8 @@ static enum ron_rc write_answer(struct led_reading *rd, struct led_query *q, str
     case LED_ASK_ENTRY:
         return led_read_entry(rd->reader, q->a, out, err);
     case LED_ASK_BY_ID:
-        return led_read_entry_by_id(rd->reader, text, found, out, err);
+        rc = led_read_entry_by_id(rd->reader, text, found, out, err);
+        return rc == RON_NOTFOUND ? absent(rd, rc, err) : rc;
     case LED_ASK_OUTCOME:
         return write_outcome(rd, q, out, err);
     case LED_ASK_ROOTS:

@@ -32,6 +32,8 @@
 enum {
     LED_SVC_TASKS_MAX = 144, /* prevalidators of both kinds, and readers */
     LED_SVC_ROUTES_MAX = 48,
+    LED_HEAD_MAX = 512,
+    LED_FRONT_STOPPED_MAX = 1024,
     LED_SVC_BLOCKS = 2, /* for the book; more than it wants at once it never gets */
 };
 
@@ -215,6 +217,11 @@ struct ron_http_error led_http_error(enum led_reason reason, const char *detail)
 /* Writes what a refused batch is answered: the envelope of every error, and with it all of its
  * reasons. Counts it, and returns the status. */
 int led_front_refusal(struct led_svc *s, const struct led_work *w, struct ron_buf *out);
+/* What a write is answered while the mode is not RUNNING; counts it and returns the status. `out`
+ * has LED_FRONT_STOPPED_MAX of room. */
+int led_front_stopped(struct led_svc *s, const char *corr_id, struct ron_buf *out);
+/* The body of GET /head; `out` has LED_HEAD_MAX of room. */
+void led_front_head(struct led_svc *s, struct ron_buf *out);
 void led_front_fail(struct ron_http_call *call, enum led_reason reason, const char *detail);
 /* Who calls. */
 void led_front_caller(struct led_svc *s, struct ron_http_call *call, struct led_caller *ret);

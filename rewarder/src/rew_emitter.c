@@ -440,18 +440,15 @@ void rew_emitter_free(struct rew_svc *s)
 {
     struct rew_emitter *m = s->emitter;
 
-    if (s->ledger != NULL) {
-        ron_oap_client_free(s->ledger);
-        s->ledger = NULL;
+    for (uint32_t i = 0; i < s->payers.count; i++) {
+        ron_oap_client_free(s->ledger[i]); /* NULL: was not made */
+        s->ledger[i] = NULL;
     }
     if (s->http != NULL) {
         RON_IGNORE(ron_http_client_free(s->http));
         s->http = NULL;
     }
-    if (s->has_breaker) {
-        ron_breaker_done(&s->breaker);
-        s->has_breaker = false;
-    }
+    lc_ledgers_done(&s->payers);
     if (m == NULL) {
         return;
     }

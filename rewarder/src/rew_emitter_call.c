@@ -32,6 +32,11 @@ static void fetched(struct ron_http_fetch *fetch, void *arg)
     RON_ASSERT(rc == RON_OK); /* as above */
 }
 
+static struct ron_breaker *breaker_of(struct rew_svc *s, const struct emit_call *c)
+{
+    return &s->payers.of[c->which].breaker;
+}
+
 /* timeouts.read, unless timeouts.rpc is stricter. */
 static struct ron_deadline call_deadline(const struct rew_svc *s, uint64_t now_ns)
 {
@@ -56,7 +61,8 @@ static enum ron_rc call_wallet(struct rew_svc *s, struct emit_call *c,
     struct ron_err err = {0};
     enum ron_rc rc;
 
-    RON_TRY(ron_breaker_admit(&s->breaker, &c->ticket, NULL));
+    c->which = 0;
+    RON_TRY(ron_breaker_admit(breaker_of(s, c), &c->ticket, NULL));
     (void)snprintf(url, sizeof url, "%s%s", ron_conf_str(s->conf, REW_WALLET_URL).text,
                    issue->path);
     c->sent_ns = ron_env_now_ns(s->env);
@@ -74,7 +80,7 @@ static enum ron_rc call_wallet(struct rew_svc *s, struct emit_call *c,
         &c->fetch, &err);
     ron_wipe(bearer, sizeof bearer);
     if (rc != RON_OK) {
-        ron_breaker_report(&s->breaker, c->ticket, RON_CALL_VOID);
+        ron_breaker_report(breaker_of(s, c), c->ticket, RON_CALL_VOID);
         return rc;
     }
     c->m->out++;
@@ -85,7 +91,11 @@ static enum ron_rc call_ledger(struct rew_svc *s, struct emit_call *c, uint16_t 
 {
     const struct ron_app_token *token = ron_app_tokens_get(&s->token);
 
-    RON_TRY(ron_breaker_admit(&s->breaker, &c->ticket, NULL));
+    c->which = lc_ledgers_now(&s->payers);
+    if (ron_breaker_admit(breaker_of(s, c), &c->ticket, NULL) != RON_OK) {
+        RON_IGNORE(lc_ledgers_silent(&s->payers, c->which)); /* another one, next time */
+        return RON_AGAIN;
+    }
     ron_buf_clear(&c->answer);
     c->sent_ns = ron_env_now_ns(s->env);
     c->ask = (struct ron_oap_ask){.app = LC_APP,
@@ -98,8 +108,8 @@ static enum ron_rc call_ledger(struct rew_svc *s, struct emit_call *c, uint16_t 
                                   .done = answered,
                                   .answer_to = &c->answer,
                                   .user = c};
-    if (ron_oap_ask_send(s->ledger, &c->ask) != RON_OK) {
-        ron_breaker_report(&s->breaker, c->ticket, RON_CALL_VOID);
+    if (ron_oap_ask_send(s->ledger[c->which], &c->ask) != RON_OK) {
+        ron_breaker_report(breaker_of(s, c), c->ticket, RON_CALL_VOID);
         return RON_FULL;
     }
     c->m->out++;
@@ -159,6 +169,29 @@ static enum rew_emit_word hear_wallet(struct emit_call *c, struct lc_done *ret_d
     return word;
 }
 
+/* Of several ledgers: whom to ask next after one that does not answer, or that follows another. */
+static void look_elsewhere(struct rew_svc *s, struct emit_call *c)
+{
+    struct lc_refusal refusal;
+    struct ron_buf copy; /* reading changes it, and the batch reads it too */
+
+    if (c->ask.outcome == RON_OAP_UNKNOWN || c->ask.outcome == RON_OAP_NOT_SENT) {
+        RON_IGNORE(lc_ledgers_silent(&s->payers, c->which));
+        return;
+    }
+    if (c->ask.outcome != RON_OAP_ANSWERED || c->ask.status != 421) {
+        return;
+    }
+    ron_buf_init(&copy, ron_buf_len(&c->answer) + 1);
+    if (ron_buf_append(&copy, ron_buf_data(&c->answer), ron_buf_len(&c->answer)) != RON_OK ||
+        lc_refusal_read((char *)(uintptr_t)ron_buf_data(&copy), ron_buf_len(&copy), &refusal) !=
+            RON_OK ||
+        !lc_ledgers_refused(&s->payers, c->which, refusal.leader)) {
+        RON_IGNORE(lc_ledgers_silent(&s->payers, c->which));
+    }
+    ron_buf_done(&copy);
+}
+
 static enum rew_emit_word hear_ledger(struct rew_svc *s, const struct settling *x,
                                       struct emit_call *c, struct lc_done *ret_done, char *message)
 {
@@ -167,6 +200,7 @@ static enum rew_emit_word hear_ledger(struct rew_svc *s, const struct settling *
     if (c->ask.outcome == RON_OAP_UNKNOWN) {
         rew_timed_out(s, "ledger_rpc", "ledger");
     }
+    look_elsewhere(s, c);
     if (c->ask.outcome != RON_OAP_ANSWERED || c->ask.rc != RON_OK) {
         (void)snprintf(message, REW_EMIT_MESSAGE_SIZE, "the ledger did not answer (%s)",
                        ron_oap_outcome_label(c->ask.outcome));
@@ -195,7 +229,7 @@ void rew__emitter_hear(struct rew_emitter *m, struct settling *x, struct emit_ca
         word = hear_ledger(s, x, c, &done, message);
         status = c->ask.outcome == RON_OAP_ANSWERED && c->ask.rc == RON_OK ? c->ask.status : 0;
     }
-    ron_breaker_report(&s->breaker, c->ticket,
+    ron_breaker_report(breaker_of(s, c), c->ticket,
                        status != 0 && status < 500 ? RON_CALL_SUCCESS : RON_CALL_FAILURE);
     if (c->slot->step == REW_EMIT_SEND) {
         rew_observe(s, REW_M_EMIT_LATENCY, ron_env_now_ns(s->env) - c->sent_ns);
@@ -270,29 +304,42 @@ static enum ron_rc make_wallet_client(struct rew_svc *s, uint32_t inflight_max, 
     return ron_http_client_attach(s->http, ron_app_sup(s->app), err);
 }
 
-static enum ron_rc make_ledger_client(struct rew_svc *s, uint32_t inflight_max, struct ron_err *err)
+static enum ron_rc make_ledger_client(struct rew_svc *s, uint32_t which, uint32_t inflight_max,
+                                      struct ron_err *err)
 {
-    RON_TRY(ron_oap_client_new(
-        &(struct ron_oap_client_opts){.name = "ledger",
-                                      .env = s->env,
-                                      .registry = ron_app_registry(s->app),
-                                      .addr = ron_conf_str(s->conf, REW_LEDGER_ADDR).text,
-                                      .worker = 0,
-                                      .stage = 6,
-                                      .ua = "ron-rewarder",
-                                      .inflight_max = inflight_max + 8,
-                                      .queue_max = 1024},
-        &s->ledger, err));
-    return ron_oap_client_attach(s->ledger, ron_app_sup(s->app), err);
+    char name[24] = "ledger";
+
+    if (which > 0) {
+        (void)snprintf(name, sizeof name, "ledger.%u", which);
+    }
+    RON_TRY(ron_oap_client_new(&(struct ron_oap_client_opts){.name = name,
+                                                             .env = s->env,
+                                                             .registry = ron_app_registry(s->app),
+                                                             .addr = s->payers.of[which].addr,
+                                                             .worker = 0,
+                                                             .stage = 6,
+                                                             .ua = "ron-rewarder",
+                                                             .inflight_max = inflight_max + 8,
+                                                             .queue_max = 1024,
+                                                             .fail_fast = s->payers.count > 1},
+                               &s->ledger[which], err));
+    return ron_oap_client_attach(s->ledger[which], ron_app_sup(s->app), err);
 }
 
 enum ron_rc rew__emitter_connect(struct rew_svc *s, uint32_t inflight_max, struct ron_err *err)
 {
     struct ron_breaker_rules rules = *ron_breaker_preset(RON_BREAKER_DEFAULT);
+    bool to_wallet = rew_to_wallet(s->conf);
 
     rules.probes = 1; /* a settlement has one batch to try with */
-    ron_breaker_init(&s->breaker, &rules, &s->env->clock);
-    s->has_breaker = true;
-    return rew_to_wallet(s->conf) ? make_wallet_client(s, inflight_max, err)
-                                  : make_ledger_client(s, inflight_max, err);
+    RON_TRY(lc_ledgers_init(&s->payers,
+                            to_wallet ? "wallet" : ron_conf_str(s->conf, REW_LEDGER_ADDR).text,
+                            &rules, &s->env->clock, err));
+    if (to_wallet) {
+        return make_wallet_client(s, inflight_max, err);
+    }
+    for (uint32_t i = 0; i < s->payers.count; i++) {
+        RON_TRY(make_ledger_client(s, i, inflight_max, err));
+    }
+    return RON_OK;
 }

@@ -12,6 +12,7 @@ struct emit_call {
     struct ron_http_fetch *fetch; /* of the wallet */
     struct ron_buf payload;
     struct ron_buf answer;
+    uint32_t which; /* of s->payers */
     struct ron_breaker_ticket ticket;
     uint64_t sent_ns;
 };

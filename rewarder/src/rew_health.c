@@ -113,7 +113,7 @@ static void look_at_ledger(struct rew_svc *s)
     bool withheld = ron_au32_load(&s->withheld) > 0;
     bool open;
 
-    ron_breaker_get_stats(&s->breaker, &stats);
+    lc_ledgers_stats(&s->payers, &stats);
     open = stats.state == RON_BREAKER_IS_OPEN;
     if (open || withheld) {
         ron_need_set(s->need_ledger, RON_NEED_MISSING,

@@ -24,8 +24,8 @@ static void collect(struct ron_scrape *scrape, void *arg)
     struct ron_metrics *all = ron_scrape_metrics(scrape);
     struct ron_breaker_stats b;
 
-    if (s->has_breaker) {
-        ron_breaker_get_stats(&s->breaker, &b);
+    if (s->payers.count > 0) {
+        lc_ledgers_stats(&s->payers, &b);
         ron_scrape_add(scrape, ron_metrics_name(all, RON_M_BREAKER_STATE), (uint64_t)b.state,
                        "ledger");
         ron_scrape_add(scrape, ron_metrics_name(all, RON_M_UPSTREAM_FAIL), b.upstream_fail_total,

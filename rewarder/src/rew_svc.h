@@ -23,12 +23,12 @@
 #include "rew_runs.h"
 #include "ron/app/auth.h"
 #include "ron/cas/cas.h"
-#include "ron/guard/breaker.h"
 #include "ron/http/client.h"
 #include "ron/http/events.h"
 #include "ron/io/file.h"
 #include "ron/io/memdisk.h"
 #include "ron/wire/client.h"
+#include "ron_ledgers.h"
 
 enum {
     REW_WORKERS_MAX = 64,
@@ -178,11 +178,10 @@ struct rew_svc {
     struct ron_chan *reads;
     struct ron_chan *uploads;
     struct ron_http_events *events;
-    struct ron_oap_client *ledger; /* one of the two: settlement.target */
+    struct ron_oap_client *ledger[LC_LEDGERS_MAX]; /* one of the two: settlement.target */
     struct ron_http_client *http;
     struct ron_http_target *wallet;
-    struct ron_breaker breaker;
-    bool has_breaker;
+    struct lc_ledgers payers; /* the ledgers, or the wallet alone; count 0: not made */
     struct rew_emitter *emitter;
     struct ron_task *emitter_task;
     struct rew_metrics *metrics;

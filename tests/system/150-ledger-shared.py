@@ -19,51 +19,11 @@ import threading
 import time
 from pathlib import Path
 
-import pgserver
-from httpkit import check, finish
-from ledgerkit import Ledger, entry
-
-AUDIT = os.path.join(os.path.dirname(os.environ["RON_BIN"]), "ron-audit")
-
-
-def until(what, limit_s=30):
-    """The first true value of what() within the time, else the last one."""
-    end = time.monotonic() + limit_s
-    while True:
-        try:
-            got = what()
-        except OSError:
-            got = None
-        if got or time.monotonic() > end:
-            return got
-        time.sleep(0.02)
-
-
-class Node(Ledger):
-    def __init__(self, name, folder, dsn):
-        self.name = name
-        home = Path(folder) / name
-        home.mkdir()
-        shutil.copy(Path(folder) / "cap.keys", home / "cap.keys")
-        (home / "cap.keys").chmod(0o600)
-        port = pgserver.free_port()
-        super().__init__("--engine.sink=postgres", f"--postgres.dsn={dsn}",
-                         f"--postgres.advertise=http://127.0.0.1:{port}",
-                         "--postgres.migrate=true", "--postgres.lease=1s",
-                         "--postgres.append_deadline=20s", f"--bind_addr=127.0.0.1:{port}",
-                         folder=home)
-
-    def leads(self):
-        status, found = self.get("/readyz", token=None)
-        return status == 200 and not found["degraded"]
-
-    def follows(self):
-        status, found = self.get("/readyz", token=None)
-        return status == 200 and found["degraded"]
-
-    def root(self):
-        status, found = self.get("/roots?since=0&limit=1000")
-        return self.ask("GET", "/checkpoint", token=None)[2].split(b"\n")[1:3]
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import pgserver  # noqa: E402
+from httpkit import check, finish  # noqa: E402
+from ledgerkit import entry  # noqa: E402
+from sharedkit import Node, audit, make_keys, until  # noqa: E402
 
 
 class Writer(threading.Thread):
@@ -206,8 +166,7 @@ def main():
         print("skipped: needs postgresql-15")
         sys.exit(77)
     folder = tempfile.mkdtemp(prefix="ron-shared-")
-    subprocess.run([os.environ["RON_BIN"], "cap", "key", "new", "--id", "k1", "--keys",
-                    f"{folder}/cap.keys"], check=True, capture_output=True)
+    make_keys(folder)
     primary = pgserver.Cluster()
     standby = pgserver.Cluster(primary)
     try:
@@ -221,9 +180,8 @@ def main():
                 total = fenced(a, b, primary, total)
                 total = promoted([a, b], primary, standby, total)
                 same_as_files(a if a.leads() else b)
-        for name in "ab":
-            done = subprocess.run([AUDIT, f"{folder}/{name}/data"], capture_output=True, text=True)
-            check(f"{name}: the auditor agrees", done.returncode == 0, done.stdout + done.stderr)
+        for node in (a, b):
+            audit("end", node)
     finally:
         standby.remove()
         primary.remove()

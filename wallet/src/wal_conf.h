@@ -15,8 +15,9 @@
     RON_APP_KEYS_REST(X)                                                                           \
     X(WAL_KEY_FILE, "auth.key_file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,                 \
       "Root keys of the clients' capabilities (`ron cap key new`); a reload reads it anew.")       \
-    X(WAL_LEDGER_ADDR, "upstreams.ledger_addr", STRING, "bytes", 0, 127, "", RON_CONF_FIXED,       \
-      "The ledger's OAP address (its oap.addr): unix:/path or host:port.")                         \
+    X(WAL_LEDGER_ADDR, "upstreams.ledger_addr", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,      \
+      "The ledger's OAP address (its oap.addr): unix:/path or host:port. Of several ledgers on "   \
+      "one log, up to 8 with commas between them: the one that leads is found.")                   \
     X(WAL_LEDGER_TOKEN, "upstreams.ledger_token_file", STRING, "bytes", 0, 1023, "",               \
       RON_CONF_FIXED,                                                                              \
       "File with the wallet's own capability for the ledger, mode 0600; a reload reads it anew.")  \

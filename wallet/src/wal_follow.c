@@ -13,8 +13,15 @@
  * Heads are asked for whatever the breaker says, and are its probes: while it is open writes are
  * refused at the door, so nobody else might ever find out that the ledger works again.
  *
+ * Of several ledgers all are asked for their heads: the one that says that it leads is whom the
+ * wallet asks from then on, and whose changes count (`from`). What others tell is not looked at:
+ * a follower lags, and one that led before may not know yet that it does not. Which of two that
+ * claim it is the newer one its epoch says; after REBORN_MS without a leader that is believed too
+ * (a database that was put back has older epochs). Another leader is a gap.
+ *
  * A head below an earlier one is of another journal: a ledger that keeps nothing was started anew,
  * or a backup was put back. What the wallet knows is of the old one and is forgotten. */
+#include <stdio.h>
 #include <string.h>
 
 #include "ron/base/alloc.h"
@@ -26,36 +33,47 @@ enum {
     KEYS_PER_MESSAGE = 30,
     TAKE = 32,
     BEAT_MIN_MS = 20,
+    REBORN_MS = 10000,
 };
 
 struct message {
     uint64_t seq;
     uint32_t count;
-    bool last; /* of its commit */
-    bool gap;  /* something before it is missing */
+    bool last;     /* of its commit */
+    bool gap;      /* something before it is missing */
+    uint8_t which; /* ledger that told it */
     struct wal_key accounts[KEYS_PER_MESSAGE];
+};
+
+/* A ledger, and the question that it is asked. */
+struct source {
+    struct wal_follow *f;
+    uint32_t which;
+    struct ron_oap_ask ask;
+    struct ron_buf answer;
+    bool asked;
+    bool admitted;  /* the question under way has a ticket of the breaker */
+    bool gap_asked; /* it was asked after the gap was known: the missing changes, all told before,
+                       are then not above it */
+    struct ron_breaker_ticket ticket;
+    uint64_t asked_ms; /* monotonic, of the question under way */
 };
 
 struct wal_follow {
     struct wal_svc *s;
+    struct source sources[LC_LEDGERS_MAX];
+    uint32_t from;  /* whose changes and heads count */
+    uint64_t epoch; /* of its last head */
     struct ron_bus *bus;
     struct ron_bus_reader reader;
     bool subscribed;
     struct ron_task *task;
     struct ron_oap_inbox inbox;
-    struct ron_oap_ask ask;
     struct ron_buf target;
-    struct ron_buf answer;
-    bool asked;
-    bool admitted; /* the question under way has a ticket of the breaker */
-    struct ron_breaker_ticket ticket;
-    uint64_t asked_ms;    /* monotonic, of the question under way */
-    uint64_t beat_ms;     /* between two of them */
+    uint64_t beat_ms;     /* between two questions to one ledger */
     uint64_t answered_ms; /* the last good answer, or commit told of after one */
     uint64_t seen_seq;    /* all changes up to it have been taken off the bus */
-    bool gap;             /* changes are missing: trust the next head only, */
-    bool gap_asked;       /* if it was asked for after the gap was known: the missing changes, all
-                             told before, are then not above it */
+    bool gap;             /* changes are missing: trust the next head only, if gap_asked */
     uint64_t head_seq;    /* of the last answer, which was asked for at head_ms */
     uint64_t head_ms;
     struct ron_au32 up;
@@ -71,10 +89,11 @@ static void publish(struct wal_follow *f, const struct message *m)
 
 static void on_event(void *arg, uint16_t app, uint16_t code, const void *payload, size_t len)
 {
-    struct wal_follow *f = arg;
+    const struct source *from = arg;
+    struct wal_follow *f = from->f;
     struct lc_changes changes;
     struct ron_str account;
-    struct message m = {0};
+    struct message m = {.which = (uint8_t)from->which};
 
     if (app != LC_CHANGES_APP || code != LC_EVENT_CHANGES) {
         return;
@@ -99,11 +118,11 @@ static void on_event(void *arg, uint16_t app, uint16_t code, const void *payload
 
 static void on_gap(void *arg, uint16_t app, uint64_t missed)
 {
-    struct wal_follow *f = arg;
+    const struct source *from = arg;
 
     (void)app;
     (void)missed;
-    publish(f, &(struct message){.gap = true});
+    publish(from->f, &(struct message){.gap = true, .which = (uint8_t)from->which});
 }
 
 /* ---- the task -------------------------------------------------------------------------------- */
@@ -111,13 +130,18 @@ static void on_gap(void *arg, uint16_t app, uint64_t missed)
 static void lose(struct wal_follow *f)
 {
     f->gap = true;
-    f->gap_asked = false;
+    for (uint32_t i = 0; i < f->s->ledgers.count; i++) {
+        f->sources[i].gap_asked = false;
+    }
 }
 
 static void take_message(struct wal_follow *f, const struct message *m)
 {
     uint64_t true_ms = ron_au64_load(&f->s->core.fresh_ms);
 
+    if (m->which != f->from) {
+        return;
+    }
     if (m->gap) {
         lose(f);
         return;
@@ -199,45 +223,69 @@ static void forget_all(struct wal_follow *f, uint64_t seq)
     lose(f); /* what is on the bus may still be of the old one */
 }
 
-static void report(struct wal_follow *f, enum ron_call_result result)
+static void report(struct source *from, enum ron_call_result result)
 {
-    if (f->admitted) {
-        f->admitted = false;
-        ron_breaker_report(&f->s->breaker, f->ticket, result);
+    if (from->admitted) {
+        from->admitted = false;
+        ron_breaker_report(&from->f->s->ledgers.of[from->which].breaker, from->ticket, result);
     }
 }
 
+static void follow_it(struct wal_follow *f, uint32_t which)
+{
+    if (f->from != which) {
+        RON_LOG(f->s->log, WARN, "another ledger is asked from now on",
+                RON_LOG_STR("addr", f->s->ledgers.of[which].addr));
+        f->from = which;
+        lose(f);
+    }
+}
+
+/* Whether what this ledger says about itself makes it the one to ask. */
+static bool believed(const struct wal_follow *f, const struct lc_head *head, uint64_t now_ms)
+{
+    return head->leads && (f->s->ledgers.count == 1 || head->epoch >= f->epoch ||
+                           f->answered_ms == 0 || now_ms > f->answered_ms + REBORN_MS);
+}
+
 /* Takes over what a head says; false: it was no answer. */
-static bool take_head(struct wal_follow *f, uint64_t now_ms)
+static bool take_head(struct wal_follow *f, struct source *from, uint64_t now_ms)
 {
     struct lc_head head;
 
-    if (f->ask.outcome != RON_OAP_ANSWERED || f->ask.rc != RON_OK || f->ask.status != 200 ||
-        lc_head_read((char *)(uintptr_t)ron_buf_data(&f->answer), ron_buf_len(&f->answer), &head) !=
-            RON_OK) {
+    if (from->ask.outcome != RON_OAP_ANSWERED || from->ask.rc != RON_OK ||
+        from->ask.status != 200 ||
+        lc_head_read((char *)(uintptr_t)ron_buf_data(&from->answer), ron_buf_len(&from->answer),
+                     &head) != RON_OK) {
         return false;
     }
+    if (!believed(f, &head, now_ms)) {
+        return true;
+    }
+    f->epoch = head.epoch;
+    RON_IGNORE(lc_ledgers_leads(&f->s->ledgers, from->which));
+    follow_it(f, from->which);
     if (head.seq < f->head_seq) {
         forget_all(f, head.seq);
     }
-    if (f->gap && f->gap_asked) {
+    if (f->gap && from->gap_asked) {
         /* Asked on the connection that now tells changes: what is above h will come. */
         wal_cache_flush(f->s->core.cache, head.seq, ron_au64_load(&f->s->core.fresh_ms));
         f->seen_seq = RON_MAX(f->seen_seq, head.seq);
         f->gap = false;
     }
     f->head_seq = head.seq;
-    f->head_ms = f->asked_ms;
+    f->head_ms = from->asked_ms;
     f->answered_ms = now_ms;
     return true;
 }
 
-static void ask_head(struct wal_follow *f, uint64_t now_ms)
+static void ask_head(struct wal_follow *f, struct source *from, uint64_t now_ms)
 {
     const struct ron_app_token *token = ron_app_tokens_get(&f->s->token);
 
-    ron_buf_clear(&f->answer);
-    f->ask = (struct ron_oap_ask){
+    ron_buf_clear(&from->answer);
+    from->ask = (struct ron_oap_ask){
         .app = LC_APP,
         .code = LC_CODE_READ,
         .cap = token->text.ptr,
@@ -246,13 +294,15 @@ static void ask_head(struct wal_follow *f, uint64_t now_ms)
         .payload_len = ron_buf_len(&f->target),
         .deadline = ron_deadline_after_ms(ron_env_now_ns(f->s->env), f->s->core.rpc_ms),
         .inbox = &f->inbox,
-        .answer_to = &f->answer};
-    f->asked_ms = now_ms;
-    f->gap_asked = f->gap;
-    f->admitted = ron_breaker_admit(&f->s->breaker, &f->ticket, NULL) == RON_OK;
-    f->asked = ron_oap_ask_send(f->s->bus_client, &f->ask) == RON_OK;
-    if (!f->asked) {
-        report(f, RON_CALL_VOID);
+        .answer_to = &from->answer,
+        .user = from};
+    from->asked_ms = now_ms;
+    from->gap_asked = f->gap && from->which == f->from;
+    from->admitted =
+        ron_breaker_admit(&f->s->ledgers.of[from->which].breaker, &from->ticket, NULL) == RON_OK;
+    from->asked = ron_oap_ask_send(f->s->bus_client[from->which], &from->ask) == RON_OK;
+    if (!from->asked) {
+        report(from, RON_CALL_VOID);
     }
 }
 
@@ -261,10 +311,12 @@ static void look_at_ledger(struct wal_follow *f, uint64_t now_ms)
     struct wal_svc *s = f->s;
     struct ron_breaker_stats breaker;
 
-    ron_breaker_get_stats(&s->breaker, &breaker);
+    ron_breaker_get_stats(&s->ledgers.of[f->from].breaker, &breaker);
     if (f->answered_ms == 0 || now_ms > f->answered_ms + s->stall_ms) {
         set_up(f, false,
-               f->answered_ms == 0 ? "the ledger has not answered yet" : "the ledger is silent");
+               f->answered_ms == 0    ? "the ledger has not answered yet"
+               : s->ledgers.count > 1 ? "no ledger leads"
+                                      : "the ledger is silent");
     } else if (breaker.state == RON_BREAKER_IS_OPEN) {
         set_up(f, false, "calls to the ledger fail; the breaker is open");
     } else {
@@ -277,7 +329,7 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     struct wal_follow *f = arg;
     uint64_t now_ms = ron_env_now_ns(f->s->env) / RON_NS_PER_MS;
     /* Before the bus: what was told before the answer is then known before it is looked at. */
-    bool answered = ron_oap_inbox_take(&f->inbox, 1) != NULL; /* there is one ask */
+    struct ron_oap_ask *answered = ron_oap_inbox_take(&f->inbox, LC_LEDGERS_MAX);
     uint64_t seen_seq = f->seen_seq;
 
     (void)items;
@@ -286,17 +338,21 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     if (f->seen_seq != seen_seq && f->answered_ms != 0) {
         f->answered_ms = now_ms; /* who commits is not silent, however late its next head is */
     }
-    if (answered) {
-        bool good = take_head(f, now_ms);
-        bool busy = f->ask.refusal == RON_OAP_BUSY || f->ask.refusal == RON_OAP_FLOW;
+    for (; answered != NULL; answered = answered->next) {
+        struct source *from = answered->user;
+        bool good = take_head(f, from, now_ms);
+        bool busy = answered->refusal == RON_OAP_BUSY || answered->refusal == RON_OAP_FLOW;
 
-        f->asked = false;
-        report(f, good ? RON_CALL_SUCCESS : busy ? RON_CALL_VOID : RON_CALL_FAILURE);
+        from->asked = false;
+        report(from, good ? RON_CALL_SUCCESS : busy ? RON_CALL_VOID : RON_CALL_FAILURE);
     }
+    follow_it(f, lc_ledgers_now(&f->s->ledgers)); /* a refusal may have told it first */
     refresh(f);
     look_at_ledger(f, now_ms);
-    if (!f->asked && now_ms >= f->asked_ms + f->beat_ms && !ron_task_stopping(t)) {
-        ask_head(f, now_ms);
+    for (uint32_t i = 0; i < f->s->ledgers.count && !ron_task_stopping(t); i++) {
+        if (!f->sources[i].asked && now_ms >= f->sources[i].asked_ms + f->beat_ms) {
+            ask_head(f, &f->sources[i], now_ms);
+        }
     }
     ron_task_wake_at(t, ron_task_now_ms(t) + f->beat_ms);
     return RON_OK;
@@ -323,7 +379,12 @@ static bool may_stop(struct ron_task *t, void *arg)
     const struct wal_follow *f = arg;
 
     (void)t;
-    return !f->asked;
+    for (uint32_t i = 0; i < f->s->ledgers.count; i++) {
+        if (f->sources[i].asked) {
+            return false;
+        }
+    }
+    return true;
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -338,28 +399,33 @@ bool wal_follow_up(const struct wal_svc *s)
     return ron_au32_load(&s->follow->up) != 0;
 }
 
-static enum ron_rc add_client(struct wal_svc *s, struct ron_err *err)
+static enum ron_rc add_client(struct wal_svc *s, struct source *from, struct ron_err *err)
 {
     static const uint16_t apps[] = {LC_CHANGES_APP};
+    uint32_t which = from->which;
+    char name[24] = "ledger-bus";
 
-    RON_TRY(ron_oap_client_new(
-        &(struct ron_oap_client_opts){.name = "ledger-bus",
-                                      .env = s->env,
-                                      .registry = ron_app_registry(s->app),
-                                      .addr = ron_conf_str(s->conf, WAL_LEDGER_ADDR).text,
-                                      .worker = 0,
-                                      .stage = 3,
-                                      .ua = "ron-wallet",
-                                      .inflight_max = 1024,
-                                      .queue_max = 4096,
-                                      .call_timeout_ms = s->core.rpc_ms,
-                                      .subscribe = apps,
-                                      .subscribe_count = RON_ARRAY_LEN(apps),
-                                      .on_event = on_event,
-                                      .on_gap = on_gap,
-                                      .arg = s->follow},
-        &s->bus_client, err));
-    return ron_oap_client_attach(s->bus_client, ron_app_sup(s->app), err);
+    if (which > 0) {
+        (void)snprintf(name, sizeof name, "ledger-bus.%u", which);
+    }
+    RON_TRY(ron_oap_client_new(&(struct ron_oap_client_opts){.name = name,
+                                                             .env = s->env,
+                                                             .registry = ron_app_registry(s->app),
+                                                             .addr = s->ledgers.of[which].addr,
+                                                             .worker = which % s->cpus,
+                                                             .stage = 3,
+                                                             .ua = "ron-wallet",
+                                                             .inflight_max = 1024,
+                                                             .queue_max = 4096,
+                                                             .fail_fast = s->ledgers.count > 1,
+                                                             .call_timeout_ms = s->core.rpc_ms,
+                                                             .subscribe = apps,
+                                                             .subscribe_count = RON_ARRAY_LEN(apps),
+                                                             .on_event = on_event,
+                                                             .on_gap = on_gap,
+                                                             .arg = from},
+                               &s->bus_client[which], err));
+    return ron_oap_client_attach(s->bus_client[which], ron_app_sup(s->app), err);
 }
 
 enum ron_rc wal_follow_add(struct wal_svc *s, struct ron_err *err)
@@ -374,7 +440,6 @@ enum ron_rc wal_follow_add(struct wal_svc *s, struct ron_err *err)
     f->beat_ms = RON_MAX(s->staleness_ms * 2 / 5, (uint64_t)BEAT_MIN_MS);
     f->beat_ms = RON_MIN(f->beat_ms, RON_MAX(s->stall_ms / 3, (uint64_t)BEAT_MIN_MS));
     ron_buf_init(&f->target, LC_TARGET_MAX);
-    ron_buf_init(&f->answer, 4096);
     lc_target_head(&f->target);
     RON_TRY(ron_bus_new(
         &(struct ron_bus_opts){.registry = ron_app_registry(s->app),
@@ -386,7 +451,14 @@ enum ron_rc wal_follow_add(struct wal_svc *s, struct ron_err *err)
                                .message_bytes = sizeof(struct message),
                                .readers_max = 2},
         &f->bus, err));
-    RON_TRY(add_client(s, err));
+    for (uint32_t i = 0; i < s->ledgers.count; i++) {
+        struct source *from = &f->sources[i];
+
+        from->f = f;
+        from->which = i;
+        ron_buf_init(&from->answer, 4096);
+        RON_TRY(add_client(s, from, err));
+    }
     return ron_sup_add(ron_app_sup(s->app),
                        &(struct ron_task_def){.name = "invalidator",
                                               .kind = "invalidator",
@@ -404,9 +476,9 @@ void wal_follow_free(struct wal_svc *s)
 {
     struct wal_follow *f = s->follow;
 
-    if (s->bus_client != NULL) {
-        ron_oap_client_free(s->bus_client);
-        s->bus_client = NULL;
+    for (uint32_t i = 0; i < s->ledgers.count; i++) {
+        ron_oap_client_free(s->bus_client[i]); /* NULL: was not made */
+        s->bus_client[i] = NULL;
     }
     if (f == NULL) {
         return;
@@ -418,7 +490,9 @@ void wal_follow_free(struct wal_svc *s)
         ron_bus_free(f->bus);
     }
     ron_buf_done(&f->target);
-    ron_buf_done(&f->answer);
+    for (uint32_t i = 0; i < s->ledgers.count; i++) {
+        ron_buf_done(&f->sources[i].answer);
+    }
     ron_free(f);
     s->follow = NULL;
 }

@@ -133,7 +133,8 @@ static enum wal_step try_once(struct wal_core *core, struct wal_job *job, uint64
         job->_silent = true;
         return give_up(core, job, now_ns);
     }
-    if (ron_breaker_admit(core->breaker, &job->_breaker, NULL) != RON_OK) {
+    job->which = lc_ledgers_now(core->ledgers);
+    if (ron_breaker_admit(&core->ledgers->of[job->which].breaker, &job->_breaker, NULL) != RON_OK) {
         return give_up(core, job, now_ns);
     }
     job->_admitted = true;
@@ -160,7 +161,7 @@ static void report(struct wal_core *core, struct wal_job *job, enum ron_call_res
 {
     if (job->_admitted) {
         job->_admitted = false;
-        ron_breaker_report(core->breaker, job->_breaker, result);
+        ron_breaker_report(&core->ledgers->of[job->which].breaker, job->_breaker, result);
     }
 }
 
@@ -432,7 +433,7 @@ static enum ron_call_result result_of(const struct wal_job *job, const struct wa
 {
     bool cut = reply->kind != WAL_REPLY_ANSWERED && job->until_ns == job->deadline_ns;
 
-    if (word->busy || cut) {
+    if (word->busy || word->elsewhere || cut) {
         return RON_CALL_VOID;
     }
     return word->tone == WAL__GOOD || word->tone == WAL__NO ? RON_CALL_SUCCESS : RON_CALL_FAILURE;
@@ -446,6 +447,9 @@ enum wal_step wal_job_answered(struct wal_core *core, struct wal_job *job,
     RON_ASSERT(job->_state != WAL__OVER && job->_admitted);
     wal__word_read(job, reply, &word);
     report(core, job, result_of(job, reply, &word));
+    if (word.elsewhere) {
+        RON_IGNORE(lc_ledgers_refused(core->ledgers, job->which, word.refusal.leader));
+    }
     job->_silent = job->_silent || word.tone == WAL__SILENT;
     job->_lost = job->_lost || (job->_state == WAL__BATCH && word.lost);
     if (word.tone == WAL__LATER || word.tone == WAL__SILENT) {

@@ -31,9 +31,10 @@
  *   J3. All tries of a job send the same bytes.
  *   J4. One try takes at most rpc_ms, at most tries_max tries of a question, nothing beyond the
  *       deadline.
- *   J5. Calls pass the breaker; while it is open the answer is 503 at once. What says nothing about
+ *   J5. Calls pass the breaker of the ledger they go to; while it is open the answer is 503 at once. What says nothing about
  *       the ledger's health is not held against it: a full queue, or a silence that ended with the
  *       client's own deadline. Otherwise who sends short ones would shut the door for all.
+ *       Nor is a ledger that says that another one leads: the next try goes to that one.
  *   J6. A dry run passes the same checks, holds nothing while the ledger decides, and is not
  *       remembered.
  *   J7. The wallet's own refusals (key, nonce, sums, balance) are given only after the ledger has
@@ -45,9 +46,9 @@
 #pragma once
 
 #include "ron/base/env.h"
-#include "ron/guard/breaker.h"
 #include "ron/guard/retry.h"
 #include "ron/sync/sync.h"
+#include "ron_ledgers.h"
 #include "wal_cache.h"
 #include "wal_call.h"
 #include "wal_daily.h"
@@ -62,7 +63,7 @@ struct wal_core {
     struct wal_daily *daily;
     struct wal_idem *idem;
     struct wal_cache *cache;
-    struct ron_breaker *breaker;
+    struct lc_ledgers *ledgers;
     struct ron_retry_curve curve;
     struct ron_retry_stats retries;
     struct ron_money daily_ceiling; /* RON_MONEY_MAX: none */
@@ -77,7 +78,8 @@ struct wal_core {
 };
 
 enum wal_step {
-    WAL_STEP_SEND,   /* send job->code with job->payload before job->until_ns, then _answered */
+    WAL_STEP_SEND,   /* job->code with job->payload to ledger job->which before job->until_ns, then
+                        _answered */
     WAL_STEP_WAIT,   /* call _waited not before job->until_ns */
     WAL_STEP_ANSWER, /* status, body and flags are there; the job is over */
 };
@@ -117,7 +119,8 @@ struct wal_job {
     struct ron_rand *rand;
 
     /* What a step asks for. */
-    uint16_t code; /* LC_CODE_* */
+    uint16_t code;  /* LC_CODE_* */
+    uint32_t which; /* of core->ledgers */
     uint64_t until_ns;
     struct ron_buf payload; /* keeps its memory from job to job */
 

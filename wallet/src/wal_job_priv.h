@@ -30,8 +30,9 @@ enum wal__tone {
 struct wal__word {
     enum wal__tone tone;
     bool absent;
-    bool lost; /* the batch may have had an effect all the same */
-    bool busy; /* says nothing about the ledger's health */
+    bool lost;      /* the batch may have had an effect all the same */
+    bool busy;      /* says nothing about the ledger's health */
+    bool elsewhere; /* another ledger leads */
     struct lc_refusal refusal;
     union {
         struct lc_done done;

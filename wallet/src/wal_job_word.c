@@ -98,4 +98,5 @@ void wal__word_read(const struct wal_job *job, const struct wal_reply *reply, st
     w->tone = words[w->refusal.reason].tone;
     w->lost = words[w->refusal.reason].lost;
     w->busy = w->refusal.reason == LC_REASON_BUSY;
+    w->elsewhere = w->refusal.reason == LC_REASON_NOT_LEADER;
 }

@@ -36,7 +36,9 @@ static const uint64_t latency_bounds[] = {500000,     1000000,    2000000,   500
       "Answers that made room for newer ones.")                                                    \
     X(untracked, COUNTER, ONE, "wallet_daily_untracked_total", "", NULL, 0,                        \
       "Debits that went on uncounted because the table was full.")                                 \
-    X(circuit_open, COUNTER, ONE, "circuit_open_total", "svc", NULL, 0, "Times a breaker opened.")
+    X(circuit_open, COUNTER, ONE, "circuit_open_total", "svc", NULL, 0, "Times a breaker opened.") \
+    X(moves, COUNTER, ONE, "wallet_ledger_moves_total", "", NULL, 0,                               \
+      "Times another of several ledgers was found to lead.")
 
 struct wal_metrics {
 #define X(field, ...) struct ron_metric *field;
@@ -65,11 +67,12 @@ static void collect_guards(struct ron_scrape *scrape, struct wal_svc *s)
     struct ron_metrics *all = ron_scrape_metrics(scrape);
     struct ron_breaker_stats b;
 
-    ron_breaker_get_stats(&s->breaker, &b);
+    lc_ledgers_stats(&s->ledgers, &b);
     ron_scrape_add(scrape, ron_metrics_name(all, RON_M_BREAKER_STATE), (uint64_t)b.state, "ledger");
     ron_scrape_add(scrape, ron_metrics_name(all, RON_M_BREAKER_REFUSED), b.refused, "ledger");
     ron_scrape_add(scrape, ron_metrics_name(all, RON_M_UPSTREAM_FAIL), b.upstream_fail_total,
                    "ledger");
+    ron_scrape_sample(scrape, s->metrics->moves, lc_ledgers_moves(&s->ledgers), NULL, 0);
     ron_scrape_add(scrape, s->metrics->circuit_open, b.entered[RON_BREAKER_IS_OPEN], "ledger");
     for (size_t i = 0; i < RON_BREAKER_STATE_COUNT; i++) {
         ron_scrape_add(scrape, ron_metrics_name(all, RON_M_BREAKER_CHANGES), b.entered[i], "ledger",

@@ -119,7 +119,7 @@ static void on_done(struct ron_oap_ask *ask)
         reply.kind = WAL_REPLY_NOT_SENT;
         reply.busy = ask->refusal == RON_OAP_BUSY || ask->refusal == RON_OAP_FLOW;
     }
-    ron_breaker_report(&s->breaker, r->breaker, result_of(r, &reply));
+    ron_breaker_report(&s->ledgers.of[r->which].breaker, r->breaker, result_of(r, &reply));
     wal_metrics_call(s, false, &reply);
     step(r, &reply);
 }
@@ -132,9 +132,10 @@ void wal_read_ask(struct wal_read *r, uint16_t code, wal_read_fn *then)
     struct ron_deadline rpc = ron_deadline_after_ms(now_ns, s->core.rpc_ms);
 
     r->then = then;
+    r->which = lc_ledgers_now(&s->ledgers);
     r->sent_ms = now_ns / RON_NS_PER_MS;
     if (ron_buf_error(&r->payload) == RON_OK &&
-        ron_breaker_admit(&s->breaker, &r->breaker, NULL) == RON_OK) {
+        ron_breaker_admit(&s->ledgers.of[r->which].breaker, &r->breaker, NULL) == RON_OK) {
         r->ask = (struct ron_oap_ask){.app = LC_APP,
                                       .code = code,
                                       .cap = token->text.ptr,
@@ -145,10 +146,10 @@ void wal_read_ask(struct wal_read *r, uint16_t code, wal_read_fn *then)
                                           ron_deadline_min(rpc, ron_http_reply_deadline(r->reply)),
                                       .done = on_done,
                                       .user = r};
-        if (ron_oap_ask_send(s->bus_client, &r->ask) == RON_OK) {
+        if (ron_oap_ask_send(s->bus_client[r->which], &r->ask) == RON_OK) {
             return;
         }
-        ron_breaker_report(&s->breaker, r->breaker, RON_CALL_VOID);
+        ron_breaker_report(&s->ledgers.of[r->which].breaker, r->breaker, RON_CALL_VOID);
     }
     step(r, &(struct wal_reply){.kind = WAL_REPLY_NOT_SENT});
 }

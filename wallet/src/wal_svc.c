@@ -124,8 +124,9 @@ static enum ron_rc make_core(struct wal_svc *s, struct ron_err *err)
     rules.count_max = (uint32_t)ron_conf_int(c, WAL_CB_FAILS);
     rules.open_ms = (uint32_t)ron_conf_ms(c, WAL_CB_OPEN);
     rules.probes = (uint32_t)ron_conf_int(c, WAL_CB_HALF);
-    ron_breaker_init(&s->breaker, &rules, &s->env->clock);
-    core->breaker = &s->breaker;
+    RON_TRY(lc_ledgers_init(&s->ledgers, ron_conf_str(c, WAL_LEDGER_ADDR).text, &rules,
+                            &s->env->clock, err));
+    core->ledgers = &s->ledgers;
     RON_TRY(wal_nonces_new(shards, accounts, &core->nonces, err));
     RON_TRY(wal_daily_new(shards, accounts, &core->daily, err));
     RON_TRY(wal_cache_new(shards, accounts, &core->cache, err));
@@ -238,9 +239,7 @@ static void take_down(struct ron_app *app)
     wal_cache_free(s->core.cache);
     wal_daily_free(s->core.daily);
     wal_nonces_free(s->core.nonces);
-    if (s->core.breaker != NULL) {
-        ron_breaker_done(&s->breaker);
-    }
+    lc_ledgers_done(&s->ledgers);
     ron_app_auth_free(s->auth);
     ron_app_tokens_done(&s->token);
     wal_metrics_free(s);

@@ -10,6 +10,9 @@
  *      |                  audit --> streams      ledger-bus (OAP) --ledger(1024)--> invalidator
  *      +---- reads: cache, else ledger-bus (OAP) ----------------------------------------+
  *
+ * Of several ledgers on one log (s->ledgers) each has clients of its own; ledger-N goes to the one
+ * that leads, ledger-bus to all.
+ *
  * Stages of a drain: workers 1, audit and invalidator 2, ticker 2, OAP clients 3. */
 #pragma once
 
@@ -73,6 +76,7 @@ struct wal_read {
     struct ron_buf answer;
     uint64_t sent_ms;
     enum wal_op op;
+    uint32_t which; /* of s->ledgers, that was asked */
     struct ron_breaker_ticket breaker;
     /* What was asked for. */
     uint16_t account_len;
@@ -103,7 +107,7 @@ struct wal_svc {
     uint32_t cpus;
 
     struct wal_core core;
-    struct ron_breaker breaker;
+    struct lc_ledgers ledgers;
     struct wal_call_rules rules;
     struct ron_str assets[64];
     bool amnesia;
@@ -112,9 +116,9 @@ struct wal_svc {
     struct ron_app_tokens token; /* its own, for the ledger */
 
     struct ron_chan *work;
-    struct ron_oap_client *ledger[WAL_TASKS_MAX];
-    uint32_t ledger_count;
-    struct ron_oap_client *bus_client;
+    struct ron_oap_client *ledger[LC_LEDGERS_MAX][WAL_TASKS_MAX]; /* connections to each */
+    uint32_t ledger_count;                                        /* of connections to each */
+    struct ron_oap_client *bus_client[LC_LEDGERS_MAX];
     struct wal_worker *workers;
     uint32_t worker_count;
     struct ron_au32 inflight; /* writes that workers hold */
@@ -134,7 +138,6 @@ struct wal_svc {
     uint64_t stall_ms;
     uint64_t next_tick_ms; /* of the ticker */
     char task_names[WAL_TASKS_MAX][24];
-    char client_names[WAL_TASKS_MAX][24];
     struct ron_http_route routes[WAL_ROUTES_MAX];
     size_t route_count;
 };

@@ -16,7 +16,7 @@
 
 struct wal_worker {
     struct wal_svc *s;
-    struct ron_oap_client *ledger;
+    uint32_t connection; /* of those to each ledger */
     struct ron_oap_inbox inbox;
     struct ron_list writes;
     struct ron_rand rand;
@@ -210,7 +210,7 @@ static enum ron_rc send_it(struct wal_worker *k, struct wal_write *w)
                                   .inbox = &k->inbox,
                                   .answer_to = &w->answer,
                                   .user = w};
-    return ron_oap_ask_send(k->ledger, &w->ask);
+    return ron_oap_ask_send(k->s->ledger[w->job.which][k->connection], &w->ask);
 }
 
 /* Does what the steps say until the write waits for something, or is over. */
@@ -402,25 +402,30 @@ static void stop(struct ron_task *t, void *arg)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static enum ron_rc add_client(struct wal_svc *s, uint32_t i, struct ron_err *err)
+/* Connection `i` to ledger `which`. Where there are several, a call to one that is not there ends at
+ * once: another may be asked meanwhile. */
+static enum ron_rc add_client(struct wal_svc *s, uint32_t which, uint32_t i, struct ron_err *err)
 {
-    char *name = s->client_names[i];
+    char name[32];
 
-    (void)snprintf(name, sizeof s->client_names[i], "ledger-%u", i);
-    RON_TRY(ron_oap_client_new(
-        &(struct ron_oap_client_opts){.name = name,
-                                      .env = s->env,
-                                      .registry = ron_app_registry(s->app),
-                                      .addr = ron_conf_str(s->conf, WAL_LEDGER_ADDR).text,
-                                      .worker = i % s->cpus,
-                                      .stage = 3,
-                                      .ua = "ron-wallet",
-                                      .inflight_max = 1024,
-                                      .queue_max = 4096,
-                                      .call_timeout_ms = s->core.rpc_ms},
-        &s->ledger[i], err));
-    s->ledger_count = i + 1;
-    return ron_oap_client_attach(s->ledger[i], ron_app_sup(s->app), err);
+    if (which == 0) {
+        (void)snprintf(name, sizeof name, "ledger-%u", i);
+    } else {
+        (void)snprintf(name, sizeof name, "ledger-%u.%u", i, which);
+    }
+    RON_TRY(ron_oap_client_new(&(struct ron_oap_client_opts){.name = name,
+                                                             .env = s->env,
+                                                             .registry = ron_app_registry(s->app),
+                                                             .addr = s->ledgers.of[which].addr,
+                                                             .worker = (i + which) % s->cpus,
+                                                             .stage = 3,
+                                                             .ua = "ron-wallet",
+                                                             .inflight_max = 1024,
+                                                             .queue_max = 4096,
+                                                             .fail_fast = s->ledgers.count > 1,
+                                                             .call_timeout_ms = s->core.rpc_ms},
+                               &s->ledger[which][i], err));
+    return ron_oap_client_attach(s->ledger[which][i], ron_app_sup(s->app), err);
 }
 
 static enum ron_rc add_worker(struct wal_svc *s, uint32_t i, struct ron_err *err)
@@ -429,7 +434,7 @@ static enum ron_rc add_worker(struct wal_svc *s, uint32_t i, struct ron_err *err
     char *name = s->task_names[i];
 
     k->s = s;
-    k->ledger = s->ledger[i % s->ledger_count];
+    k->connection = i % s->ledger_count;
     ron_list_init(&k->writes);
     ron_rand_seed(&k->rand, s->env->rand_u64(s->env));
     s->worker_count = i + 1;
@@ -462,8 +467,9 @@ enum ron_rc wal_workers_add(struct wal_svc *s, struct ron_err *err)
     if (s->workers == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the workers");
     }
-    for (uint32_t i = 0; i < clients; i++) {
-        RON_TRY(add_client(s, i, err));
+    s->ledger_count = clients;
+    for (uint32_t i = 0; i < clients * s->ledgers.count; i++) {
+        RON_TRY(add_client(s, i / clients, i % clients, err));
     }
     for (uint32_t i = 0; i < count; i++) {
         RON_TRY(add_worker(s, i, err));
@@ -473,8 +479,9 @@ enum ron_rc wal_workers_add(struct wal_svc *s, struct ron_err *err)
 
 void wal_workers_free(struct wal_svc *s)
 {
-    for (uint32_t i = 0; i < s->ledger_count; i++) {
-        ron_oap_client_free(s->ledger[i]); /* calls that it still had are done, into the inboxes */
+    for (uint32_t i = 0; i < s->ledger_count * s->ledgers.count; i++) {
+        /* Calls that it still had are done, into the inboxes. NULL: was not made. */
+        ron_oap_client_free(s->ledger[i / s->ledger_count][i % s->ledger_count]);
     }
     for (uint32_t i = 0; i < s->worker_count; i++) {
         struct wal_worker *k = &s->workers[i];

@@ -194,7 +194,8 @@ static void take_one(struct ron_oap_client *c, struct ron_oap_ask *ask)
     } else if (at_ms <= c->now_ms) {
         ron_stat_bump(&c->n_call_timeouts, 1);
         ron__oap_ask_finish(c, ask, RON_OAP_NOT_SENT, RON_TIMEOUT);
-    } else if (c->opts.fail_fast && c->state != OAP_C_READY && c->failures > 0) {
+    } else if (c->opts.fail_fast && c->failures > 0 && c->state != OAP_C_READY &&
+               c->state != OAP_C_IDLE) { /* idle: this one is the next try */
         ron__oap_ask_finish(c, ask, RON_OAP_NOT_SENT, RON_CLOSED);
     } else {
         ron_task_timer_arm(c->task, &ask->_timer, at_ms);

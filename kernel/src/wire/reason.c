@@ -68,7 +68,8 @@ void ron_oap_envelope(struct ron_buf *out, const struct ron_oap_error *error, ui
     ron_json_open(&w, NULL, '{');
     ron_json_text(&w, "code", error->code);
     ron_json_text(&w, "message", error->message);
-    ron_json_bool(&w, "retryable", error->status == 429 || error->status == 503);
+    ron_json_bool(&w, "retryable",
+                  error->status == 421 || error->status == 429 || error->status == 503);
     ron_json_str(&w, "corr_id", (struct ron_str){corr, (size_t)len});
     ron_json_text(&w, "reason", error->reason);
     ron_json_close(&w, '}');

@@ -184,14 +184,19 @@ static void test_led_ask__head__is_read_by_the_client(void **state)
     struct ron_tree_hash root = {.bytes = {0xab}};
     char room[160];
     struct lc_head head;
+    struct ron_json_writer j;
     struct ron_buf out;
 
     (void)state;
     ron_buf_init_over(&out, room, sizeof room);
-    led_ask_write_head(&out, UINT64_MAX, &root, UINT64_MAX - 1);
+    ron_json_begin(&j, &out);
+    ron_json_open(&j, NULL, '{');
+    led_ask_write_head(&j, UINT64_MAX, &root, UINT64_MAX - 1);
+    ron_json_close(&j, '}');
     assert_int_equal(ron_buf_error(&out), RON_OK);
     assert_int_equal(lc_head_read(room, ron_buf_len(&out), &head), RON_OK);
     assert_true(head.seq == UINT64_MAX && head.commit_ms == UINT64_MAX - 1);
+    assert_true(head.leads && head.epoch == 0); /* whose log is its own */
 }
 
 int main(void)

@@ -255,7 +255,8 @@ static void test_led_pg__role_of_a_ledger__may_insert_and_read_alone(void **stat
     assert_int_equal(led_pg_genesis(pg, uuid, found, NULL), RON_OK);
     assert_int_equal(led_pg_head(pg, &at, NULL), RON_OK);
     assert_int_equal(append(pg, &at, 1, 10), RON_OK);
-    assert_int_equal(led_pg_beat(pg, 1, "http://127.0.0.1:1", NULL), RON_OK);
+    assert_int_equal(led_pg_beat(pg, 1, &(struct led_pg_place){"http://127.0.0.1:1", ""}, NULL),
+                     RON_OK);
     limited = admin(as_role);
     assert_int_equal(ron_pg_exec(limited, "UPDATE ron.ledger_log SET epoch=9", NULL, 0, in_s(10),
                                  &fate, NULL, NULL),
@@ -276,15 +277,28 @@ static void test_led_pg__lease__the_newer_epoch_stays(void **state)
 {
     struct led_pg_head at;
     struct led_pg *pg = open_new("lease", &at);
+    static const struct led_pg_place two = {"http://two", ""};
+    static const struct led_pg_place three = {"http://three", "unix:/run/three"};
     struct led_pg_lease lease;
 
     (void)state;
     assert_int_equal(led_pg_lease(pg, &lease, NULL), RON_NOTFOUND);
-    assert_int_equal(led_pg_beat(pg, 3, "http://three", NULL), RON_OK);
-    assert_int_equal(led_pg_beat(pg, 2, "http://two", NULL), RON_OK); /* who was overtaken */
+    assert_int_equal(led_pg_beat(pg, 3, &three, NULL), RON_OK);
+    assert_int_equal(led_pg_beat(pg, 2, &two, NULL), RON_CONFLICT); /* was overtaken */
     assert_int_equal(led_pg_lease(pg, &lease, NULL), RON_OK);
     assert_int_equal(lease.epoch, 3);
-    assert_string_equal(lease.url, "http://three");
+    assert_string_equal(lease.place.url, "http://three");
+    assert_string_equal(lease.place.oap, "unix:/run/three");
+    assert_int_equal(led_pg_beat(pg, 4, &two, NULL), RON_OK); /* without a binary front */
+    assert_int_equal(led_pg_lease(pg, &lease, NULL), RON_OK);
+    assert_string_equal(lease.place.url, "http://two");
+    assert_string_equal(lease.place.oap, "");
+    assert_int_equal(led_pg_resign(pg, 3, NULL), RON_OK); /* who does not lead gives nothing up */
+    assert_int_equal(led_pg_lease(pg, &lease, NULL), RON_OK);
+    assert_true(lease.age_ms < 60000);
+    assert_int_equal(led_pg_resign(pg, 4, NULL), RON_OK);
+    assert_int_equal(led_pg_lease(pg, &lease, NULL), RON_OK);
+    assert_true(lease.age_ms > 60000);
     assert_true(lease.age_ms < 60000);
     led_pg_free(pg);
 }

@@ -19,7 +19,7 @@ struct desk {
     uint64_t wall_ms;
     struct ron_env env;
     struct ron_rand rand;
-    struct ron_breaker breaker;
+    struct lc_ledgers ledgers; /* two, of which the first is asked until it says something else */
     struct wal_core core;
 };
 
@@ -47,7 +47,9 @@ static inline void desk_open_tables(void)
     RON_ASSERT(wal_daily_new(2, 64, &c->daily, NULL) == RON_OK);
     RON_ASSERT(wal_idem_new(&io, &c->idem, NULL) == RON_OK);
     RON_ASSERT(wal_cache_new(2, 64, &c->cache, NULL) == RON_OK);
-    ron_breaker_init(&desk.breaker, ron_breaker_preset(RON_BREAKER_WALLET), &desk.env.clock);
+    RON_ASSERT(lc_ledgers_init(&desk.ledgers, "unix:/a,unix:/b",
+                               ron_breaker_preset(RON_BREAKER_WALLET), &desk.env.clock,
+                               NULL) == RON_OK);
 }
 
 static inline void desk_close_tables(void)
@@ -56,7 +58,7 @@ static inline void desk_close_tables(void)
     wal_daily_free(desk.core.daily);
     wal_idem_free(desk.core.idem);
     wal_cache_free(desk.core.cache);
-    ron_breaker_done(&desk.breaker);
+    lc_ledgers_done(&desk.ledgers);
 }
 
 static inline void desk_open(uint64_t seed)
@@ -65,7 +67,7 @@ static inline void desk_open(uint64_t seed)
     desk.env = (struct ron_env){.clock = {desk_mono, desk_wall, &desk}};
     ron_rand_seed(&desk.rand, seed);
     desk.core = (struct wal_core){.env = &desk.env,
-                                  .breaker = &desk.breaker,
+                                  .ledgers = &desk.ledgers,
                                   .curve = *ron_retry_curve(RON_RETRY_WALLET),
                                   .daily_ceiling = RON_MONEY_MAX,
                                   .total_max = RON_MONEY_MAX,

@@ -111,7 +111,7 @@ static uint64_t failures(void)
 {
     struct ron_breaker_stats stats;
 
-    ron_breaker_get_stats(&desk.breaker, &stats);
+    ron_breaker_get_stats(&desk.ledgers.of[0].breaker, &stats);
     return stats.upstream_fail_total;
 }
 
@@ -392,12 +392,12 @@ static void test_job__breaker_opens_between_tries__nobody_knows(void **state)
     begin_sent(5000);
     silence();
     for (int i = 0; i < 20; i++) {
-        assert_int_equal(ron_breaker_admit(&desk.breaker, &ticket, NULL), RON_OK);
-        ron_breaker_report(&desk.breaker, ticket, RON_CALL_FAILURE);
-        if (ron_breaker_admit(&desk.breaker, &ticket, NULL) != RON_OK) {
+        assert_int_equal(ron_breaker_admit(&desk.ledgers.of[0].breaker, &ticket, NULL), RON_OK);
+        ron_breaker_report(&desk.ledgers.of[0].breaker, ticket, RON_CALL_FAILURE);
+        if (ron_breaker_admit(&desk.ledgers.of[0].breaker, &ticket, NULL) != RON_OK) {
             break;
         }
-        ron_breaker_report(&desk.breaker, ticket, RON_CALL_VOID);
+        ron_breaker_report(&desk.ledgers.of[0].breaker, ticket, RON_CALL_VOID);
     }
     (void)order_wait(&o);
     assert_answer(WAL_REASON_TIMEOUT);
