@@ -39,14 +39,14 @@
 struct led_svc;
 struct led_lead;
 
-/* From the settings; s->lead stays NULL for a log of one's own. The database must answer: its uuid
- * is that of the ledger. */
+/* From the settings; s->lead stays NULL for a log of one's own. Where there is no copy of the log yet
+ * the database must answer: its uuid is that of the ledger. */
 RON_MUST_USE enum ron_rc led_lead_open(struct led_svc *s, struct ron_err *err);
 void led_lead_free(struct led_lead *lead); /* NULL is fine */
-/* Of the ledger in the database. */
+/* Of the ledger in the database; only looked at where there is no copy yet. */
 const uint8_t *led_lead_uuid(const struct led_lead *lead);
 /* After recovery: whether the local log is of this ledger and a prefix (V1); RON_CONFLICT and
- * RON_NOTFOUND say that it is not. */
+ * RON_NOTFOUND say that it is not. While the database is away the task looks later. */
 RON_MUST_USE enum ron_rc led_lead_place(struct led_svc *s, struct ron_err *err);
 RON_MUST_USE enum ron_rc led_stage_lead_add(struct led_svc *s, struct ron_err *err);
 

@@ -9,200 +9,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "led_replay.h"
-#include "led_svc.h"
-#include "ron/base/alloc.h"
-#include "ron/base/assert.h"
+#include "led_lead_priv.h"
 
 enum {
     POLL_MS = 20,         /* between two looks at an idle log */
     RETRY_MS = 200,       /* after the database failed */
     BEHIND_MAX = 1 << 17, /* entries that the index may lack: what the sequencer remembers */
     BEATS_PER_LEASE = 4,
-    CALL_MS = 2000,
-    CONNECT_MS = 2000,
 };
-
-struct led_lead {
-    struct led_svc *s;
-    struct led_pg *tail;   /* of the leader task */
-    struct led_pg *append; /* of the committer; the task's for a claim */
-    struct led_sink sink;
-    struct led_pg_head at; /* V3 */
-    uint64_t epoch;        /* that we claimed last; of the task */
-    uint8_t uuid[LED_UUID_SIZE];
-    uint64_t lease_ms;
-    struct led_pg_place place; /* ours */
-    struct ron_mutex hint_lock;
-    struct led_pg_place hint;     /* under hint_lock */
-    struct ron_au64 latest_epoch; /* in the local log */
-    struct ron_au64 heard_ns;     /* when the beat was sent that the database took last; 0: none */
-
-    /* Of the leader task. */
-    struct led_replay *replay; /* NULL: not begun with this engine */
-    uint32_t generation;       /* of the engine that `replay` and `at` are of */
-    struct ron_buf frame;      /* aligned as the log wants it */
-    uint64_t beat_ns;          /* when it was said last who leads, */
-    uint64_t looked_ns;        /* or looked at */
-    bool caught_up;
-    struct ron_need *need;
-};
-
-/* ---- life ------------------------------------------------------------------------------------ */
-
-static enum ron_rc sink_append(void *arg, const struct led_frame *frame, const uint8_t *bytes,
-                               size_t len, struct ron_err *err)
-{
-    struct led_lead *l = arg;
-
-    return led_pg_append(l->append, &l->at, frame, bytes, len, err);
-}
-
-static void set_hint(struct led_lead *l, const struct led_pg_place *place)
-{
-    ron_mutex_lock(&l->hint_lock);
-    l->hint = *place;
-    ron_mutex_unlock(&l->hint_lock);
-}
-
-bool led_lead_hint(struct led_svc *s, struct led_pg_place *ret_place)
-{
-    bool known = false;
-
-    if (s->lead != NULL) {
-        ron_mutex_lock(&s->lead->hint_lock);
-        *ret_place = s->lead->hint;
-        ron_mutex_unlock(&s->lead->hint_lock);
-        known = ret_place->url[0] != '\0' || ret_place->oap[0] != '\0';
-    }
-    return known;
-}
-
-bool led_lead_sure(struct led_svc *s)
-{
-    struct led_lead *l = s->lead;
-    uint64_t heard_ns;
-
-    if (l == NULL) {
-        return true;
-    }
-    heard_ns = ron_au64_load(&l->heard_ns);
-    return led_svc_mode(s) == LED_RUNNING && heard_ns != 0 &&
-           ron_env_now_ns(s->env) - heard_ns < l->lease_ms * RON_NS_PER_MS;
-}
-
-void led_lead_tell(struct led_svc *s, struct ron_json_writer *j)
-{
-    struct led_pg_place leader;
-    bool leads = led_lead_sure(s);
-
-    if (s->lead == NULL) {
-        return;
-    }
-    ron_json_bool(j, "leads", leads);
-    ron_json_u64(j, "epoch", ron_au64_load(&s->lead->latest_epoch));
-    if (!leads && led_lead_hint(s, &leader) && leader.oap[0] != '\0') {
-        ron_json_text(j, "leader", leader.oap);
-    }
-}
-
-static enum ron_rc connect_both(struct led_lead *l, struct ron_err *err)
-{
-    struct led_svc *s = l->s;
-    const struct led_pg_opts o = {
-        .env = ron_app_env(s->app),
-        .conninfo = ron_conf_secret(s->conf, LED_PG_DSN).text,
-        .ledger = ron_conf_str(s->conf, LED_PG_LEDGER).text,
-        .connect_ms = CONNECT_MS,
-        .call_ms = CALL_MS,
-        .append_ms = (uint64_t)ron_conf_ms(s->conf, LED_PG_APPEND),
-    };
-    uint64_t random[2] = {s->env->rand_u64(s->env), s->env->rand_u64(s->env)};
-
-    if (ron_conf_bool(s->conf, LED_PG_MIGRATE)) {
-        RON_TRY(led_pg_migrate(&o, NULL, err));
-    }
-    RON_TRY(led_pg_new(&o, &l->tail, err));
-    RON_TRY(led_pg_new(&o, &l->append, err));
-    return led_pg_genesis(l->tail, (const uint8_t *)random, l->uuid, err);
-}
-
-enum ron_rc led_lead_open(struct led_svc *s, struct ron_err *err)
-{
-    struct ron_conf_str oap = ron_conf_str(s->conf, LED_PG_OAP);
-    struct led_lead *l;
-    enum ron_rc rc;
-
-    if (ron_conf_choice(s->conf, LED_ENGINE_SINK) != LED_SINK_POSTGRES) {
-        return RON_OK;
-    }
-    l = ron_alloc_zero(sizeof *l);
-    if (l == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the leader task");
-    }
-    l->s = s;
-    s->lead = l;
-    l->sink = (struct led_sink){.append = sink_append, .arg = l};
-    l->lease_ms = (uint64_t)ron_conf_ms(s->conf, LED_PG_LEASE);
-    oap = oap.len != 0 ? oap : ron_conf_str(s->conf, LED_OAP_ADDR);
-    (void)snprintf(l->place.url, sizeof l->place.url, "%s", ron_conf_str(s->conf, LED_PG_URL).text);
-    (void)snprintf(l->place.oap, sizeof l->place.oap, "%s", oap.text);
-    ron_mutex_init(&l->hint_lock, RON_RANK_LEAF, "ledger.leader");
-    ron_buf_init_aligned(&l->frame, LED_FRAME_MAX, RON_DIRECT_ALIGN);
-    RON_TRY(ron_needs_add(ron_app_needs(s->app), "shared_log", false, &l->need, err));
-    ron_need_set(l->need, RON_NEED_MISSING, "catching up with the shared log", 1);
-    rc = connect_both(l, err);
-    if (rc != RON_OK) {
-        ron_err_prefix(err, "postgres");
-    }
-    return rc;
-}
-
-/* Everything has stopped, and what was under way is durable or refused: others need not wait for
- * the lease to run out. Where this fails they do. */
-static void resign(struct led_lead *l)
-{
-    struct ron_err err = {0};
-
-    if (led_svc_mode(l->s) == LED_RUNNING && ron_au64_load(&l->heard_ns) != 0 &&
-        led_pg_resign(l->tail, l->epoch, &err) != RON_OK) {
-        RON_LOG(l->s->log, WARN, "the lead could not be given up", RON_LOG_ERR(&err));
-    }
-}
-
-void led_lead_free(struct led_lead *l)
-{
-    if (l == NULL) {
-        return;
-    }
-    resign(l);
-    led_replay_free(l->replay);
-    led_pg_free(l->tail);
-    led_pg_free(l->append);
-    ron_buf_done(&l->frame);
-    ron_mutex_done(&l->hint_lock);
-    ron_free(l);
-}
-
-const uint8_t *led_lead_uuid(const struct led_lead *l)
-{
-    return l->uuid;
-}
-
-enum ron_rc led_lead_place(struct led_svc *s, struct ron_err *err)
-{
-    struct led_lead *l = s->lead;
-    struct led_log_head head;
-
-    led_log_head(s->eng.log, &head);
-    if (memcmp(head.uuid, l->uuid, sizeof l->uuid) != 0) {
-        return ron_err_set(err, RON_CONFLICT,
-                           "the data directory is of another ledger than the database");
-    }
-    ron_au64_store(&l->latest_epoch, head.last_epoch);
-    return led_pg_find(l->tail, head.last_seq, &head.root, head.last_epoch, head.time_ms, &l->at,
-                       err);
-}
 
 /* ---- following ------------------------------------------------------------------------------- */
 
@@ -337,7 +151,7 @@ static enum ron_rc take_over(struct led_lead *l, const struct led_frame *frame, 
     s->eng.commit = commit;
     led_replay_free(l->replay);
     l->replay = NULL;
-    set_hint(l, &(struct led_pg_place){0});
+    led__lead_set_hint(l, &(struct led_pg_place){0});
     if (!led_svc_set_leading(s, true)) {
         return ron_err_set(err, RON_AGAIN, "safe mode came first");
     }
@@ -393,7 +207,7 @@ static enum ron_rc leader_is_silent(struct led_lead *l, bool *ret_silent, struct
     if (rc != RON_OK && rc != RON_NOTFOUND) {
         return rc;
     }
-    set_hint(l, &lease.place);
+    led__lead_set_hint(l, &lease.place);
     *ret_silent = rc == RON_NOTFOUND || lease.epoch == 0 || lease.age_ms >= l->lease_ms;
     return RON_OK;
 }
@@ -418,12 +232,14 @@ static void tell_need(struct led_lead *l)
 /* Another engine: it was made from the local log, so `at` is looked for again. */
 static enum ron_rc new_engine(struct led_lead *l, struct ron_err *err)
 {
-    if (l->generation == l->s->generation) {
+    if (l->placed && l->generation == l->s->generation) {
         return RON_OK;
     }
     led_replay_free(l->replay);
     l->replay = NULL;
     l->caught_up = false;
+    l->placed = false;
+    RON_TRY(led__lead_know(l, err));
     RON_TRY(led_lead_place(l->s, err));
     l->generation = l->s->generation;
     return RON_OK;
@@ -477,7 +293,7 @@ static void meet_the_fence(struct led_lead *l)
         w->service = s;
         w->done = fence_ended;
         w->received_ns = ron_env_now_ns(s->env);
-        w->deadline = ron_deadline_after_ms(w->received_ns, CALL_MS);
+        w->deadline = ron_deadline_after_ms(w->received_ns, LED_LEAD_CALL_MS);
         led_front_cancel_work(s, w, (struct ron_str){key, (size_t)len});
     }
 }

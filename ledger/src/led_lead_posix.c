@@ -1,0 +1,215 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* led_lead_posix.c - several ledgers on one log: connections, place in the log, and what others are
+ * told; the contract is in led_lead.h. */
+#include <stdio.h>
+#include <string.h>
+
+#include "led_lead_priv.h"
+#include "ron/base/alloc.h"
+
+enum { CONNECT_MS = 2000 };
+
+/* ---- life ------------------------------------------------------------------------------------ */
+
+static enum ron_rc sink_append(void *arg, const struct led_frame *frame, const uint8_t *bytes,
+                               size_t len, struct ron_err *err)
+{
+    struct led_lead *l = arg;
+
+    return led_pg_append(l->append, &l->at, frame, bytes, len, err);
+}
+
+void led__lead_set_hint(struct led_lead *l, const struct led_pg_place *place)
+{
+    ron_mutex_lock(&l->hint_lock);
+    l->hint = *place;
+    ron_mutex_unlock(&l->hint_lock);
+}
+
+bool led_lead_hint(struct led_svc *s, struct led_pg_place *ret_place)
+{
+    bool known = false;
+
+    if (s->lead != NULL) {
+        ron_mutex_lock(&s->lead->hint_lock);
+        *ret_place = s->lead->hint;
+        ron_mutex_unlock(&s->lead->hint_lock);
+        known = ret_place->url[0] != '\0' || ret_place->oap[0] != '\0';
+    }
+    return known;
+}
+
+bool led_lead_sure(struct led_svc *s)
+{
+    struct led_lead *l = s->lead;
+    uint64_t heard_ns;
+
+    if (l == NULL) {
+        return true;
+    }
+    heard_ns = ron_au64_load(&l->heard_ns);
+    return led_svc_mode(s) == LED_RUNNING && heard_ns != 0 &&
+           ron_env_now_ns(s->env) - heard_ns < l->lease_ms * RON_NS_PER_MS;
+}
+
+void led_lead_tell(struct led_svc *s, struct ron_json_writer *j)
+{
+    struct led_pg_place leader;
+    bool leads = led_lead_sure(s);
+
+    if (s->lead == NULL) {
+        return;
+    }
+    ron_json_bool(j, "leads", leads);
+    ron_json_u64(j, "epoch", ron_au64_load(&s->lead->latest_epoch));
+    if (!leads && led_lead_hint(s, &leader) && leader.oap[0] != '\0') {
+        ron_json_text(j, "leader", leader.oap);
+    }
+}
+
+static struct led_pg_opts pg_opts(const struct led_svc *s)
+{
+    return (struct led_pg_opts){
+        .env = ron_app_env(s->app),
+        .conninfo = ron_conf_secret(s->conf, LED_PG_DSN).text,
+        .ledger = ron_conf_str(s->conf, LED_PG_LEDGER).text,
+        .connect_ms = CONNECT_MS,
+        .call_ms = LED_LEAD_CALL_MS,
+        .append_ms = (uint64_t)ron_conf_ms(s->conf, LED_PG_APPEND),
+    };
+}
+
+enum ron_rc led__lead_know(struct led_lead *l, struct ron_err *err)
+{
+    struct led_svc *s = l->s;
+    const struct led_pg_opts o = pg_opts(s);
+    uint64_t random[2] = {s->env->rand_u64(s->env), s->env->rand_u64(s->env)};
+
+    if (l->known) {
+        return RON_OK;
+    }
+    if (ron_conf_bool(s->conf, LED_PG_MIGRATE)) {
+        RON_TRY(led_pg_migrate(&o, NULL, err));
+    }
+    RON_TRY(led_pg_genesis(l->tail, (const uint8_t *)random, l->uuid, err));
+    l->known = true;
+    return RON_OK;
+}
+
+static bool see_file(void *arg, const char *name, bool is_dir)
+{
+    bool *found = arg;
+
+    (void)name;
+    *found = *found || !is_dir;
+    return !*found;
+}
+
+static bool has_copy(const struct led_svc *s)
+{
+    char path[sizeof s->dir + 8];
+    bool found = false;
+
+    (void)snprintf(path, sizeof path, "%s/log", s->dir);
+    return s->env->disk->list(s->env, path, see_file, &found, NULL) == RON_OK && found;
+}
+
+/* A database that is away keeps nobody from starting who has a copy of the log: it serves reads,
+ * and finds its place when the database is there. */
+static enum ron_rc connect_both(struct led_lead *l, struct ron_err *err)
+{
+    const struct led_pg_opts o = pg_opts(l->s);
+    enum ron_rc rc;
+
+    RON_TRY(led_pg_new(&o, &l->tail, err));
+    RON_TRY(led_pg_new(&o, &l->append, err));
+    rc = led__lead_know(l, err);
+    if ((rc == RON_AGAIN || rc == RON_TIMEOUT || rc == RON_CLOSED) && has_copy(l->s)) {
+        RON_LOG(l->s->log, ERROR, "the database does not answer; reads are served from the copy",
+                RON_LOG_ERR(err));
+        return RON_OK;
+    }
+    return rc;
+}
+
+enum ron_rc led_lead_open(struct led_svc *s, struct ron_err *err)
+{
+    struct ron_conf_str oap = ron_conf_str(s->conf, LED_PG_OAP);
+    struct led_lead *l;
+    enum ron_rc rc;
+
+    if (ron_conf_choice(s->conf, LED_ENGINE_SINK) != LED_SINK_POSTGRES) {
+        return RON_OK;
+    }
+    l = ron_alloc_zero(sizeof *l);
+    if (l == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the leader task");
+    }
+    l->s = s;
+    s->lead = l;
+    l->sink = (struct led_sink){.append = sink_append, .arg = l};
+    l->lease_ms = (uint64_t)ron_conf_ms(s->conf, LED_PG_LEASE);
+    oap = oap.len != 0 ? oap : ron_conf_str(s->conf, LED_OAP_ADDR);
+    (void)snprintf(l->place.url, sizeof l->place.url, "%s", ron_conf_str(s->conf, LED_PG_URL).text);
+    (void)snprintf(l->place.oap, sizeof l->place.oap, "%s", oap.text);
+    ron_mutex_init(&l->hint_lock, RON_RANK_LEAF, "ledger.leader");
+    ron_buf_init_aligned(&l->frame, LED_FRAME_MAX, RON_DIRECT_ALIGN);
+    RON_TRY(ron_needs_add(ron_app_needs(s->app), "shared_log", false, &l->need, err));
+    ron_need_set(l->need, RON_NEED_MISSING, "catching up with the shared log", 1);
+    rc = connect_both(l, err);
+    if (rc != RON_OK) {
+        ron_err_prefix(err, "postgres");
+    }
+    return rc;
+}
+
+/* Everything has stopped, and what was under way is durable or refused: others need not wait for
+ * the lease to run out. Where this fails they do. */
+static void resign(struct led_lead *l)
+{
+    struct ron_err err = {0};
+
+    if (led_svc_mode(l->s) == LED_RUNNING && ron_au64_load(&l->heard_ns) != 0 &&
+        led_pg_resign(l->tail, l->epoch, &err) != RON_OK) {
+        RON_LOG(l->s->log, WARN, "the lead could not be given up", RON_LOG_ERR(&err));
+    }
+}
+
+void led_lead_free(struct led_lead *l)
+{
+    if (l == NULL) {
+        return;
+    }
+    resign(l);
+    led_replay_free(l->replay);
+    led_pg_free(l->tail);
+    led_pg_free(l->append);
+    ron_buf_done(&l->frame);
+    ron_mutex_done(&l->hint_lock);
+    ron_free(l);
+}
+
+const uint8_t *led_lead_uuid(const struct led_lead *l)
+{
+    return l->uuid;
+}
+
+enum ron_rc led_lead_place(struct led_svc *s, struct ron_err *err)
+{
+    struct led_lead *l = s->lead;
+    struct led_log_head head;
+
+    if (!l->known) {
+        return RON_OK; /* later, by the task */
+    }
+    led_log_head(s->eng.log, &head);
+    if (memcmp(head.uuid, l->uuid, sizeof l->uuid) != 0) {
+        return ron_err_set(err, RON_CONFLICT,
+                           "the data directory is of another ledger than the database");
+    }
+    ron_au64_store(&l->latest_epoch, head.last_epoch);
+    RON_TRY(led_pg_find(l->tail, head.last_seq, &head.root, head.last_epoch, head.time_ms, &l->at,
+                        err));
+    l->placed = true;
+    return RON_OK;
+}
