@@ -71,7 +71,8 @@ RON_MUST_USE enum ron_rc led_pg_new(const struct led_pg_opts *opts, struct led_p
                                     struct ron_err *err);
 void led_pg_free(struct led_pg *pg); /* NULL is fine */
 
-/* The uuid of the ledger: that of the genesis, which is written with `fresh` when there is none. */
+/* The uuid of the ledger: that of the genesis, which is written with `fresh` when there is none.
+ * RON_INVALID: the server would cut appends short (statement_timeout). */
 RON_MUST_USE enum ron_rc led_pg_genesis(struct led_pg *pg, const uint8_t fresh[LED_UUID_SIZE],
                                         uint8_t ret_uuid[LED_UUID_SIZE], struct ron_err *err);
 /* The last row. */

@@ -213,6 +213,23 @@ enum ron_rc led_pg_head(struct led_pg *pg, struct led_pg_head *ret_head, struct 
                     p, 1, ret_head, err);
 }
 
+/* A server-side limit on a statement would cancel appends, of which nobody then knows whether they
+ * were committed. RON_INVALID: there is one. */
+static enum ron_rc check_limits(struct led_pg *pg, struct ron_err *err)
+{
+    struct ron_pg_result r = {0};
+    enum ron_rc rc;
+
+    RON_TRY(ask(pg, "SELECT 1 FROM pg_settings WHERE name='statement_timeout' AND setting<>'0'",
+                NULL, 0, &r, err));
+    rc = ron_pg_rows(&r) == 0
+             ? RON_OK
+             : ron_err_set(err, RON_INVALID,
+                           "the role of the ledger has a statement_timeout; set it to 0");
+    ron_pg_result_done(&r);
+    return rc;
+}
+
 enum ron_rc led_pg_genesis(struct led_pg *pg, const uint8_t fresh[LED_UUID_SIZE],
                            uint8_t ret_uuid[LED_UUID_SIZE], struct ron_err *err)
 {
@@ -223,6 +240,7 @@ enum ron_rc led_pg_genesis(struct led_pg *pg, const uint8_t fresh[LED_UUID_SIZE]
     size_t len;
     enum ron_rc rc = RON_OK;
 
+    RON_TRY(check_limits(pg, err));
     ron_tree_hash_empty(&empty);
     put_ledger(pg, &p[0]);
     ron_pg_bytes(&p[1], empty.bytes, sizeof empty.bytes);

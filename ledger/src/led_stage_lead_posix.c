@@ -78,6 +78,10 @@ static enum ron_rc copy_frame(struct led_lead *l, const uint8_t *bytes, size_t l
     if (ret_frame->epoch < head.last_epoch) {
         return ron_err_set(err, RON_CORRUPT, "a row of the database has an epoch that is over");
     }
+    if (ret_frame->seq_first != head.last_seq + 1 ||
+        !ron_tree_hash_equal(&ret_frame->prev_root, &head.root)) {
+        return ron_err_set(err, RON_CORRUPT, "a row of the database does not stand behind ours");
+    }
     return RON_OK;
 }
 
