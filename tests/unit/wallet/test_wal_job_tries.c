@@ -203,6 +203,7 @@ static void test_job__every_transient_end__tried_three_times(void **state)
         {NULL, 0, WAL_REASON_UPSTREAM, false, 3},
         {"busy", 429, WAL_REASON_UPSTREAM, false, 0},
         {"busy", 503, WAL_REASON_UPSTREAM, false, 0},
+        {"not_leader", 421, WAL_REASON_UPSTREAM, false, 0},
         {"safe_mode", 503, WAL_REASON_UPSTREAM, true, 3},
         {"draining", 503, WAL_REASON_UPSTREAM, true, 3},
         {"timeout", 503, WAL_REASON_TIMEOUT, true, 3},
@@ -276,6 +277,66 @@ static void test_job__read_without_answer__timeout_and_all_given_back(void **sta
     assert_answer(WAL_REASON_TIMEOUT);
     desk.core.daily_ceiling = ron_money_of(100);
     assert_given_back(); /* the batch never left */
+}
+
+/* ---- several ledgers ------------------------------------------------------------------------- */
+
+#define ELSEWHERE                                                                                  \
+    "{\"code\":\"NOT_LEADER\",\"message\":\"m\",\"retryable\":true,\"reason\":\"not_leader\","     \
+    "\"leader\":\"unix:/b\"}"
+
+static void test_job__another_ledger_leads__the_same_bytes_go_there(void **state)
+{
+    char first[4096];
+    size_t len;
+
+    (void)state;
+    begin_sent(5000);
+    assert_int_equal(o.job.which, 0);
+    len = ron_buf_len(&o.job.payload);
+    assert_true(len < sizeof first);
+    memcpy(first, ron_buf_data(&o.job.payload), len);
+    (void)order_json(&o, 421, ELSEWHERE);
+    (void)order_wait(&o);
+    assert_int_equal(o.step, WAL_STEP_SEND);
+    assert_int_equal(o.job.which, 1);
+    assert_int_equal(ron_buf_len(&o.job.payload), len); /* J3 */
+    assert_memory_equal(ron_buf_data(&o.job.payload), first, len);
+    (void)order_done_word(&o, 9, 9, false);
+    assert_answer(WAL_REASON_NONE);
+    assert_int_equal(failures(), 0);
+}
+
+/* The first try may be in the log of which the second ledger has not read the end: its refusal is
+ * no definite word (J2). */
+static void test_job__lost_at_one_and_refused_by_the_other__nobody_knows(void **state)
+{
+    (void)state;
+    begin_sent(5000);
+    silence();
+    assert_true(lc_ledgers_leads(&desk.ledgers, 1));
+    (void)order_wait(&o);
+    assert_int_equal(o.job.which, 1);
+    (void)order_refusal(&o, 409, "insufficient_funds", "none left", 0);
+    assert_answer(WAL_REASON_TIMEOUT);
+    assert_unknown();
+}
+
+static void test_job__the_choice_moves_under_way__its_breaker_hears_of_it(void **state)
+{
+    struct ron_breaker_stats stats;
+
+    (void)state;
+    begin_sent(5000);
+    assert_true(lc_ledgers_leads(&desk.ledgers, 1));
+    silence(); /* of the first, which was asked */
+    ron_breaker_get_stats(&desk.ledgers.of[0].breaker, &stats);
+    assert_int_equal(stats.upstream_fail_total, 1);
+    ron_breaker_get_stats(&desk.ledgers.of[1].breaker, &stats);
+    assert_int_equal(stats.upstream_fail_total, 0);
+    (void)order_wait(&o);
+    (void)order_done_word(&o, 9, 9, true);
+    assert_answer(WAL_REASON_NONE);
 }
 
 /* ---- deadlines ------------------------------------------------------------------------------- */
@@ -481,6 +542,9 @@ int main(void)
         CASE(test_job__read_without_answer__timeout_and_all_given_back),
         CASE(test_job__deadline__no_try_and_no_wait_goes_beyond),
         CASE(test_job__twenty_failures__refused_at_once_for_five_seconds),
+        CASE(test_job__another_ledger_leads__the_same_bytes_go_there),
+        CASE(test_job__lost_at_one_and_refused_by_the_other__nobody_knows),
+        CASE(test_job__the_choice_moves_under_way__its_breaker_hears_of_it),
         CASE(test_job__silence_until_the_clients_deadline__breaker_does_not_count),
         CASE(test_job__queue_full_on_the_way__breaker_does_not_count),
         CASE(test_job__breaker_opens_between_tries__nobody_knows),

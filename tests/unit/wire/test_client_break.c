@@ -136,6 +136,47 @@ static void test_client__request_not_taken_whole__sent_again_in_order(void **sta
     free(bytes);
 }
 
+/* A client that fails fast does so while a connection is being tried again, not for ever after. */
+static void test_client__fail_fast__goes_on_when_somebody_is_there_again(void **state)
+{
+    struct stage stage;
+    struct wire *wire = open_against(&stage, (struct ron_oap_client_opts){.fail_fast = true});
+    struct ron_deadline end = ron_deadline_after_ms(ron_mono_ns(), FX_WAIT_MS);
+    struct ron_oap_head head;
+    struct peer peer;
+    struct probe p;
+
+    (void)state;
+    probe_text(&p, WIRE_ECHO, "lost");
+    assert_int_equal(ron_oap_ask_send(wire->client, &p.ask), RON_OK);
+    stage_accept(&stage, &peer);
+    peer_close(&peer); /* before its HELLO: a failure */
+    probe_expect(&p, RON_OAP_NOT_SENT, RON_CLOSED);
+    probe_free(&p);
+    /* Until one of them is the next try; those before end at once. */
+    for (bool tried = false; !tried;) {
+        assert_false(ron_deadline_expired(end, ron_mono_ns()));
+        probe_text(&p, WIRE_ECHO, "found");
+        assert_int_equal(ron_oap_ask_send(wire->client, &p.ask), RON_OK);
+        while (!tried && fx_gate_count(&p.done) == 0) {
+            tried = wire_client_counters(wire->client).connects >= 2;
+        }
+        if (!tried) {
+            probe_expect(&p, RON_OAP_NOT_SENT, RON_CLOSED);
+            probe_free(&p);
+        }
+    }
+    stage_accept(&stage, &peer);
+    stage_hello(&peer, 64);
+    head = stage_request(&peer);
+    stage_answer(&peer, &head, WIRE_APP, 200, "found");
+    probe_answered(&p, "found");
+    peer_close(&peer);
+    probe_free(&p);
+    wire_close(wire);
+    stage_close(&stage);
+}
+
 static void test_client__nobody_there__not_sent(void **state)
 {
     static const bool fast[] = {false, true};
@@ -533,6 +574,7 @@ int main(void)
         cmocka_unit_test(test_client__connection_breaks_before_the_answer__unknown_then_goes_on),
         cmocka_unit_test(test_client__breaks_during_hello__queued_calls_survive_it),
         cmocka_unit_test(test_client__request_not_taken_whole__sent_again_in_order),
+        cmocka_unit_test(test_client__fail_fast__goes_on_when_somebody_is_there_again),
         cmocka_unit_test(test_client__nobody_there__not_sent),
         cmocka_unit_test(test_client__server_says_nothing__given_up_in_time),
         cmocka_unit_test(test_client__idle__kept_alive_with_ping),
