@@ -27,7 +27,8 @@
  *       changes hands with the mode.
  *   V4. That a key or an id is not there is said only by a ledger that is sure to lead: others lag.
  *
- * Threads: led_lead_hint, led_lead_sure and led_lead_tell any; led_lead_lost the committer; the rest build and take-down. */
+ * Threads: led_lead_hint, led_lead_sure and led_lead_tell any; led_lead_lost the committer; the
+ * rest build and take-down. */
 #pragma once
 
 #include <stdbool.h>
@@ -39,8 +40,8 @@
 struct led_svc;
 struct led_lead;
 
-/* From the settings; s->lead stays NULL for a log of one's own. Where there is no copy of the log yet
- * the database must answer: its uuid is that of the ledger. */
+/* From the settings; s->lead stays NULL for a log of one's own. Where there is no copy of the log
+ * yet the database must answer: its uuid is that of the ledger. */
 RON_MUST_USE enum ron_rc led_lead_open(struct led_svc *s, struct ron_err *err);
 void led_lead_free(struct led_lead *lead); /* NULL is fine */
 /* Of the ledger in the database; only looked at where there is no copy yet. */
@@ -54,9 +55,9 @@ RON_MUST_USE enum ron_rc led_stage_lead_add(struct led_svc *s, struct ron_err *e
 void led_lead_lost(struct led_svc *s, enum ron_rc rc, const struct ron_err *err);
 /* Where the leader is found, when another one is known. */
 RON_MUST_USE bool led_lead_hint(struct led_svc *s, struct led_pg_place *ret_place);
-/* Whether nobody else can lead now: it leads, and the database heard it less than a lease ago, within
- * which no other ledger tries. (Only this is as good as the clocks run alike; see V2.) What is not
- * here is then nowhere. Ask after having looked. */
+/* Whether nobody else can lead now: it leads, and the database heard it less than a lease ago,
+ * within which no other ledger tries. (Only this is as good as the clocks run alike; see V2.) What
+ * is not here is then nowhere. Ask after having looked. */
 RON_MUST_USE bool led_lead_sure(struct led_svc *s);
 /* Members of GET /head that tell writers whom to ask: "leads", "epoch" and, of a follower that
  * knows it, "leader" (its OAP address). Nothing for a log of one's own. */

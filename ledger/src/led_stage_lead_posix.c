@@ -12,10 +12,12 @@
 #include "led_lead_priv.h"
 
 enum {
-    POLL_MS = 20,         /* between two looks at an idle log */
+    POLL_MS = 20,         /* between two looks at an idle log, */
+    BUSY_MS = 5,          /* and at one that grows */
     RETRY_MS = 200,       /* after the database failed */
     BEHIND_MAX = 1 << 17, /* entries that the index may lack: what the sequencer remembers */
     BEATS_PER_LEASE = 4,
+    LOOKS_PER_LEASE = 32, /* of a follower, at when the leader was heard of */
 };
 
 /* ---- following ------------------------------------------------------------------------------- */
@@ -254,6 +256,7 @@ static enum ron_rc follow_round(struct led_lead *l, uint64_t *ret_wait_ms, struc
 {
     struct led_svc *s = l->s;
     uint64_t now_ns = ron_env_now_ns(s->env);
+    uint64_t look_ms;
     uint64_t slot;
     size_t rows = 0;
     bool silent = false;
@@ -265,10 +268,11 @@ static enum ron_rc follow_round(struct led_lead *l, uint64_t *ret_wait_ms, struc
     }
     slot = l->at.slot;
     RON_TRY(led_pg_read(l->tail, &slot, see_row, l, &rows, err));
-    *ret_wait_ms = rows == LED_PG_READ_ROWS ? 0 : POLL_MS;
+    *ret_wait_ms = rows == LED_PG_READ_ROWS ? 0 : rows > 0 ? BUSY_MS : POLL_MS;
     l->caught_up = l->caught_up || rows < LED_PG_READ_ROWS;
     /* Who commits is not silent; still it is told now and then who that is. */
-    if (rows > 0 && now_ns - l->looked_ns < l->lease_ms / BEATS_PER_LEASE * RON_NS_PER_MS) {
+    look_ms = l->lease_ms / (rows > 0 ? BEATS_PER_LEASE : LOOKS_PER_LEASE);
+    if (now_ns - l->looked_ns < look_ms * RON_NS_PER_MS) {
         return RON_OK;
     }
     l->looked_ns = now_ns;

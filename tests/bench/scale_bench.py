@@ -97,8 +97,12 @@ def lag(leader, follower):
     over = threading.Event()
 
     def watch():
+        last = leader.seq()
         while not over.is_set():
             seq, began = leader.seq(), time.monotonic()
+            if seq == last:  # nothing new, so nothing to be late with
+                continue
+            last = seq
             while follower.seq() < seq and not over.is_set():
                 time.sleep(0.002)
             found.append((time.monotonic() - began) * 1000)

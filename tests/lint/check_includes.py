@@ -33,7 +33,7 @@ USES["front"] = LOW
 USES.update({module: LOW + MIDDLE + ["front"] for module in FRONT})
 USES["s3"] = LOW + MIDDLE + ["http"]
 USES["app"] = LOW + MIDDLE + FRONT
-USES["client"] = LOW  # how services speak with the ledger
+USES["client"] = LOW + ["guard"]  # how services speak with the ledger, and with which
 USES.update({service: LOW + UPPER + ["client"] for service in SERVICES})
 USES["ledger"] = LOW + UPPER  # which needs no client of its own
 USES["cli"] = LOW + UPPER + ["client"] + SERVICES

@@ -5,9 +5,10 @@ docs/formats/ledger-postgres.md says which test looks at which pitfall; these ar
 whole ledgers.
 
 Method: real servers and ledgers. A database that was put back, or is another one; rows that were
-changed or are missing; sessions that are ended, a server process that dies, no server at all; a pool
-of connections by pgbouncer in transaction mode; SERIALIZABLE as the default; a role that may insert
-and read alone; a disk under the local copy that is full (tmpfs, where mounting is allowed)."""
+changed or are missing; sessions that are ended, a server process that dies, no server at all; a
+pool of connections by pgbouncer in transaction mode; SERIALIZABLE as the default; a role that may
+insert and read alone; a disk under the local copy that is full (tmpfs, where mounting is
+allowed)."""
 import os
 import shutil
 import signal

@@ -31,10 +31,11 @@
  *   J3. All tries of a job send the same bytes.
  *   J4. One try takes at most rpc_ms, at most tries_max tries of a question, nothing beyond the
  *       deadline.
- *   J5. Calls pass the breaker of the ledger they go to; while it is open the answer is 503 at once. What says nothing about
- *       the ledger's health is not held against it: a full queue, or a silence that ended with the
- *       client's own deadline. Otherwise who sends short ones would shut the door for all.
- *       Nor is a ledger that says that another one leads: the next try goes to that one.
+ *   J5. Calls pass the breaker of the ledger they go to; while it is open the answer is 503 at
+ *       once. What says nothing about the ledger's health is not held against it: a full queue, or
+ *       a silence that ended with the client's own deadline. Otherwise who sends short ones would
+ *       shut the door for all. Nor is a ledger that says that another one leads: the next try goes
+ *       there.
  *   J6. A dry run passes the same checks, holds nothing while the ledger decides, and is not
  *       remembered.
  *   J7. The wallet's own refusals (key, nonce, sums, balance) are given only after the ledger has

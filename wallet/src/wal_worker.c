@@ -402,8 +402,8 @@ static void stop(struct ron_task *t, void *arg)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-/* Connection `i` to ledger `which`. Where there are several, a call to one that is not there ends at
- * once: another may be asked meanwhile. */
+/* Connection `i` to ledger `which`. Where there are several, a call to one that is not there ends
+ * at once: another may be asked meanwhile. */
 static enum ron_rc add_client(struct wal_svc *s, uint32_t which, uint32_t i, struct ron_err *err)
 {
     char name[32];

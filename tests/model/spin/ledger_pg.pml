@@ -21,7 +21,7 @@
  *   database                  one INSERT ... SELECT at a time; replication; a failover that leaves
  *                             what was replicated, and ends all sessions (gen)
  *   client                    wants each key committed, asks anybody who leads, again and again
- * No lease and no clock: a follower claims whenever it likes, so whatever the lease does is covered.
+ * No lease and no clock: a follower claims whenever it likes, so whatever a lease does is covered.
  *
  * Invariants:
  *   P1 No key is in the log twice (insert()).
@@ -281,8 +281,8 @@ end:
            epoch[me]--
 #endif
        }
-    /* A key that somebody asks for: known, or new. Slot 1 is a claim, and who holds all has no frame
-     * left. */
+    /* A key that somebody asks for: known, or new. Slot 1 is a claim, and who holds all has no
+     * frame left. */
     :: atomic { mode[me] == LEAD && cur[me] == 0 && made < FRAMES - 1 && at[me] + 1 < SLOTS ->
            select(k : 0 .. KEYS - 1);
            if
