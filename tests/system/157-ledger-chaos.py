@@ -86,6 +86,18 @@ def tell(pids, what):
             pass
 
 
+def started(cluster):
+    """Starts it; a child that outlived its server for a moment keeps the shared memory busy."""
+    for left in range(20, -1, -1):
+        try:
+            cluster.start()
+            return
+        except RuntimeError:
+            if left == 0:
+                raise
+            time.sleep(0.5)
+
+
 class Chaos:
     """Faults; each is a generator that does harm up to its yield and mends behind it."""
 
@@ -133,9 +145,11 @@ class Chaos:
 
     def database_crashes(self):
         primary = self.db.primary
+        pids = family(primary)
+        tell(pids, signal.SIGKILL)  # the server first, so that it makes no more children
         tell(family(primary), signal.SIGKILL)
         yield
-        primary.start()
+        started(primary)
 
     def standby_stands_still(self):
         yield from self._still(self.db.standby)
@@ -144,7 +158,7 @@ class Chaos:
         standby = self.db.standby
         standby.stop()
         yield
-        standby.start()
+        started(standby)
 
     def database_fails_over(self):
         self.db.fail_over()
@@ -197,7 +211,9 @@ class Chaos:
         for f in faults:
             next(f)
         time.sleep(self.rng.uniform(0.2, 2.0))
-        for f in reversed(faults):
+        # A ledger that is started needs the others to be there again, or a copy of the log.
+        for f in [f for name, f in zip(names, faults) if name not in self.LEDGERS] + \
+                [f for name, f in zip(names, faults) if name in self.LEDGERS]:
             next(f, None)
         for name in names:
             self.count[name] = self.count.get(name, 0) + 1
