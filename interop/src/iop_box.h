@@ -204,7 +204,7 @@ void iop_op_done(struct iop_op *op);
 
 struct iop_box;
 struct iop_box_ops {
-    const char *name; /* "sqlite", "http" */
+    const char *name; /* "local", "http" */
     /* Never blocks. RON_OK: `done` will be called. RON_FULL: too much is under way; RON_CLOSED:
      * draining; the operation stays with the caller then. */
     enum ron_rc (*submit)(struct iop_box *box, struct iop_op *op);

@@ -41,8 +41,7 @@ static void dispose(struct iop_box *box)
     iop_box_local_free(RON_CONTAINER_OF(box, struct iop_box_local, box));
 }
 
-static const struct iop_box_ops local_ops = {
-    .name = "sqlite", .submit = submit, .dispose = dispose};
+static const struct iop_box_ops local_ops = {.name = "local", .submit = submit, .dispose = dispose};
 
 /* Nobody will answer it any more. */
 static void drop_op(void *item, void *arg)
@@ -84,6 +83,7 @@ enum ron_rc iop_box_local_new(const struct iop_box_local_opts *opts,
             &(struct iop_store_opts){
                 .env = opts->env,
                 .path = opts->path,
+                .dsn = opts->dsn,
                 .limits = opts->limits,
                 .seen_max = opts->seen_max != 0 ? opts->seen_max : SEEN_MAX,
                 .seen_ttl_ms = opts->seen_ttl_ms != 0 ? opts->seen_ttl_ms : SEEN_TTL_MS,

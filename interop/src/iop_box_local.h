@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_local.h - the embedded mailbox: one SQLite file and one writer.
+/* iop_box_local.h - the embedded mailbox: one writer, over a SQLite file or tables in PostgreSQL.
  *
- *     many --ops (channel `mailbox`, reject)--> mailbox_writer (blocking task) --> SQLite
+ *     many --ops (channel `mailbox`, reject)--> mailbox_writer (blocking task) --> iop_box_file.h
  *                                                     |
  *                               done() of each operation after its group is synced
  *
@@ -35,6 +35,7 @@ struct iop_box_local_opts {
     const struct ron_env *env;
     struct ron_registry *registry;
     const char *path; /* NULL: amnesia */
+    const char *dsn;  /* not NULL: PostgreSQL instead of a file */
     struct iop_box_limits limits;
     uint32_t seen_max;     /* 0: 1048576 keys */
     uint64_t seen_ttl_ms;  /* 0: 24 h */
@@ -66,6 +67,7 @@ struct iop_box_counts {
     struct ron_stat died;    /* became dead letters */
     struct ron_stat duplicates;
     struct ron_stat failures; /* groups that could not be written */
+    struct ron_stat reloads;  /* memory was filled anew from the database */
     struct ron_stat damaged;  /* rows that are not what was written: M6 */
     struct ron_stat messages; /* gauges: now */
     struct ron_stat bytes;

@@ -95,7 +95,10 @@ enum ron_rc iop_store_open(struct iop_store *s, const struct iop_store_opts *opt
     RON_GOTO(
         iop_queue_init(&s->queue, &opts->limits, ron_env_now_ns(opts->env) / RON_NS_PER_MS, err),
         failed);
-    RON_GOTO(iop_file_open(opts->env, opts->path, &s->file, err), failed);
+    RON_GOTO(iop_file_open(
+                 &(struct iop_file_opts){.env = opts->env, .path = opts->path, .dsn = opts->dsn},
+                 &s->file, err),
+             failed);
     memcpy(seen.secret, iop_file_secret(s->file), sizeof seen.secret);
     RON_GOTO(iop_seen_new(&seen, &s->seen, err), failed);
     s->last_id = iop_file_last_id(s->file);
@@ -115,6 +118,64 @@ void iop_store_close(struct iop_store *s)
     iop_file_close(s->file);
     s->seen = NULL;
     s->file = NULL;
+}
+
+/* ---- loading again ---------------------------------------------------------------------------- */
+
+/* Long polls stay with their topics; leases are forgotten, as by a restart. */
+static void empty(struct iop_store *s)
+{
+    for (uint32_t i = 0; i < s->queue.topic_count; i++) {
+        struct iop_q_topic *topic = s->queue.topics[i];
+
+        topic->stored = false;
+        topic->row = 0;
+        for (unsigned state = 0; state < IOP_MSG_STATE_COUNT; state++) {
+            RON_LIST_FOREACH_SAFE(node, &topic->lists[state])
+            {
+                iop_queue_drop(&s->queue, RON_LIST_ENTRY(node, struct iop_q_msg, node));
+            }
+        }
+    }
+    RON_LIST_FOREACH_SAFE(node, &s->queue.expired)
+    {
+        iop_queue_drop(&s->queue, RON_LIST_ENTRY(node, struct iop_q_msg, node));
+    }
+}
+
+/* The database holds what memory does not know. A failure leaves it so: it is tried again. */
+static enum ron_rc reload(struct iop_store *s, struct ron_err *err)
+{
+    empty(s);
+    RON_TRY(load(s, err));
+    s->last_id = RON_MAX(s->last_id, iop_file_last_id(s->file));
+    for (uint32_t i = 0; i < s->queue.topic_count; i++) {
+        if (!s->queue.topics[i]->stored) {
+            s->queue.topics[i]->row = s->queue.row_next++;
+        }
+    }
+    for (uint32_t i = s->queue.topic_count; i-- > 0;) {
+        iop_queue_drop_topic(&s->queue, s->queue.topics[i]);
+    }
+    ron_stat_bump(&s->counts.reloads, 1);
+    return RON_OK;
+}
+
+static void look_after(struct iop_store *s)
+{
+    struct ron_err err = {0};
+    bool stale = false;
+    enum ron_rc rc = iop_file_look(s->file, &stale, &err);
+
+    if (rc == RON_OK && stale) {
+        rc = reload(s, &err);
+    }
+    if (rc != RON_OK) {
+        ron_stat_set(&s->counts.broken, 1);
+    } else if (s->away) {
+        ron_stat_set(&s->counts.broken, 0);
+    }
+    s->away = rc != RON_OK;
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
@@ -153,6 +214,7 @@ void iop_store_tick(struct iop_store *s)
 {
     uint64_t now_ns = ron_env_now_ns(s->env);
 
+    look_after(s);
     iop_queue_advance(&s->queue, now_ns / RON_NS_PER_MS);
     iop__settle_expired(s);
     iop__serve_waiters(s);

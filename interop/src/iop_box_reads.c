@@ -97,6 +97,23 @@ static enum ron_rc fill(struct iop_store *s, struct iop_q_msg *m, struct iop_got
     return RON_OK;
 }
 
+/* Tells the file which ones are to come. */
+static enum ron_rc fetch_ready(struct iop_store *s, struct iop_q_topic *topic, uint32_t count)
+{
+    uint64_t ids[IOP_RECV_MAX];
+    struct ron_err err = {0};
+    uint32_t n = 0;
+
+    RON_LIST_FOREACH(node, &topic->lists[IOP_MSG_READY])
+    {
+        if (n == count) {
+            break;
+        }
+        ids[n++] = RON_LIST_ENTRY(node, struct iop_q_msg, node)->id;
+    }
+    return iop_file_fetch(s->file, ids, n, &err);
+}
+
 /* Leases some of what is ready into a block of the operation; how many. Damaged ones are buried. */
 static enum ron_rc lease(struct iop_store *s, struct iop_op *op, struct iop_q_topic *topic,
                          uint32_t *ret_given)
@@ -114,6 +131,7 @@ static enum ron_rc lease(struct iop_store *s, struct iop_op *op, struct iop_q_to
         return RON_NOMEM;
     }
     at = (char *)(got + count);
+    rc = fetch_ready(s, topic, count);
     for (uint32_t i = 0; i < count && rc == RON_OK; i++) {
         struct iop_q_msg *m = iop_queue_first(topic);
 
@@ -270,6 +288,10 @@ static void dead_op(struct iop_store *s, struct iop_op *op)
         return;
     }
     at = (char *)(got + count);
+    if (iop_file_fetch(s->file, ids, count, &err) != RON_OK) {
+        iop__answer(op, err.rc, "the mailbox cannot be read");
+        return;
+    }
     for (uint32_t i = 0; i < count; i++) {
         struct iop_q_msg *m = iop_queue_find(&s->queue, ids[i]);
 

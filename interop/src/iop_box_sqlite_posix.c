@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_sqlite_posix.c - the mailbox's file: opening, statements, transactions; contract in
- * iop_box_file.h.
+/* iop_box_sqlite_posix.c - the mailbox in a file of SQLite: opening, statements, transactions;
+ * contract in iop_box_file.h, layout in docs/formats/interop-mailbox.md.
  *
  * Place: interop. SQLite makes its own system calls, hence _posix and the blocking points. The
  * connection belongs to the writer's thread alone and locks the file for this process. Messages are
@@ -10,7 +10,6 @@
  * Faults for tests are asked for before each step. */
 #include "iop_box_file.h"
 
-#include <endian.h>
 #include <sqlite3.h>
 #include <string.h>
 
@@ -24,7 +23,6 @@ enum {
     APPLICATION_ID = 0x496f7042, /* "IopB" */
     SCHEMA_VERSION = 1,
     BUSY_MS = 250, /* a predecessor that is closing the file needs the time of a checkpoint */
-    CHECK_BYTES = 8,
 };
 
 /* Pages of 16 KiB hold three deliveries of 4 KiB. The log is folded into the file at 16 MiB. */
@@ -89,16 +87,19 @@ static const char *const statement_sql[] = {
 #undef X
 };
 
-struct iop_file {
+struct sq_file {
+    struct iop_file base;
     sqlite3 *db;
     sqlite3_stmt *statements[STATEMENT_COUNT];
     bool held; /* MSG_GET has a row that its caller looks at */
-    uint8_t secret[RON_B3_BYTES];
-    uint64_t last_id;
-    uint64_t swept;
 };
 
-static enum ron_rc failed(const struct iop_file *f, int code, const char *what, struct ron_err *err)
+static struct sq_file *of(struct iop_file *file)
+{
+    return RON_CONTAINER_OF(file, struct sq_file, base);
+}
+
+static enum ron_rc failed(const struct sq_file *f, int code, const char *what, struct ron_err *err)
 {
     const char *text = f->db != NULL ? sqlite3_errmsg(f->db) : sqlite3_errstr(code);
 
@@ -126,13 +127,13 @@ static enum ron_rc failed(const struct iop_file *f, int code, const char *what, 
 
 /* A use of a statement: values are bound in order, the first failure is kept. */
 struct use {
-    struct iop_file *file;
+    struct sq_file *file;
     sqlite3_stmt *stmt;
     int next;
     int code;
 };
 
-static struct use ask(struct iop_file *f, enum statement statement)
+static struct use ask(struct sq_file *f, enum statement statement)
 {
     return (struct use){.file = f, .stmt = f->statements[statement], .next = 1};
 }
@@ -204,7 +205,7 @@ static struct ron_str get_str(const struct use *u, int column)
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
-static void let_go(struct iop_file *f)
+static void let_go(struct sq_file *f)
 {
     if (f->held) {
         struct use u = ask(f, SQL_MSG_GET);
@@ -214,8 +215,9 @@ static void let_go(struct iop_file *f)
     }
 }
 
-enum ron_rc iop_file_begin(struct iop_file *f, struct ron_err *err)
+static enum ron_rc sq_begin(struct iop_file *file, struct ron_err *err)
 {
+    struct sq_file *f = of(file);
     struct use u = ask(f, SQL_BEGIN);
 
     ron_blocking_point("iop_file");
@@ -223,8 +225,9 @@ enum ron_rc iop_file_begin(struct iop_file *f, struct ron_err *err)
     return run(&u, err);
 }
 
-void iop_file_rollback(struct iop_file *f)
+static void sq_rollback(struct iop_file *file)
 {
+    struct sq_file *f = of(file);
     let_go(f);
     if (sqlite3_get_autocommit(f->db) == 0) {
         /* Nothing of it was committed; a rollback needs no disk to say so. */
@@ -233,14 +236,15 @@ void iop_file_rollback(struct iop_file *f)
     }
 }
 
-enum ron_rc iop_file_commit(struct iop_file *f, uint64_t last_id, struct ron_err *err)
+static enum ron_rc sq_commit(struct iop_file *file, uint64_t last_id, struct ron_err *err)
 {
+    struct sq_file *f = of(file);
     struct use u = ask(f, SQL_COMMIT);
     enum ron_rc rc = RON_OK;
 
     ron_blocking_point("iop_file_commit");
     let_go(f);
-    if (last_id > f->last_id) {
+    if (last_id > f->base.last_id) {
         struct use id = ask(f, SQL_META_ID);
 
         put_u64(&id, last_id);
@@ -250,34 +254,19 @@ enum ron_rc iop_file_commit(struct iop_file *f, uint64_t last_id, struct ron_err
         rc = run(&u, err);
     }
     if (rc != RON_OK) {
-        iop_file_rollback(f);
+        sq_rollback(file);
         return rc;
     }
-    f->last_id = RON_MAX(f->last_id, last_id);
+    f->base.last_id = RON_MAX(f->base.last_id, last_id);
     return RON_OK;
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-/* F3: over what never changes. */
-static int64_t sum_of(uint64_t id, uint32_t topic, uint64_t sent_ms, struct ron_str head,
-                      struct ron_str body)
+static enum ron_rc sq_add_topic(struct iop_file *file, uint32_t row, struct ron_str name,
+                                struct ron_err *err)
 {
-    uint64_t facts[4] = {htole64(id), htole64(topic), htole64(sent_ms), htole64(head.len)};
-    struct ron_b3_hasher h;
-    uint64_t sum;
-
-    ron_b3_init(&h);
-    ron_b3_update(&h, facts, sizeof facts);
-    ron_b3_update(&h, head.ptr, head.len);
-    ron_b3_update(&h, body.ptr, body.len);
-    ron_b3_final_long(&h, &sum, CHECK_BYTES);
-    return (int64_t)le64toh(sum);
-}
-
-enum ron_rc iop_file_add_topic(struct iop_file *f, uint32_t row, struct ron_str name,
-                               struct ron_err *err)
-{
+    struct sq_file *f = of(file);
     struct use u = ask(f, SQL_TOPIC_ADD);
 
     put_u64(&u, row);
@@ -285,45 +274,49 @@ enum ron_rc iop_file_add_topic(struct iop_file *f, uint32_t row, struct ron_str 
     return run(&u, err);
 }
 
-enum ron_rc iop_file_add(struct iop_file *f, uint64_t id, uint32_t topic, uint64_t due_ms,
-                         uint64_t sent_ms, const struct iop_msg *msg, struct ron_err *err)
+static enum ron_rc sq_add(struct iop_file *file, uint64_t id, uint32_t topic, uint64_t due_ms,
+                          uint64_t sent_ms, const struct iop_msg *msg, struct ron_err *err)
 {
+    struct sq_file *f = of(file);
     struct use u = ask(f, SQL_MSG_ADD);
 
     put_u64(&u, id);
     put_u64(&u, topic);
     put_u64(&u, due_ms);
     put_u64(&u, sent_ms);
-    put_u64(&u, (uint64_t)sum_of(id, topic, sent_ms, msg->head, msg->body));
+    put_u64(&u, iop_row_sum(id, topic, sent_ms, msg->head, msg->body));
     put_blob(&u, msg->head.ptr, msg->head.len);
     put_blob(&u, msg->body.ptr, msg->body.len);
     return run(&u, err);
 }
 
-enum ron_rc iop_file_drop(struct iop_file *f, uint64_t id, struct ron_err *err)
+static enum ron_rc sq_drop(struct iop_file *file, uint64_t id, struct ron_err *err)
 {
+    struct sq_file *f = of(file);
     struct use u = ask(f, SQL_MSG_DROP);
 
     put_u64(&u, id);
     return run(&u, err);
 }
 
-enum ron_rc iop_file_move(struct iop_file *f, uint64_t id, bool dead, uint32_t deliveries,
-                          uint64_t due_ms, struct ron_str reason, struct ron_err *err)
+static enum ron_rc sq_move(struct iop_file *file, uint64_t id, bool dead, uint32_t deliveries,
+                           uint64_t due_ms, struct ron_str reason, struct ron_err *err)
 {
+    struct sq_file *f = of(file);
     struct use u = ask(f, SQL_MSG_MOVE);
 
     put_u64(&u, id);
     put_u64(&u, dead);
     put_u64(&u, deliveries);
     put_u64(&u, due_ms);
-    put_blob(&u, reason.ptr, RON_MIN(reason.len, (size_t)IOP_REASON_MAX));
+    put_blob(&u, reason.ptr, reason.len);
     return run(&u, err);
 }
 
-enum ron_rc iop_file_add_seen(struct iop_file *f, const struct iop_key *key, uint64_t at_ms,
-                              struct ron_err *err)
+static enum ron_rc sq_add_seen(struct iop_file *file, const struct iop_key *key, uint64_t at_ms,
+                               struct ron_err *err)
 {
+    struct sq_file *f = of(file);
     struct use u = ask(f, SQL_SEEN_ADD);
 
     put_u64(&u, at_ms);
@@ -331,39 +324,37 @@ enum ron_rc iop_file_add_seen(struct iop_file *f, const struct iop_key *key, uin
     return run(&u, err);
 }
 
-enum ron_rc iop_file_drop_seen(struct iop_file *f, uint64_t before_ms, uint32_t max,
-                               struct ron_err *err)
+static enum ron_rc sq_drop_seen(struct iop_file *file, uint64_t before_ms, uint32_t max,
+                                struct ron_err *err)
 {
+    struct sq_file *f = of(file);
     struct use u = ask(f, SQL_SEEN_DROP);
 
     put_u64(&u, before_ms);
     put_u64(&u, max);
     RON_TRY(run(&u, err));
-    f->swept = (uint64_t)sqlite3_changes64(f->db);
+    f->base.swept = (uint64_t)sqlite3_changes64(f->db);
     return RON_OK;
 }
 
-uint64_t iop_file_swept(const struct iop_file *f)
+static enum ron_rc sq_target(struct iop_file *file, struct ron_str name, bool off, uint64_t at_ms,
+                             struct ron_str reason, struct ron_err *err)
 {
-    return f->swept;
-}
-
-enum ron_rc iop_file_target(struct iop_file *f, struct ron_str name, bool off, uint64_t at_ms,
-                            struct ron_str reason, struct ron_err *err)
-{
+    struct sq_file *f = of(file);
     struct use u = ask(f, off ? SQL_TARGET_OFF : SQL_TARGET_ON);
 
     put_text(&u, name);
     if (off) {
         put_u64(&u, at_ms);
-        put_blob(&u, reason.ptr, RON_MIN(reason.len, (size_t)IOP_REASON_MAX));
+        put_blob(&u, reason.ptr, reason.len);
     }
     return run(&u, err);
 }
 
-enum ron_rc iop_file_target_off(struct iop_file *f, struct ron_str name, bool *ret_off,
-                                struct ron_buf *reason, struct ron_err *err)
+static enum ron_rc sq_target_off(struct iop_file *file, struct ron_str name, bool *ret_off,
+                                 struct ron_buf *reason, struct ron_err *err)
 {
+    struct sq_file *f = of(file);
     struct use u = ask(f, SQL_TARGET_GET);
     bool row = false;
     enum ron_rc rc;
@@ -382,9 +373,11 @@ enum ron_rc iop_file_target_off(struct iop_file *f, struct ron_str name, bool *r
     return rc;
 }
 
-enum ron_rc iop_file_dead(struct iop_file *f, uint32_t topic, uint64_t after_id, uint64_t *ret_ids,
-                          uint32_t max, uint32_t *ret_count, struct ron_err *err)
+static enum ron_rc sq_dead(struct iop_file *file, uint32_t topic, uint64_t after_id,
+                           uint64_t *ret_ids, uint32_t max, uint32_t *ret_count,
+                           struct ron_err *err)
 {
+    struct sq_file *f = of(file);
     struct use u = ask(f, SQL_MSG_DEAD);
     uint32_t count = 0;
     bool row = true;
@@ -404,9 +397,10 @@ enum ron_rc iop_file_dead(struct iop_file *f, uint32_t topic, uint64_t after_id,
     return rc;
 }
 
-enum ron_rc iop_file_get(struct iop_file *f, uint64_t id, uint32_t topic, struct iop_row *ret_row,
-                         struct ron_err *err)
+static enum ron_rc sq_get(struct iop_file *file, uint64_t id, uint32_t topic,
+                          struct iop_row *ret_row, struct ron_err *err)
 {
+    struct sq_file *f = of(file);
     struct use u = ask(f, SQL_MSG_GET);
     struct iop_row r;
     bool row = false;
@@ -425,7 +419,7 @@ enum ron_rc iop_file_get(struct iop_file *f, uint64_t id, uint32_t topic, struct
                          .head = get_str(&u, 4),
                          .body = get_str(&u, 5)};
     if (get_u64(&u, 0) != topic ||
-        (int64_t)get_u64(&u, 2) != sum_of(id, topic, r.sent_ms, r.head, r.body)) {
+        get_u64(&u, 2) != iop_row_sum(id, topic, r.sent_ms, r.head, r.body)) {
         end(&u);
         return ron_err_set(err, RON_CORRUPT, "mailbox: a message is not what was written");
     }
@@ -438,44 +432,28 @@ enum ron_rc iop_file_get(struct iop_file *f, uint64_t id, uint32_t topic, struct
 
 static enum ron_rc load_topic(const struct use *u, const struct iop_file_load *load)
 {
-    struct ron_str name = get_str(u, 1);
-    uint64_t row = get_u64(u, 0);
-
-    if ((!iop_topic_valid(name) && !iop_topic_internal(name)) || row == 0 || row >= UINT32_MAX) {
-        return RON_CORRUPT;
-    }
-    return load->topic(load->arg, (uint32_t)row, name);
+    return iop_load_topic(load, get_u64(u, 0), get_str(u, 1));
 }
 
 static enum ron_rc load_message(const struct use *u, const struct iop_file_load *load)
 {
-    uint64_t id = get_u64(u, 0);
-    uint64_t topic = get_u64(u, 1);
-    uint64_t deliveries = get_u64(u, 3);
-    uint64_t bytes = get_u64(u, 6);
+    uint64_t facts[IOP_LOAD_FACTS];
 
-    if (id == 0 || id > INT64_MAX || topic > UINT32_MAX || deliveries > UINT32_MAX ||
-        bytes > UINT32_MAX) {
-        return RON_CORRUPT;
+    for (int i = 0; i < IOP_LOAD_FACTS; i++) {
+        facts[i] = get_u64(u, i);
     }
-    return load->message(load->arg, id, (uint32_t)topic, get_u64(u, 2) != 0, (uint32_t)deliveries,
-                         get_u64(u, 4), get_u64(u, 5), (uint32_t)bytes);
+    return iop_load_message(load, facts);
 }
 
 static enum ron_rc load_seen(const struct use *u, const struct iop_file_load *load)
 {
-    struct ron_str bytes = get_str(u, 1);
-    struct iop_key key;
-
-    if (bytes.len != sizeof key.bytes) {
-        return RON_CORRUPT;
-    }
-    memcpy(key.bytes, bytes.ptr, sizeof key.bytes);
-    return load->seen(load->arg, &key, get_u64(u, 0));
+    return iop_load_seen(load, get_u64(u, 0), get_str(u, 1));
 }
 
-enum ron_rc iop_file_load(struct iop_file *f, const struct iop_file_load *load, struct ron_err *err)
+static enum ron_rc sq_load(struct iop_file *file, const struct iop_file_load *load,
+                           struct ron_err *err)
 {
+    struct sq_file *f = of(file);
     static const struct {
         enum statement statement;
         enum ron_rc (*each)(const struct use *u, const struct iop_file_load *load);
@@ -508,7 +486,7 @@ enum ron_rc iop_file_load(struct iop_file *f, const struct iop_file_load *load, 
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-static enum ron_rc run_sql(struct iop_file *f, const char *sql, const char *what,
+static enum ron_rc run_sql(struct sq_file *f, const char *sql, const char *what,
                            struct ron_err *err)
 {
     int code = RON_FAULT(RON_FAULT_SYSCALL, "sqlite3_exec")
@@ -518,8 +496,7 @@ static enum ron_rc run_sql(struct iop_file *f, const char *sql, const char *what
     return code == SQLITE_OK ? RON_OK : failed(f, code, what, err);
 }
 
-static enum ron_rc ask_number(struct iop_file *f, const char *sql, int64_t *ret,
-                              struct ron_err *err)
+static enum ron_rc ask_number(struct sq_file *f, const char *sql, int64_t *ret, struct ron_err *err)
 {
     sqlite3_stmt *stmt = NULL;
     int code = sqlite3_prepare_v2(f->db, sql, -1, &stmt, NULL);
@@ -537,7 +514,7 @@ static enum ron_rc ask_number(struct iop_file *f, const char *sql, int64_t *ret,
     return rc;
 }
 
-static enum ron_rc prepare(struct iop_file *f, struct ron_err *err)
+static enum ron_rc prepare(struct sq_file *f, struct ron_err *err)
 {
     for (unsigned i = 0; i < STATEMENT_COUNT; i++) {
         int code = sqlite3_prepare_v3(f->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
@@ -551,17 +528,13 @@ static enum ron_rc prepare(struct iop_file *f, struct ron_err *err)
 }
 
 /* Schema and secret of a fresh file, in one transaction. */
-static enum ron_rc create(struct iop_file *f, const struct ron_env *env, struct ron_err *err)
+static enum ron_rc create(struct sq_file *f, const struct ron_env *env, struct ron_err *err)
 {
     uint8_t secret[RON_B3_BYTES];
     struct use u;
     enum ron_rc rc;
 
-    for (size_t i = 0; i < sizeof secret; i += sizeof(uint64_t)) {
-        uint64_t word = env->rand_u64(env);
-
-        memcpy(secret + i, &word, sizeof word);
-    }
+    iop_file_new_secret(env, secret);
     RON_TRY(run_sql(f, "BEGIN IMMEDIATE", "begin", err));
     RON_TRY(run_sql(f, schema, "schema", err));
     RON_TRY(prepare(f, err));
@@ -573,7 +546,7 @@ static enum ron_rc create(struct iop_file *f, const struct ron_env *env, struct 
     return run_sql(f, "COMMIT", "commit", err);
 }
 
-static enum ron_rc read_meta(struct iop_file *f, const char *path, struct ron_err *err)
+static enum ron_rc read_meta(struct sq_file *f, const char *path, struct ron_err *err)
 {
     struct use u = ask(f, SQL_META_GET);
     bool row = false;
@@ -582,9 +555,9 @@ static enum ron_rc read_meta(struct iop_file *f, const char *path, struct ron_er
     if (rc == RON_OK) {
         struct ron_str secret = row ? get_str(&u, 0) : (struct ron_str){"", 0};
 
-        if (secret.len == sizeof f->secret) {
-            memcpy(f->secret, secret.ptr, sizeof f->secret);
-            f->last_id = get_u64(&u, 1);
+        if (secret.len == sizeof f->base.secret) {
+            memcpy(f->base.secret, secret.ptr, sizeof f->base.secret);
+            f->base.last_id = get_u64(&u, 1);
         } else {
             rc = ron_err_set(err, RON_CORRUPT, "%s has no secret of its own", path);
         }
@@ -593,7 +566,7 @@ static enum ron_rc read_meta(struct iop_file *f, const char *path, struct ron_er
     return rc;
 }
 
-static enum ron_rc check_schema(struct iop_file *f, const struct ron_env *env, const char *path,
+static enum ron_rc check_schema(struct sq_file *f, const struct ron_env *env, const char *path,
                                 struct ron_err *err)
 {
     int64_t tables = 0;
@@ -654,11 +627,63 @@ static enum ron_rc make_file(const struct ron_env *env, const char *path, struct
     return sync_folder(env, path, err);
 }
 
-enum ron_rc iop_file_open(const struct ron_env *env, const char *path, struct iop_file **ret_file,
-                          struct ron_err *err)
+static void sq_close(struct iop_file *file)
+{
+    struct sq_file *f = of(file);
+
+    ron_blocking_point("iop_file_close");
+    for (unsigned i = 0; i < STATEMENT_COUNT; i++) {
+        (void)sqlite3_finalize(f->statements[i]);
+    }
+    /* What is committed is in the log already; a checkpoint that fails here is made at the next
+     * opening. */
+    (void)sqlite3_close(f->db);
+    ron_wipe(f->base.secret, sizeof f->base.secret);
+    ron_free(f);
+}
+
+static enum ron_rc sq_look(struct iop_file *file, bool *ret_stale, struct ron_err *err)
+{
+    (void)file;
+    (void)err;
+    *ret_stale = false; /* nobody else has it */
+    return RON_OK;
+}
+
+static enum ron_rc sq_fetch(struct iop_file *file, const uint64_t *ids, uint32_t count,
+                            struct ron_err *err)
+{
+    (void)file;
+    (void)ids;
+    (void)count;
+    (void)err;
+    return RON_OK; /* a row is a read of memory away */
+}
+
+static const struct iop_file_ops ops = {.name = "sqlite",
+                                        .close = sq_close,
+                                        .look = sq_look,
+                                        .load = sq_load,
+                                        .begin = sq_begin,
+                                        .commit = sq_commit,
+                                        .rollback = sq_rollback,
+                                        .add_topic = sq_add_topic,
+                                        .add = sq_add,
+                                        .drop = sq_drop,
+                                        .move = sq_move,
+                                        .add_seen = sq_add_seen,
+                                        .drop_seen = sq_drop_seen,
+                                        .target = sq_target,
+                                        .dead = sq_dead,
+                                        .target_off = sq_target_off,
+                                        .fetch = sq_fetch,
+                                        .get = sq_get};
+
+enum ron_rc iop_file_open_sqlite(const struct ron_env *env, const char *path,
+                                 struct iop_file **ret_file, struct ron_err *err)
 {
     const char *name = path != NULL ? path : ":memory:";
-    struct iop_file *f;
+    struct sq_file *f;
     enum ron_rc rc = RON_OK;
     int code;
 
@@ -670,6 +695,7 @@ enum ron_rc iop_file_open(const struct ron_env *env, const char *path, struct io
     if (f == NULL) {
         return ron_err_set(err, RON_NOMEM, "mailbox: no memory");
     }
+    f->base.ops = &ops;
     code = sqlite3_open_v2(
         name, &f->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
     if (code == SQLITE_OK) {
@@ -680,35 +706,9 @@ enum ron_rc iop_file_open(const struct ron_env *env, const char *path, struct io
         rc = check_schema(f, env, name, err);
     }
     if (rc != RON_OK) {
-        iop_file_close(f);
+        sq_close(&f->base);
         return rc;
     }
-    *ret_file = f;
+    *ret_file = &f->base;
     return RON_OK;
-}
-
-void iop_file_close(struct iop_file *f)
-{
-    if (f == NULL) {
-        return;
-    }
-    ron_blocking_point("iop_file_close");
-    for (unsigned i = 0; i < STATEMENT_COUNT; i++) {
-        (void)sqlite3_finalize(f->statements[i]);
-    }
-    /* What is committed is in the log already; a checkpoint that fails here is made at the next
-     * opening. */
-    (void)sqlite3_close(f->db);
-    ron_wipe(f->secret, sizeof f->secret);
-    ron_free(f);
-}
-
-const uint8_t *iop_file_secret(const struct iop_file *f)
-{
-    return f->secret;
-}
-
-uint64_t iop_file_last_id(const struct iop_file *f)
-{
-    return f->last_id;
 }

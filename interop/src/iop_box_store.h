@@ -9,7 +9,8 @@
  *   3. memory follows, readers get what is there, all are answered.
  *
  * An operation that is refused (M5, unknown topic) is refused alone. A disk that fails refuses the
- * whole group with one code, and nothing of it has happened.
+ * whole group with one code, and nothing of it has happened; but for RON_TIMEOUT, F2 of
+ * iop_box_file.h, after which memory is filled anew before anything else is done.
  *
  * Threads: one; every call may wait for the disk. `done` of an operation is called from here. */
 #pragma once
@@ -30,6 +31,7 @@ enum {
 struct iop_store_opts {
     const struct ron_env *env;
     const char *path; /* NULL: amnesia */
+    const char *dsn;  /* not NULL: PostgreSQL instead of a file */
     struct iop_box_limits limits;
     uint32_t seen_max;
     uint64_t seen_ttl_ms;
@@ -46,6 +48,7 @@ struct iop_store {
     uint64_t seen_low; /* no key in the file is older; of the wall clock */
     uint64_t sweep_ms; /* when the next sweep is due; monotonic */
     uint32_t waiting;  /* long polls */
+    bool away;         /* the database, when it was looked at last */
     struct iop_box_counts counts;
 };
 

@@ -30,6 +30,13 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
             err, RON_INVALID,
             "s3.endpoint and storage.url: objects have one place behind the local store");
     }
+    if (ron_conf_str(conf, IOP_MAILBOX_URL).len > 0 && ron_conf_secret(conf, IOP_BOX_DSN).len > 0) {
+        return ron_err_set(err, RON_INVALID,
+                           "mailbox.url and mailbox.dsn: a mailbox is elsewhere or in a database");
+    }
+    if (ron_conf_bool(conf, RON_APP_AMNESIA) && ron_conf_secret(conf, IOP_BOX_DSN).len > 0) {
+        return ron_err_set(err, RON_INVALID, "amnesia leaves no trace: unset mailbox.dsn");
+    }
     return iop_upstreams_check(conf, err);
 }
 
@@ -158,6 +165,7 @@ void iop_key_make(struct iop_svc *s, struct ron_str name, struct ron_str id,
 static enum ron_rc open_mailbox(struct iop_svc *s, struct ron_err *err)
 {
     struct iop_box_limits limits = iop_box_limits_default();
+    struct ron_conf_str dsn = ron_conf_secret(s->conf, IOP_BOX_DSN);
     char path[1024];
 
     if (ron_conf_str(s->conf, IOP_MAILBOX_URL).len > 0) {
@@ -171,6 +179,7 @@ static enum ron_rc open_mailbox(struct iop_svc *s, struct ron_err *err)
         &(struct iop_box_local_opts){.env = s->env,
                                      .registry = ron_app_registry(s->app),
                                      .path = s->amnesia ? NULL : path,
+                                     .dsn = dsn.len > 0 ? dsn.text : NULL,
                                      .limits = limits,
                                      .seen_ttl_ms = (uint64_t)ron_conf_ms(s->conf, IOP_DEDUP_TTL)},
         &s->local, err));

@@ -2,7 +2,8 @@
 /* Goal: whichever allocation, step of SQLite or port fails, the mailbox gives a code, leaks
  * nothing, and the step that failed has changed nothing in the file.
  * Method: the fault sweep over the script of box_script.h. After a failed step the rest of it is
- * run without faults and must end where it always ends. */
+ * run without faults and must end where it always ends. In PostgreSQL an answer can be lost on its
+ * way: a mailbox that finds it again succeeds, and one that says RON_TIMEOUT may have written. */
 #include "unit/interop/box_script.h"
 
 static char golden[BOX_STEPS + 1][BOX_TEXT];
@@ -33,6 +34,9 @@ static enum ron_rc live(void *arg)
         RON_ASSERT(box_open(&b) == RON_OK);
     }
     box_text(&b, text);
+    if (box_on_pg && rc == RON_TIMEOUT && strcmp(text, golden[n]) != 0) {
+        n++;
+    }
     RON_ASSERT(strcmp(text, golden[n]) == 0);
     for (; n < BOX_STEPS; n++) {
         RON_ASSERT(box_script(&b, n) == RON_OK);
@@ -49,14 +53,15 @@ static void test_iop_box_faults__every_fault__a_code_and_nothing_changed(void **
 {
     (void)state;
     box_golden(golden);
-    support_sweep_expect_clean(&(struct support_sweep){.name = "script", .run = live});
+    support_sweep_expect_clean(
+        &(struct support_sweep){.name = "script", .run = live, .may_succeed = box_on_pg});
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_iop_box_faults__every_fault__a_code_and_nothing_changed),
+        BOX_CASE(test_iop_box_faults__every_fault__a_code_and_nothing_changed),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return BOX_MAIN(tests);
 }

@@ -13,6 +13,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/base/fault.h"
 #include "ron/sync/sync.h"
 
 enum {
@@ -42,8 +43,13 @@ struct ron_pg {
 void ron_pg_u64(struct ron_pg_param *p, uint64_t value)
 {
     RON_ASSERT(value <= INT64_MAX);
+    ron_pg_i64(p, (int64_t)value);
+}
+
+void ron_pg_i64(struct ron_pg_param *p, int64_t value)
+{
     for (int i = 0; i < 8; i++) {
-        p->number[i] = (uint8_t)(value >> (56 - 8 * i));
+        p->number[i] = (uint8_t)((uint64_t)value >> (56 - 8 * i));
     }
     p->data = p->number;
     p->len = sizeof p->number;
@@ -441,6 +447,10 @@ static enum ron_rc carry_out(struct ron_pg *pg, bool handed, struct ron_deadline
     *ret_fate = RON_PG_UNKNOWN;
     rc = flush(pg, deadline, err);
     rc = rc == RON_OK ? collect(pg, deadline, &result, err) : rc;
+    if (rc == RON_OK && RON_FAULT(RON_FAULT_SYSCALL, "pg_answer")) {
+        PQclear(result);
+        rc = ron_err_set(err, RON_CLOSED, "the database closed the connection");
+    }
     if (rc != RON_OK) {
         ron_pg_drop(pg); /* P2 */
         return rc;
@@ -485,10 +495,11 @@ enum ron_rc ron_pg_exec(struct ron_pg *pg, const char *sql, const struct ron_pg_
         formats[i] = BINARY;
         types[i] = params[i].type;
     }
-    return carry_out(
-        pg,
-        PQsendQueryParams(pg->conn, sql, (int)count, types, values, lengths, formats, BINARY) == 1,
-        deadline, ret_fate, ret_result, err);
+    return carry_out(pg,
+                     !RON_FAULT(RON_FAULT_SYSCALL, "pg_send") &&
+                         PQsendQueryParams(pg->conn, sql, (int)count, types, values, lengths,
+                                           formats, BINARY) == 1,
+                     deadline, ret_fate, ret_result, err);
 }
 
 enum ron_rc ron_pg_script(struct ron_pg *pg, const char *sql, struct ron_deadline deadline,
@@ -497,5 +508,7 @@ enum ron_rc ron_pg_script(struct ron_pg *pg, const char *sql, struct ron_deadlin
     enum ron_pg_fate fate;
 
     RON_TRY(begin(pg, deadline, &fate, err));
-    return carry_out(pg, PQsendQuery(pg->conn, sql) == 1, deadline, &fate, NULL, err);
+    return carry_out(pg,
+                     !RON_FAULT(RON_FAULT_SYSCALL, "pg_send") && PQsendQuery(pg->conn, sql) == 1,
+                     deadline, &fate, NULL, err);
 }

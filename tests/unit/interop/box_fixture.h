@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* box_fixture.h - a store of the mailbox with a clock of the test, and short ways to ask it. */
+/* box_fixture.h - a store of the mailbox with a clock of the test, and short ways to ask it.
+ *
+ * The same tests run on both kinds of storage: BOX_MAIN runs a list of them on SQLite, and again on
+ * a PostgreSQL of the test's own, each mailbox in a schema of its own. */
 #pragma once
 
 #include <setjmp.h>
@@ -17,7 +20,12 @@
 
 #include "iop_box_store.h"
 #include "ron/io/linux_env.h"
-#include "support/support.h"
+#include "ron/pg/pg.h"
+#include "support/pg_server.h"
+
+static struct pg_server box_server;
+static bool box_on_pg; /* the tests at hand */
+static bool box_has_pg;
 
 struct box_clock {
     uint64_t ns;
@@ -30,8 +38,48 @@ struct box {
     struct box_clock clock;
     char dir[64];
     char path[96];
+    char schema[32];
+    char dsn[192];
     struct iop_store_opts opts;
 };
+
+/* As the owner of the database, outside of any mailbox. */
+static inline void box_sql(const char *sql)
+{
+    struct ron_pg *pg = NULL;
+    struct ron_err err = {0};
+
+    if (ron_pg_new(&(struct ron_pg_opts){.env = ron_env_linux(),
+                                         .conninfo = box_server.conninfo,
+                                         .name = "test",
+                                         .connect_ms = 5000},
+                   &pg, &err) != RON_OK ||
+        ron_pg_script(pg, sql, ron_deadline_after_ms(ron_mono_ns(), 10000), &err) != RON_OK) {
+        fail_msg("%s: %s", sql, err.msg);
+    }
+    ron_pg_free(pg);
+}
+
+static inline void box_make_schema(struct box *b)
+{
+    static int count;
+    char sql[64];
+
+    (void)snprintf(b->schema, sizeof b->schema, "box%d_%d", (int)getpid(), ++count);
+    (void)snprintf(b->dsn, sizeof b->dsn, "%s options=-csearch_path=%s", box_server.conninfo,
+                   b->schema);
+    (void)snprintf(sql, sizeof sql, "CREATE SCHEMA %s", b->schema);
+    box_sql(sql);
+}
+
+/* Changes rows behind the back of a closed mailbox in PostgreSQL. */
+static inline void box_change(const struct box *b, const char *sql)
+{
+    char text[512];
+
+    (void)snprintf(text, sizeof text, "SET search_path=%s;%s", b->schema, sql);
+    box_sql(text);
+}
 
 static inline uint64_t box_mono(void *ctx)
 {
@@ -54,13 +102,16 @@ static inline void box_init(struct box *b, bool file)
     *b = (struct box){.clock = {.ns = RON_NS_PER_S, .wall_ms = UINT64_C(1700000000000)}};
     b->env = *ron_env_linux();
     b->env.clock = (struct ron_clock){box_mono, box_wall, &b->clock};
-    if (file) {
+    if (box_on_pg) {
+        box_make_schema(b);
+    } else if (file) {
         (void)snprintf(b->dir, sizeof b->dir, "/tmp/ron-box-XXXXXX");
         assert_non_null(mkdtemp(b->dir));
         (void)snprintf(b->path, sizeof b->path, "%s/mailbox.db", b->dir);
     }
     b->opts = (struct iop_store_opts){.env = &b->env,
                                       .path = file ? b->path : NULL,
+                                      .dsn = box_on_pg ? b->dsn : NULL,
                                       .limits = iop_box_limits_default(),
                                       .seen_max = 1000,
                                       .seen_ttl_ms = 60000,
@@ -84,6 +135,10 @@ static inline void box_remove(struct box *b)
     }
     if (b->dir[0] != '\0') {
         (void)rmdir(b->dir);
+    }
+    if (b->schema[0] != '\0') {
+        (void)snprintf(name, sizeof name, "DROP SCHEMA %s CASCADE", b->schema);
+        box_sql(name);
     }
 }
 
@@ -205,3 +260,39 @@ static inline struct iop_topic_stats box_stats(struct box *b, const char *topic)
     iop_op_done(&op);
     return row;
 }
+
+/* ---- both kinds ------------------------------------------------------------------------------ */
+
+static inline int box_pg_up(void **state)
+{
+    (void)state;
+    box_on_pg = true;
+    box_has_pg = pg_server_start(&box_server);
+    if (!box_has_pg) {
+        print_message("no PostgreSQL 15: the tests on it are skipped\n");
+    }
+    return 0;
+}
+
+static inline int box_pg_down(void **state)
+{
+    (void)state;
+    if (box_has_pg) {
+        pg_server_stop(&box_server);
+    }
+    return 0;
+}
+
+static inline int box_ready(void **state)
+{
+    (void)state;
+    if (box_on_pg && !box_has_pg) {
+        skip();
+    }
+    return 0;
+}
+
+#define BOX_CASE(fn) cmocka_unit_test_setup(fn, box_ready)
+#define BOX_MAIN(tests)                                                                            \
+    (cmocka_run_group_tests_name("sqlite", tests, NULL, NULL) +                                    \
+     cmocka_run_group_tests_name("postgres", tests, box_pg_up, box_pg_down))

@@ -433,23 +433,23 @@ static void test_box__receipts_and_topics__one_spelling(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_box__sent__received_acknowledged_gone),
-        cmocka_unit_test(test_box__lease_ends__again_and_then_dead),
-        cmocka_unit_test(test_box__late_ack_before_redelivery__accepted),
-        cmocka_unit_test(test_box__nack__delay_by_hand_and_by_curve),
-        cmocka_unit_test(test_box__delayed__not_before_its_time),
-        cmocka_unit_test(test_box__reopened__everything_is_there),
-        cmocka_unit_test(test_box__same_key__one_effect_also_after_restart),
-        cmocka_unit_test(test_box__same_key_in_one_group__one_effect),
-        cmocka_unit_test(test_box__limits__each_refused_with_its_code),
-        cmocka_unit_test(test_box__put_of_many__all_or_none),
-        cmocka_unit_test(test_box__dead_letters__listed_replayed_purged),
-        cmocka_unit_test(test_box__long_poll__answered_by_a_put_or_by_time),
-        cmocka_unit_test(test_box__answer_bounded__by_count_and_by_bytes),
-        cmocka_unit_test(test_box__target__off_survives),
-        cmocka_unit_test(test_box__second_process__refused),
-        cmocka_unit_test(test_box__receipts_and_topics__one_spelling),
+        BOX_CASE(test_box__sent__received_acknowledged_gone),
+        BOX_CASE(test_box__lease_ends__again_and_then_dead),
+        BOX_CASE(test_box__late_ack_before_redelivery__accepted),
+        BOX_CASE(test_box__nack__delay_by_hand_and_by_curve),
+        BOX_CASE(test_box__delayed__not_before_its_time),
+        BOX_CASE(test_box__reopened__everything_is_there),
+        BOX_CASE(test_box__same_key__one_effect_also_after_restart),
+        BOX_CASE(test_box__same_key_in_one_group__one_effect),
+        BOX_CASE(test_box__limits__each_refused_with_its_code),
+        BOX_CASE(test_box__put_of_many__all_or_none),
+        BOX_CASE(test_box__dead_letters__listed_replayed_purged),
+        BOX_CASE(test_box__long_poll__answered_by_a_put_or_by_time),
+        BOX_CASE(test_box__answer_bounded__by_count_and_by_bytes),
+        BOX_CASE(test_box__target__off_survives),
+        BOX_CASE(test_box__second_process__refused),
+        BOX_CASE(test_box__receipts_and_topics__one_spelling),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return BOX_MAIN(tests);
 }

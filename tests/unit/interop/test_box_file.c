@@ -2,8 +2,9 @@
 /* Goal: what the mailbox has answered survives the death of the process at any moment, and a
  * changed byte is never delivered.
  * Method: a script of steps with the whole durable state after each. Children that run it are
- * killed before each step of SQLite; the mailbox that is then opened is in one of the two states
- * around the last answered step. Damage: bytes of a body are changed in the file. */
+ * killed before each step of SQLite, and before and after each statement of PostgreSQL; the mailbox
+ * that is then opened is in one of the two states around the last answered step. Damage: bytes of a
+ * body are changed in the file, or in the table. */
 #include <signal.h>
 #include <sqlite3.h>
 
@@ -89,6 +90,11 @@ static void change(const struct box *b, const char *sql)
 {
     sqlite3 *db = NULL;
 
+    if (box_on_pg) {
+        box_change(b, sql);
+        return;
+    }
+
     assert_int_equal(sqlite3_open_v2(b->path, &db, SQLITE_OPEN_READWRITE, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
@@ -96,13 +102,17 @@ static void change(const struct box *b, const char *sql)
 
 static void test_box_file__changed_row__dead_and_not_delivered(void **state)
 {
-    static const char *const damages[] = {"UPDATE messages SET body=x'6f6e66' WHERE id=1",
-                                          "UPDATE messages SET head=x'7b20' WHERE id=1",
-                                          "UPDATE messages SET topic=2 WHERE id=1",
-                                          "UPDATE messages SET sent_ms=sent_ms+1 WHERE id=1"};
+    static const char *const damages[2][4] = {
+        {"UPDATE messages SET body=x'6f6e66' WHERE id=1",
+         "UPDATE messages SET head=x'7b20' WHERE id=1", "UPDATE messages SET topic=2 WHERE id=1",
+         "UPDATE messages SET sent_ms=sent_ms+1 WHERE id=1"},
+        {"UPDATE interop_messages SET body='\\x6f6e66' WHERE id=1",
+         "UPDATE interop_messages SET head='\\x7b20' WHERE id=1",
+         "UPDATE interop_messages SET topic=2 WHERE id=1",
+         "UPDATE interop_messages SET sent_ms=sent_ms+1 WHERE id=1"}};
 
     (void)state;
-    for (size_t i = 0; i < RON_ARRAY_LEN(damages); i++) {
+    for (size_t i = 0; i < RON_ARRAY_LEN(damages[0]); i++) {
         struct box b;
         struct iop_receipt r;
         char body[16];
@@ -112,7 +122,7 @@ static void test_box_file__changed_row__dead_and_not_delivered(void **state)
         assert_int_equal(box_put(&b, "a", "one", 0, NULL), RON_OK);
         assert_int_equal(box_put(&b, "b", "two", 0, NULL), RON_OK);
         iop_store_close(&b.store);
-        change(&b, damages[i]);
+        change(&b, damages[box_on_pg][i]);
         assert_int_equal(box_open(&b), RON_OK);
         assert_int_equal(box_recv(&b, "a", &r, body, sizeof body), 0);
         assert_int_equal(box_recv(&b, "b", &r, body, sizeof body), 1);
@@ -132,6 +142,18 @@ static void test_box_file__foreign_or_newer_file__refused(void **state)
     box_init(&b, true);
     assert_int_equal(box_open(&b), RON_OK);
     iop_store_close(&b.store);
+    if (box_on_pg) {
+        change(&b, "UPDATE interop_box SET layout=2");
+        assert_int_equal(box_open(&b), RON_UNSUPPORTED);
+        change(&b, "UPDATE interop_box SET layout=1;ALTER TABLE interop_seen DROP COLUMN at_ms");
+        assert_int_equal(box_open(&b), RON_CORRUPT);
+        change(&b, "DELETE FROM interop_box");
+        assert_int_equal(box_open(&b), RON_CORRUPT);
+        change(&b, "DROP TABLE interop_box; CREATE TABLE interop_box(somebody int)");
+        assert_int_equal(box_open(&b), RON_CORRUPT);
+        box_remove(&b);
+        return;
+    }
     change(&b, "PRAGMA user_version=2");
     assert_int_equal(box_open(&b), RON_UNSUPPORTED);
     change(&b, "PRAGMA application_id=7");
@@ -162,11 +184,11 @@ static void test_box_file__smaller_limits__what_is_there_stays(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_box_file__killed_before_each_step__one_of_two_states),
-        cmocka_unit_test(test_box_file__changed_row__dead_and_not_delivered),
-        cmocka_unit_test(test_box_file__foreign_or_newer_file__refused),
-        cmocka_unit_test(test_box_file__smaller_limits__what_is_there_stays),
+        BOX_CASE(test_box_file__killed_before_each_step__one_of_two_states),
+        BOX_CASE(test_box_file__changed_row__dead_and_not_delivered),
+        BOX_CASE(test_box_file__foreign_or_newer_file__refused),
+        BOX_CASE(test_box_file__smaller_limits__what_is_there_stays),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return BOX_MAIN(tests);
 }

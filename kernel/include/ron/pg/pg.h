@@ -14,6 +14,9 @@
  *       accepts writes (target_session_attrs=read-write unless the string says otherwise).
  *   P4. Values travel in binary, both ways.
  *
+ * Faults for tests: `pg_send` before a statement is sent, `pg_answer` after the server has answered,
+ * which is then lost.
+ *
  * Threads: a connection belongs to one thread at a time, which may block. */
 #pragma once
 
@@ -28,7 +31,7 @@
 struct ron_pg;
 
 enum {
-    RON_PG_PARAMS_MAX = 16,
+    RON_PG_PARAMS_MAX = 32,
     RON_PG_STATE_SIZE = 6, /* an SQLSTATE, "23505" */
 };
 
@@ -55,6 +58,7 @@ struct ron_pg_param {
     uint32_t type; /* 0: the server infers it */
 };
 void ron_pg_u64(struct ron_pg_param *p, uint64_t value); /* at most INT64_MAX */
+void ron_pg_i64(struct ron_pg_param *p, int64_t value);
 void ron_pg_bytes(struct ron_pg_param *p, const void *data, size_t len);
 void ron_pg_text(struct ron_pg_param *p, const char *data, size_t len);
 
