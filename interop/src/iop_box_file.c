@@ -74,7 +74,7 @@ enum ron_rc iop_load_seen(const struct iop_file_load *load, uint64_t at_ms, stru
 enum ron_rc iop_file_open(const struct iop_file_opts *opts, struct iop_file **ret_file,
                           struct ron_err *err)
 {
-    return opts->dsn != NULL ? iop_file_open_pg(opts->env, opts->dsn, ret_file, err)
+    return opts->dsn != NULL ? iop_file_open_pg(opts, ret_file, err)
                              : iop_file_open_sqlite(opts->env, opts->path, ret_file, err);
 }
 

@@ -38,6 +38,7 @@ struct iop_file_opts {
     const struct ron_env *env;
     const char *path; /* of the SQLite file, made (0600) when it is missing; NULL: in memory */
     const char *dsn;  /* not NULL: PostgreSQL, by this connection string */
+    uint32_t tries;   /* to open it there, 100 ms apart; 0: 30 */
 };
 /* RON_CORRUPT: no mailbox; RON_UNSUPPORTED: of a newer program; RON_AGAIN: no database. */
 RON_MUST_USE enum ron_rc iop_file_open(const struct iop_file_opts *opts, struct iop_file **ret_file,
@@ -140,7 +141,7 @@ struct iop_file {
 
 RON_MUST_USE enum ron_rc iop_file_open_sqlite(const struct ron_env *env, const char *path,
                                               struct iop_file **ret_file, struct ron_err *err);
-RON_MUST_USE enum ron_rc iop_file_open_pg(const struct ron_env *env, const char *dsn,
+RON_MUST_USE enum ron_rc iop_file_open_pg(const struct iop_file_opts *opts,
                                           struct iop_file **ret_file, struct ron_err *err);
 /* F3: over what never changes. */
 uint64_t iop_row_sum(uint64_t id, uint32_t topic, uint64_t sent_ms, struct ron_str head,

@@ -656,7 +656,7 @@ static enum ron_rc make_secret(struct pg_file *f, struct ron_err *err)
     return rc;
 }
 
-enum ron_rc iop_file_open_pg(const struct ron_env *env, const char *dsn, struct iop_file **ret_file,
+enum ron_rc iop_file_open_pg(const struct iop_file_opts *opts, struct iop_file **ret_file,
                              struct ron_err *err)
 {
     struct pg_file *f = ron_alloc_zero(sizeof *f);
@@ -667,12 +667,13 @@ enum ron_rc iop_file_open_pg(const struct ron_env *env, const char *dsn, struct 
         return ron_err_set(err, RON_NOMEM, "mailbox: no memory");
     }
     f->base.ops = &ops;
-    f->env = env;
+    f->env = opts->env;
     for (unsigned i = 0; i < COLUMN_COUNT; i++) {
         ron_pg_array_init(&f->columns[i], column_kinds[i]);
     }
-    rc = ron_pg_own_open(&(struct ron_pg_own_opts){.env = env,
-                                                   .conninfo = dsn,
+    rc = ron_pg_own_open(&(struct ron_pg_own_opts){.env = opts->env,
+                                                   .conninfo = opts->dsn,
+                                                   .open_tries = opts->tries,
                                                    .name = "ron interop",
                                                    .table = "interop_box",
                                                    .steps = steps,

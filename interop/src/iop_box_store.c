@@ -482,6 +482,7 @@ static void end_group(struct iop_store *s, struct iop_op **ops, size_t count, st
     ron_stat_bump(&s->counts.groups, g->began);
     ron_stat_set(&s->counts.broken, g->fatal != RON_OK);
     ron_stat_bump(&s->counts.failures, g->fatal != RON_OK);
+    s->away = s->away || g->fatal == RON_AGAIN || g->fatal == RON_TIMEOUT;
     for (size_t i = 0; i < count; i++) {
         const struct writes *w = writes_of(ops[i]);
 

@@ -32,6 +32,7 @@ struct iop_store_opts {
     const struct ron_env *env;
     const char *path; /* NULL: amnesia */
     const char *dsn;  /* not NULL: PostgreSQL instead of a file */
+    uint32_t tries;   /* to open it there; 0: 30 */
     struct iop_box_limits limits;
     uint32_t seen_max;
     uint64_t seen_ttl_ms;
@@ -48,7 +49,7 @@ struct iop_store {
     uint64_t seen_low; /* no key in the file is older; of the wall clock */
     uint64_t sweep_ms; /* when the next sweep is due; monotonic */
     uint32_t waiting;  /* long polls */
-    bool away;         /* the database, when it was looked at last */
+    bool away;         /* the database; what looks after it says when it is back */
     struct iop_box_counts counts;
 };
 
