@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_book.h - what must survive: epochs, their states, and the outbox of settlements. SQLite.
+/* rew_book.h - what must survive: epochs, their states, and the outbox of settlements. In a file of
+ * SQLite, or in tables of PostgreSQL.
  *
  *     reserved --> computing --> sealed --> emitting --> emitted --> retired
  *                      |            \          | ^
@@ -26,7 +27,13 @@
  *
  * Threads: every call from any thread that may block; the one connection belongs to one call at a
  * time, because each call is a short transaction. Never called from a loop task. Failure: RON_IO,
- * RON_LIMIT (disk full): nothing has changed. RON_CORRUPT: the file is no book or damaged. */
+ * RON_LIMIT (disk full): nothing has changed. RON_CORRUPT: the file is no book or damaged.
+ *
+ * In PostgreSQL (ron/pg/pg_own.h) a call waits a few seconds for a database that is away, and then
+ * is RON_IO. So is a call of which nobody can say for as long whether it was committed; that is
+ * settled before the next call does anything, and whoever tries again meets RON_EXISTS or
+ * RON_CONFLICT, or `again is no error`, as after a crash. A process that was overtaken by another
+ * one writes nothing more: RON_IO. */
 #pragma once
 
 #include "rew_manifest.h"
@@ -89,8 +96,16 @@ uint64_t rew_intent_count(const struct rew_manifest *m);
 enum { REW_BOOK_POLICIES_MAX = 4096 };
 
 struct rew_book;
-/* `path` NULL: in memory. Makes the file (0600, through the ports of `env`) when it is missing.
- * RON_CONFLICT: another process has it open; RON_UNSUPPORTED: of a newer program. */
+struct rew_book_opts {
+    const struct ron_env *env;
+    const char *path; /* of the SQLite file, made (0600) when it is missing; NULL: in memory */
+    const char *dsn;  /* not NULL: PostgreSQL, by this connection string */
+    uint32_t tries;   /* to open it there, 100 ms apart; 0: 30 */
+};
+/* RON_CONFLICT: another process has it open; RON_UNSUPPORTED: of a newer program. */
+RON_MUST_USE enum ron_rc rew_book_open_with(const struct rew_book_opts *opts,
+                                            struct rew_book **ret_book, struct ron_err *err);
+/* In a file, or in memory. */
 RON_MUST_USE enum ron_rc rew_book_open(const struct ron_env *env, const char *path,
                                        struct rew_book **ret_book, struct ron_err *err);
 void rew_book_close(struct rew_book *b);

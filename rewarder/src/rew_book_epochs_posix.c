@@ -213,9 +213,17 @@ static enum ron_rc add_epoch(struct rew_book *b, const struct rew_request *r, ui
         rew__put_null(&u);
     }
     rew__put_text(&u, rew__str(r->carry_epoch));
+    rew__put_text(&u, rew__str(rew_state_name(REW_RESERVED)));
+    rew__put_text(&u, rew__str("")); /* breach, reason, commitment */
+    rew__put_text(&u, rew__str(""));
+    rew__put_null(&u);
+    rew__put_text(&u, rew__str("0")); /* paid, residual, whether it carries, intents */
+    rew__put_text(&u, rew__str("0"));
+    rew__put_u64(&u, 0);
+    rew__put_u64(&u, 0);
     rew__put_u64(&u, now_ms);
-    RON_TRY(rew__run(&u, NULL, err));
-    return sum_epoch(b, r->epoch, err);
+    rew__put_u64(&u, now_ms);
+    return rew__run(&u, NULL, err);
 }
 
 static enum ron_rc reserve(struct rew_book *b, const struct rew_request *request, uint64_t now_ms,

@@ -31,7 +31,11 @@ static enum ron_rc plan(struct rew_book *b, const struct rew_epoch *e, uint32_t 
         rew__put_u64(&u, no);
         rew__put_u64(&u, first);
         rew__put_u64(&u, count);
+        rew__put_u64(&u, 0); /* attempt */
         rew__put_u64(&u, now_ms);
+        for (int i = 0; i < 4; i++) { /* done, seq_first, seq_last, commit_ms */
+            rew__put_u64(&u, 0);
+        }
         RON_TRY(rew__run(&u, NULL, err));
         first += count;
     }

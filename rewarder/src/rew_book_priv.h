@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_book_priv.h - inside of the book, shared by rew_book_*_posix.c alone (and its tests).
+/* rew_book_priv.h - inside of the book, shared by rew_book_*.c alone (and its tests).
  *
- * One list of statements, prepared when the book is opened and kept. A call of the book is
+ * The calls of the book (rew_book_epochs_posix.c, _outbox_, _policies_) are written once, over a
+ * list of statements; an engine carries them out: SQLite (rew_book_sqlite_posix.c) or PostgreSQL
+ * (rew_book_pg_posix.c), each in its own dialect. A call of the book is
  *
  *     rew__book_begin  claims the connection, and begins a transaction
  *     rew__ask, rew__put_*, rew__run or rew__row, rew__end      as often as it needs
@@ -11,12 +13,14 @@
  *   1. The connection belongs to the call that has claimed it: no lock is held while the disk
  *      works, only the flag `taken` says so.
  *   2. A statement is reset before its call ends, so no transaction is kept open by one.
- *   3. Whoever writes a row runs its SUM statement in the same transaction (B6). */
+ *   3. Whoever writes a row writes its checksum in the same transaction (B6): an ADD statement
+ *      takes all facts of the row and adds it, after an UPDATE the SUM statement is run. */
 #pragma once
 
 #include <sqlite3.h>
 
 #include "rew_book.h"
+#include "ron/pg/pg_own.h"
 #include "ron/sync/sync.h"
 
 /* Everything that a row says; its checksum is over these. */
@@ -40,7 +44,8 @@
     X(EPOCH_LIST, REW__EPOCH_SELECT "WHERE epoch>?1 ORDER BY epoch LIMIT ?2")                      \
     X(EPOCH_LIST_STATE, REW__EPOCH_SELECT "WHERE state=?3 AND epoch>?1 ORDER BY epoch LIMIT ?2")   \
     X(EPOCH_ADD, "INSERT INTO epochs(" REW__EPOCH_FACTS ",sum) VALUES"                             \
-                 "(?1,?2,?3,?4,?5,?6,?7,?8,'reserved','','',NULL,'0','0',0,0,?9,?9,0)")            \
+                 "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18,"                \
+                 "row_sum(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,?11,?12,?13,?14,?15,?16,?17,?18))")       \
     X(EPOCH_MOVE, "UPDATE epochs SET state=?2,breach=?3,reason=?4,changed_ms=?5 WHERE epoch=?1")   \
     X(EPOCH_SEAL, "UPDATE epochs SET state='sealed',commitment=?2,paid=?3,residual=?4,carries=?5," \
                   "intents=?6,changed_ms=?7 WHERE epoch=?1")                                       \
@@ -54,7 +59,7 @@
     X(CARRY_ADD, "INSERT INTO carries(" REW__CARRY_FACTS ",sum) VALUES(?1,?2,row_sum(?1,?2))")     \
     X(CARRY_DROP, "DELETE FROM carries WHERE into_epoch=?1")                                       \
     X(BATCH_ADD, "INSERT INTO batches(" REW__BATCH_FACTS ",sum) VALUES"                            \
-                 "(?1,?2,?3,?4,0,?5,0,0,0,0,row_sum(?1,?2,?3,?4,0,?5,0,0,0,0))")                   \
+                 "(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10,row_sum(?1,?2,?3,?4,?5,?6,?7,?8,?9,?10))")       \
     X(BATCH_ANY, "SELECT 1 FROM batches WHERE epoch=?1 LIMIT 1")                                   \
     X(BATCH_OPEN, "SELECT 1 FROM batches WHERE epoch=?1 AND done=0 LIMIT 1")                       \
     X(BATCH_GET, "SELECT done,attempt,sum IS row_sum(" REW__BATCH_FACTS ") FROM batches "          \
@@ -89,9 +94,20 @@ enum rew__statement {
         REW__STATEMENT_COUNT
 };
 
+enum {
+    REW__FACTS_MAX = 18,                  /* of a row */
+    REW__PARAMS_MAX = REW__FACTS_MAX + 1, /* and its checksum */
+    REW__SUM_BYTES = 8,
+};
+
+struct rew__engine;
+
 struct rew_book {
-    sqlite3 *db;
+    const struct rew__engine *engine;
+    sqlite3 *db; /* of SQLite; NULL in PostgreSQL */
     sqlite3_stmt *statements[REW__STATEMENT_COUNT];
+    const struct ron_env *env; /* what follows is of PostgreSQL */
+    struct ron_pg_own *own;
     struct ron_mutex lock; /* guards `taken` alone */
     struct ron_cond free;
     bool taken;
@@ -103,12 +119,22 @@ RON_MUST_USE enum ron_rc rew__book_begin(struct rew_book *b, bool writes, struct
  * Returns rc, or why the commit failed. */
 RON_MUST_USE enum ron_rc rew__book_end(struct rew_book *b, enum ron_rc rc, struct ron_err *err);
 
+/* Kinds of values, with the numbers that go into a checksum: those of SQLite. */
+enum rew__kind { REW__INT = 1, REW__TEXT = 3, REW__BYTES = 4, REW__NULL = 5 };
+
 /* A use of a statement. Values are bound in order; what they point to lives until rew__end. */
 struct rew__use {
     struct rew_book *book;
-    sqlite3_stmt *stmt;
+    enum rew__statement statement;
     int next;
+    sqlite3_stmt *stmt;
     int code; /* the first failure of a bind */
+    struct ron_pg_param params[REW__PARAMS_MAX];
+    enum rew__kind kinds[REW__PARAMS_MAX];
+    uint8_t sum[REW__SUM_BYTES];
+    struct ron_pg_result rows;
+    size_t row; /* the present one, counted from 1; 0: it was not run yet */
+    uint64_t totals[7];
 };
 struct rew__use rew__ask(struct rew_book *b, enum rew__statement statement);
 void rew__put_text(struct rew__use *u, struct ron_str text);
@@ -130,6 +156,36 @@ RON_MUST_USE enum ron_rc rew__get_bytes(const struct rew__use *u, int column, vo
                                         size_t len, struct ron_err *err);
 /* The column that says whether the row's checksum is right. */
 RON_MUST_USE enum ron_rc rew__get_whole(const struct rew__use *u, int column, struct ron_err *err);
+
+/* ---- engines --------------------------------------------------------------------------------- */
+
+struct rew__engine {
+    void (*close)(struct rew_book *b);
+    enum ron_rc (*begin)(struct rew_book *b, bool writes, struct ron_err *err);
+    bool (*within)(struct rew_book *b); /* a transaction */
+    enum ron_rc (*commit)(struct rew_book *b, struct ron_err *err);
+    void (*rollback)(struct rew_book *b);
+    void (*ask)(struct rew__use *u);
+    void (*put)(struct rew__use *u, enum rew__kind kind, const void *bytes, size_t len,
+                uint64_t number);
+    enum ron_rc (*row)(struct rew__use *u, bool *ret_row, struct ron_err *err);
+    void (*end)(struct rew__use *u);
+    uint64_t (*changes)(const struct rew__use *u); /* before its end */
+    uint64_t (*get_u64)(const struct rew__use *u, int column);
+    struct ron_str (*get_str)(const struct rew__use *u, int column);
+};
+/* Fill in what is theirs; on failure the caller closes. */
+RON_MUST_USE enum ron_rc rew__open_sqlite(struct rew_book *b, const struct ron_env *env,
+                                          const char *path, struct ron_err *err);
+RON_MUST_USE enum ron_rc rew__open_pg(struct rew_book *b, const struct ron_env *env,
+                                      const char *dsn, uint32_t tries, struct ron_err *err);
+
+/* The checksum of a row: the first 8 bytes of a BLAKE3 over kind, length and bytes of each value. */
+void rew__sum_add(struct ron_b3_hasher *h, enum rew__kind kind, const void *bytes, size_t len,
+                  uint64_t number);
+uint64_t rew__sum_end(struct ron_b3_hasher *h);
+
+/* ---- what the calls share -------------------------------------------------------------------- */
 
 /* Of rew_book_epochs_posix.c; inside of a call. RON_NOTFOUND. */
 RON_MUST_USE enum ron_rc rew__epoch_get(struct rew_book *b, struct ron_str epoch,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_book_sqlite_posix.c - the file of the book: opening, checking, statements, transactions.
+/* rew_book_sqlite_posix.c - the book in a file of SQLite: opening, checking, statements,
+ * transactions.
  *
  * Place: rewarder. SQLite makes its own system calls, which is why the files of the book end in
  * _posix and why each call says that it may wait for the disk (ron_blocking_point). The layout is
@@ -16,7 +17,6 @@
 #include "rew_book_priv.h"
 
 #include "ron/base/alloc.h"
-#include "ron/base/assert.h"
 #include "ron/base/fault.h"
 
 enum {
@@ -94,40 +94,37 @@ static enum ron_rc failed(struct rew_book *b, int code, const char *what, struct
 
 /* ---- statements ------------------------------------------------------------------------------ */
 
-struct rew__use rew__ask(struct rew_book *b, enum rew__statement statement)
+static void sq_ask(struct rew__use *u)
 {
-    return (struct rew__use){.book = b, .stmt = b->statements[statement], .next = 1};
+    u->stmt = u->book->statements[u->statement];
 }
 
-static void bound(struct rew__use *u, int code)
+static void sq_put(struct rew__use *u, enum rew__kind kind, const void *bytes, size_t len,
+                   uint64_t number)
 {
+    /* A NULL pointer would be bound as NULL. */
+    const void *some = len > 0 ? bytes : "";
+    int code = SQLITE_OK;
+
+    switch (kind) {
+    case REW__INT:
+        code = sqlite3_bind_int64(u->stmt, u->next, (int64_t)number);
+        break;
+    case REW__TEXT:
+        code = sqlite3_bind_text64(u->stmt, u->next, some, len, SQLITE_STATIC, SQLITE_UTF8);
+        break;
+    case REW__BYTES:
+        code = sqlite3_bind_blob64(u->stmt, u->next, some, len, SQLITE_STATIC);
+        break;
+    case REW__NULL:
+        code = sqlite3_bind_null(u->stmt, u->next);
+        break;
+    }
     u->next++;
     u->code = u->code != SQLITE_OK ? u->code : code;
 }
 
-void rew__put_text(struct rew__use *u, struct ron_str text)
-{
-    /* A NULL pointer would be bound as NULL. */
-    bound(u, sqlite3_bind_text64(u->stmt, u->next, text.len > 0 ? text.ptr : "", text.len,
-                                 SQLITE_STATIC, SQLITE_UTF8));
-}
-
-void rew__put_bytes(struct rew__use *u, const void *bytes, size_t len)
-{
-    bound(u, sqlite3_bind_blob64(u->stmt, u->next, len > 0 ? bytes : "", len, SQLITE_STATIC));
-}
-
-void rew__put_u64(struct rew__use *u, uint64_t value)
-{
-    bound(u, sqlite3_bind_int64(u->stmt, u->next, (int64_t)value));
-}
-
-void rew__put_null(struct rew__use *u)
-{
-    bound(u, sqlite3_bind_null(u->stmt, u->next));
-}
-
-enum ron_rc rew__row(struct rew__use *u, bool *ret_row, struct ron_err *err)
+static enum ron_rc sq_row(struct rew__use *u, bool *ret_row, struct ron_err *err)
 {
     int code = u->code;
 
@@ -141,31 +138,24 @@ enum ron_rc rew__row(struct rew__use *u, bool *ret_row, struct ron_err *err)
     return RON_OK;
 }
 
-void rew__end(struct rew__use *u)
+static void sq_end(struct rew__use *u)
 {
     /* The code of a reset repeats that of the step, which was looked at. */
     (void)sqlite3_reset(u->stmt);
     (void)sqlite3_clear_bindings(u->stmt);
 }
 
-enum ron_rc rew__run(struct rew__use *u, uint64_t *ret_changes, struct ron_err *err)
+static uint64_t sq_changes(const struct rew__use *u)
 {
-    bool row = false;
-    enum ron_rc rc = rew__row(u, &row, err);
-
-    rew__end(u);
-    if (rc == RON_OK && ret_changes != NULL) {
-        *ret_changes = (uint64_t)sqlite3_changes64(u->book->db);
-    }
-    return rc;
+    return (uint64_t)sqlite3_changes64(u->book->db);
 }
 
-uint64_t rew__get_u64(const struct rew__use *u, int column)
+static uint64_t sq_get_u64(const struct rew__use *u, int column)
 {
     return (uint64_t)sqlite3_column_int64(u->stmt, column);
 }
 
-struct ron_str rew__get_str(const struct rew__use *u, int column)
+static struct ron_str sq_get_str(const struct rew__use *u, int column)
 {
     const void *bytes = sqlite3_column_blob(u->stmt, column);
 
@@ -173,131 +163,78 @@ struct ron_str rew__get_str(const struct rew__use *u, int column)
                             bytes != NULL ? (size_t)sqlite3_column_bytes(u->stmt, column) : 0};
 }
 
-enum ron_rc rew__get_text(const struct rew__use *u, int column, char *ret_text, size_t size,
-                          struct ron_err *err)
-{
-    struct ron_str text = rew__get_str(u, column);
+/* ---- transactions ---------------------------------------------------------------------------- */
 
-    if (text.len >= size || (text.len > 0 && memchr(text.ptr, '\0', text.len) != NULL)) {
-        return ron_err_set(err, RON_CORRUPT, "book: a text of %zu bytes where %zu fit", text.len,
-                           size - 1);
-    }
-    if (text.len > 0) {
-        memcpy(ret_text, text.ptr, text.len);
-    }
-    ret_text[text.len] = '\0';
-    return RON_OK;
-}
-
-enum ron_rc rew__get_bytes(const struct rew__use *u, int column, void *ret_bytes, size_t len,
-                           struct ron_err *err)
-{
-    struct ron_str bytes = rew__get_str(u, column);
-
-    if (bytes.len != len) {
-        return ron_err_set(err, RON_CORRUPT, "book: %zu bytes where %zu belong", bytes.len, len);
-    }
-    memcpy(ret_bytes, bytes.ptr, len);
-    return RON_OK;
-}
-
-enum ron_rc rew__get_whole(const struct rew__use *u, int column, struct ron_err *err)
-{
-    if (rew__get_u64(u, column) != 1) {
-        return ron_err_set(err, RON_CORRUPT, "book: a row is not what was written");
-    }
-    return RON_OK;
-}
-
-/* ---- calls ----------------------------------------------------------------------------------- */
-
-static void claim(struct rew_book *b)
-{
-    ron_blocking_point("rew_book");
-    ron_mutex_lock(&b->lock);
-    while (b->taken) {
-        /* Each call is a short transaction and always gives the connection back. */
-        (void)ron_cond_wait_until(&b->free, &b->lock, ron_deadline_never());
-    }
-    b->taken = true;
-    ron_mutex_unlock(&b->lock);
-}
-
-static void unclaim(struct rew_book *b)
-{
-    ron_mutex_lock(&b->lock);
-    b->taken = false;
-    ron_cond_signal(&b->free);
-    ron_mutex_unlock(&b->lock);
-}
-
-enum ron_rc rew__book_begin(struct rew_book *b, bool writes, struct ron_err *err)
+static enum ron_rc sq_begin(struct rew_book *b, bool writes, struct ron_err *err)
 {
     struct rew__use u = rew__ask(b, REW__BEGIN);
-    enum ron_rc rc = RON_OK;
 
-    claim(b);
-    if (writes) {
-        rc = rew__run(&u, NULL, err);
-    }
-    if (rc != RON_OK) {
-        unclaim(b);
-    }
-    return rc;
+    return writes ? rew__run(&u, NULL, err) : RON_OK;
 }
 
-enum ron_rc rew__book_end(struct rew_book *b, enum ron_rc rc, struct ron_err *err)
+static bool sq_within(struct rew_book *b)
+{
+    return sqlite3_get_autocommit(b->db) == 0;
+}
+
+static enum ron_rc sq_commit(struct rew_book *b, struct ron_err *err)
 {
     struct rew__use u = rew__ask(b, REW__COMMIT);
 
-    if (sqlite3_get_autocommit(b->db) == 0) {
-        if (rc == RON_OK) {
-            rc = rew__run(&u, NULL, err);
-        }
-        if (rc != RON_OK && sqlite3_get_autocommit(b->db) == 0) {
-            /* Nothing of it was committed; a rollback needs no disk to say so. */
-            (void)sqlite3_step(b->statements[REW__ROLLBACK]);
-            (void)sqlite3_reset(b->statements[REW__ROLLBACK]);
-        }
-    }
-    unclaim(b);
-    return rc;
+    return rew__run(&u, NULL, err);
 }
+
+static void sq_rollback(struct rew_book *b)
+{
+    /* Nothing of it was committed; a rollback needs no disk to say so. */
+    (void)sqlite3_step(b->statements[REW__ROLLBACK]);
+    (void)sqlite3_reset(b->statements[REW__ROLLBACK]);
+}
+
+static void sq_close(struct rew_book *b)
+{
+    for (unsigned i = 0; i < REW__STATEMENT_COUNT; i++) {
+        (void)sqlite3_finalize(b->statements[i]);
+    }
+    /* What is committed is in the log already; a checkpoint that fails here is made at the next
+     * opening. */
+    (void)sqlite3_close(b->db);
+}
+
+static const struct rew__engine engine = {.close = sq_close,
+                                          .begin = sq_begin,
+                                          .within = sq_within,
+                                          .commit = sq_commit,
+                                          .rollback = sq_rollback,
+                                          .ask = sq_ask,
+                                          .put = sq_put,
+                                          .row = sq_row,
+                                          .end = sq_end,
+                                          .changes = sq_changes,
+                                          .get_u64 = sq_get_u64,
+                                          .get_str = sq_get_str};
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-/* row_sum(a, b, ...): the first 8 bytes of a BLAKE3 over type, length and bytes of each value. */
+/* row_sum(a, b, ...) in SQL. */
 static void row_sum(sqlite3_context *context, int count, sqlite3_value **values)
 {
     struct ron_b3_hasher h;
-    struct ron_b3 hash;
-    uint64_t sum = 0;
 
     ron_b3_init(&h);
     for (int i = 0; i < count; i++) {
-        uint8_t head[9] = {(uint8_t)sqlite3_value_type(values[i])};
-        const void *bytes = head + 1;
-        uint64_t number = 0;
-        size_t len = 0;
+        enum rew__kind kind = (enum rew__kind)sqlite3_value_type(values[i]);
 
-        if (head[0] == SQLITE_INTEGER) {
-            number = (uint64_t)sqlite3_value_int64(values[i]);
-        } else if (head[0] != SQLITE_NULL) {
-            bytes = sqlite3_value_blob(values[i]);
-            len = (size_t)sqlite3_value_bytes(values[i]);
-            number = len;
+        if (kind == REW__INT || kind == REW__NULL) {
+            rew__sum_add(&h, kind, NULL, 0,
+                         kind == REW__INT ? (uint64_t)sqlite3_value_int64(values[i]) : 0);
+        } else {
+            const void *bytes = sqlite3_value_blob(values[i]);
+
+            rew__sum_add(&h, kind, bytes, (size_t)sqlite3_value_bytes(values[i]), 0);
         }
-        for (int byte = 0; byte < 8; byte++) {
-            head[1 + byte] = (uint8_t)(number >> (56 - 8 * byte));
-        }
-        ron_b3_update(&h, head, sizeof head);
-        ron_b3_update(&h, bytes, len);
     }
-    ron_b3_final(&h, &hash);
-    for (int byte = 0; byte < 8; byte++) {
-        sum = sum << 8 | hash.bytes[byte];
-    }
-    sqlite3_result_int64(context, (int64_t)sum);
+    sqlite3_result_int64(context, (int64_t)rew__sum_end(&h));
 }
 
 static enum ron_rc run_sql(struct rew_book *b, const char *sql, const char *what,
@@ -458,45 +395,12 @@ static enum ron_rc start(struct rew_book *b, const char *path, struct ron_err *e
     return prepare(b, err);
 }
 
-enum ron_rc rew_book_open(const struct ron_env *env, const char *path, struct rew_book **ret_book,
-                          struct ron_err *err)
+enum ron_rc rew__open_sqlite(struct rew_book *b, const struct ron_env *env, const char *path,
+                             struct ron_err *err)
 {
-    struct rew_book *b = NULL;
-    enum ron_rc rc;
-
-    ron_blocking_point("rew_book_open");
     if (path != NULL) {
         RON_TRY(make_file(env, path, err));
     }
-    b = ron_alloc_zero(sizeof *b);
-    if (b == NULL) {
-        return ron_err_set(err, RON_NOMEM, "book: no memory");
-    }
-    ron_mutex_init(&b->lock, RON_RANK_SHARED, "rew_book");
-    ron_cond_init(&b->free);
-    rc = start(b, path != NULL ? path : ":memory:", err);
-    if (rc != RON_OK) {
-        rew_book_close(b);
-        return rc;
-    }
-    *ret_book = b;
-    return RON_OK;
-}
-
-void rew_book_close(struct rew_book *b)
-{
-    if (b == NULL) {
-        return;
-    }
-    RON_ASSERT(!b->taken);
-    ron_blocking_point("rew_book_close");
-    for (unsigned i = 0; i < REW__STATEMENT_COUNT; i++) {
-        (void)sqlite3_finalize(b->statements[i]);
-    }
-    /* What is committed is in the log already; a checkpoint that fails here is made at the next
-     * opening. */
-    (void)sqlite3_close(b->db);
-    ron_cond_done(&b->free);
-    ron_mutex_done(&b->lock);
-    ron_free(b);
+    b->engine = &engine;
+    return start(b, path != NULL ? path : ":memory:", err);
 }

@@ -33,6 +33,9 @@
       "File with this service's own capability for the wallet, mode 0600; a reload reads it.")     \
     X(REW_DIR, "rewarder.dir", STRING, "bytes", 0, 900, "ron-data/rewarder", RON_CONF_FIXED,       \
       "Folder of the book of epochs and of sealed inputs; not used under amnesia.")                \
+    X(REW_BOOK_DSN, "book.dsn", STRING, "bytes", 0, 4095, "", RON_CONF_SECRET,                     \
+      "Connection string of a PostgreSQL that holds the book of epochs and its outbox; empty: "    \
+      "a SQLite file in rewarder.dir.")                                                            \
     X(REW_ARTIFACT_DIR, "rewarder.artifact_dir", STRING, "bytes", 0, 900, "", RON_CONF_FIXED,      \
       "Folder of published runs; empty takes `artifacts` inside rewarder.dir.")                    \
     X(REW_INPUT_BYTES, "rewarder.input_store_bytes", SIZE, "", RON_CONF_MIB(1),                    \

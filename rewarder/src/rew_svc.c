@@ -61,6 +61,9 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
     if (!ron_conf_bool(conf, RON_APP_AMNESIA) && ron_conf_str(conf, REW_DIR).len == 0) {
         return ron_err_set(err, RON_INVALID, "rewarder.dir must be set");
     }
+    if (ron_conf_bool(conf, RON_APP_AMNESIA) && ron_conf_secret(conf, REW_BOOK_DSN).len != 0) {
+        return ron_err_set(err, RON_INVALID, "amnesia leaves no trace: unset book.dsn");
+    }
     if (ron_conf_bool(conf, RON_APP_AMNESIA) && ron_conf_str(conf, REW_ARTIFACT_DIR).len != 0) {
         return ron_err_set(err, RON_INVALID,
                            "rewarder.artifact_dir is a disk, which amnesia.enabled forbids");
@@ -147,6 +150,7 @@ static enum ron_rc open_disk(struct rew_svc *s, struct ron_err *err)
 {
     const char *dir = ron_conf_str(s->conf, REW_DIR).text;
     struct ron_conf_str artifacts = ron_conf_str(s->conf, REW_ARTIFACT_DIR);
+    struct ron_conf_str dsn = ron_conf_secret(s->conf, REW_BOOK_DSN);
     char path[1024];
 
     if (s->amnesia) {
@@ -166,7 +170,9 @@ static enum ron_rc open_disk(struct rew_svc *s, struct ron_err *err)
     }
     RON_TRY(ron_mkdirs(s->env, s->artifact_dir, 0755, err));
     RON_TRY(join(path, sizeof path, dir, "book.sqlite", err));
-    RON_TRY(rew_book_open(s->env, path, &s->book, err));
+    RON_TRY(rew_book_open_with(
+        &(struct rew_book_opts){.env = s->env, .path = path, .dsn = dsn.len > 0 ? dsn.text : NULL},
+        &s->book, err));
     RON_TRY(join(path, sizeof path, dir, "inputs", err));
     return open_inputs(s, path, err);
 }

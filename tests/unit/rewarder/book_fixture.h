@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* book_fixture.h - books in a folder of their own, and epochs brought into any state. */
+/* book_fixture.h - books in a folder of their own, and epochs brought into any state.
+ *
+ * The same tests run on both engines: on SQLite, and again (book_on_pg) on a PostgreSQL of the
+ * test's own, where each book has a schema of its own and a path is a connection string. */
 #pragma once
 
-#include "support/support.h"
+#include "support/pg_server.h"
 
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,9 +13,13 @@
 #include "rew_book_priv.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"
+#include "ron/pg/pg.h"
 
 enum { BOOK_PATH_SIZE = 256 };
 static struct ron_err book_err;
+static struct pg_server book_server;
+static bool book_on_pg;
+static bool book_has_pg;
 
 #define ok(call)                                                                                   \
     do {                                                                                           \
@@ -57,6 +64,96 @@ static inline void book_remove(const char *dir)
     }
     RON_ASSERT(rmdir(dir) == 0);
 }
+
+/* ---- PostgreSQL ------------------------------------------------------------------------------ */
+
+/* As the owner of the database; `dir`: the name of a schema, or NULL. */
+static inline void book_sql(const char *dir, const char *sql)
+{
+    struct ron_pg *pg = NULL;
+    struct ron_err err = {0};
+    char text[1024];
+
+    RON_ASSERT((size_t)snprintf(text, sizeof text, "SET search_path=%s;%s",
+                                dir != NULL ? dir : "public", sql) < sizeof text);
+    if (ron_pg_new(&(struct ron_pg_opts){.env = ron_env_linux(),
+                                         .conninfo = book_server.conninfo,
+                                         .name = "test",
+                                         .connect_ms = 5000},
+                   &pg, &err) != RON_OK ||
+        ron_pg_script(pg, text, ron_deadline_after_ms(ron_mono_ns(), 10000), &err) != RON_OK) {
+        fail_msg("%s: %s", sql, err.msg);
+    }
+    ron_pg_free(pg);
+}
+
+static inline void book_schema(const char *dir)
+{
+    char sql[BOOK_PATH_SIZE + 32];
+
+    (void)snprintf(sql, sizeof sql, "DROP SCHEMA IF EXISTS %s CASCADE;CREATE SCHEMA %s", dir, dir);
+    book_sql(NULL, sql);
+}
+
+/* A new schema and its connection string. */
+static inline void book_place(char ret_dir[BOOK_PATH_SIZE], char ret_path[BOOK_PATH_SIZE])
+{
+    static int count;
+
+    (void)snprintf(ret_dir, BOOK_PATH_SIZE, "book%d_%d", (int)getpid(), ++count);
+    book_schema(ret_dir);
+    RON_ASSERT((size_t)snprintf(ret_path, BOOK_PATH_SIZE, "%s options=-csearch_path=%.40s",
+                                book_server.conninfo, ret_dir) < BOOK_PATH_SIZE);
+}
+
+/* `path` NULL: one that nobody else has. */
+static inline enum ron_rc book_open(const char *path, uint32_t tries, struct rew_book **ret_book)
+{
+    char dir[BOOK_PATH_SIZE];
+    char own[BOOK_PATH_SIZE];
+
+    if (!book_on_pg) {
+        return rew_book_open(path != NULL ? ron_env_linux() : NULL, path, ret_book, &book_err);
+    }
+    if (path == NULL) {
+        book_place(dir, own);
+    }
+    return rew_book_open_with(&(struct rew_book_opts){.env = ron_env_linux(),
+                                                      .dsn = path != NULL ? path : own,
+                                                      .tries = tries},
+                              ret_book, &book_err);
+}
+
+static inline int book_pg_up(void **state)
+{
+    (void)state;
+    book_on_pg = true;
+    book_has_pg = pg_server_start(&book_server);
+    if (!book_has_pg) {
+        print_message("no PostgreSQL 15: the tests on it are skipped\n");
+    }
+    return 0;
+}
+
+static inline int book_pg_down(void **state)
+{
+    (void)state;
+    if (book_has_pg) {
+        pg_server_stop(&book_server);
+    }
+    return 0;
+}
+
+static inline int book_ready(void **state)
+{
+    (void)state;
+    if (book_on_pg && !book_has_pg) {
+        skip();
+    }
+    return 0;
+}
+
+/* ---- epochs ---------------------------------------------------------------------------------- */
 
 static inline struct rew_request request_of(const char *epoch, uint8_t run)
 {

@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Goal: the book keeps its rules: one run per epoch, states along the edges alone, plans made once,
  * residuals carried once; what it says survives.
- * Method: every call in every state against a table; then each rule by itself, on books in memory
- * and in files. */
+ * Method: every call in every state against a table; then each rule by itself, on books in memory,
+ * in files and in PostgreSQL. */
 #include "unit/rewarder/book_fixture.h"
 
-static struct rew_book *open_in_memory(void)
+/* In memory, or in tables of its own. */
+static struct rew_book *open_book(void)
 {
     struct rew_book *b = NULL;
 
-    ok(rew_book_open(NULL, NULL, &b, &book_err));
+    ok(book_open(NULL, 0, &b));
     return b;
 }
 
@@ -86,7 +87,7 @@ static const int after_call[REW_STATE_COUNT][CALL_COUNT] = {
 
 static void test_book__every_call_in_every_state__as_the_table_says(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_epoch e;
 
     (void)state;
@@ -124,7 +125,7 @@ static void test_book__every_call_in_every_state__as_the_table_says(void **state
 
 static void test_book__plain_moves__are_the_two_that_carry_nothing(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
 
     (void)state;
     for (unsigned from = 0; from < REW_STATE_COUNT; from++) {
@@ -149,7 +150,7 @@ static void test_book__plain_moves__are_the_two_that_carry_nothing(void **state)
 
 static void test_book__reserved__says_what_was_asked(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_request r = request_of("2026-11", 1);
     struct rew_epoch e;
     struct rew_epoch again;
@@ -171,7 +172,7 @@ static void test_book__reserved__says_what_was_asked(void **state)
 
 static void test_book__another_request__conflicts(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_request base = request_of("e", 1);
     struct rew_request others[6];
     struct rew_epoch e;
@@ -211,7 +212,7 @@ static enum ron_rc reserve_carrying(struct rew_book *b, const char *epoch, const
 
 static void test_book__a_residual__is_carried_once(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_epoch e;
     bool again = false;
 
@@ -237,7 +238,7 @@ static void test_book__a_residual__is_carried_once(void **state)
 
 static void test_book__nothing_to_carry__not_found(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_manifest m = manifest_of("sink", 1, 1);
 
     (void)state;
@@ -259,7 +260,7 @@ static void test_book__nothing_to_carry__not_found(void **state)
 
 static void test_book__sealed__says_what_the_manifest_said(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_manifest m = manifest_of("e", 1, 25);
     struct rew_epoch e;
 
@@ -291,7 +292,7 @@ static void test_book__sealed__says_what_the_manifest_said(void **state)
 
 static void test_book__quarantine__keeps_breach_and_reason_until_released(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_epoch e;
     char lengthy[300];
     bool again = false;
@@ -321,7 +322,7 @@ static void test_book__quarantine__keeps_breach_and_reason_until_released(void *
 static void test_book__list__pages_by_name_and_state(void **state)
 {
     static const char *const names[] = {"a", "b", "c", "d", "e"};
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_epoch page[8];
     size_t count = 99;
 
@@ -363,7 +364,7 @@ static void note_gone(void *arg, const char *epoch)
 
 static void test_book__retire__takes_emitted_epochs_without_open_residual(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct gone gone = {.book = b};
     struct rew_batch batches[4];
     struct rew_epoch e;
@@ -400,7 +401,7 @@ static void test_book__retire__takes_emitted_epochs_without_open_residual(void *
 
 static void test_book__emit__plans_once(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_batch rows[8];
     struct rew_settlement s;
     size_t count = 0;
@@ -434,7 +435,7 @@ static void test_book__emit__plans_once(void **state)
 
 static void test_book__nothing_to_pay__is_emitted_at_once(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     bool all = false;
 
     (void)state;
@@ -447,7 +448,7 @@ static void test_book__nothing_to_pay__is_emitted_at_once(void **state)
 
 static void test_book__done_in_any_order__emits_with_the_last(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_batch rows[8];
     struct rew_settlement s;
     size_t count = 0;
@@ -488,7 +489,7 @@ static void test_book__done_in_any_order__emits_with_the_last(void **state)
 
 static void test_book__done_in_quarantine__is_kept_for_the_release(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_batch rows[8];
     size_t count = 0;
     bool flag = true;
@@ -509,7 +510,7 @@ static void test_book__done_in_quarantine__is_kept_for_the_release(void **state)
 
 static void test_book__stamp__gives_time_and_attempt_to_what_is_not_done(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_batch rows[8];
     uint32_t attempt = 0;
     size_t count = 0;
@@ -564,7 +565,7 @@ static char *kept_text(struct rew_book *b, const char *id, const struct ron_b3 *
 
 static void test_book__policies__are_found_by_hash_and_newest_version(void **state)
 {
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_policy_doc *p9 = policy_of(POLICY("p", "9", "1"));
     struct rew_policy_doc *p10 = policy_of(POLICY("p", "10", "1"));
     struct rew_policy_doc *other = policy_of(POLICY("p", "9", "2"));
@@ -599,7 +600,7 @@ static void test_book__policies__are_found_by_hash_and_newest_version(void **sta
 static void test_book__a_signature__replaces_none_and_stays(void **state)
 {
     static const uint8_t seed[REW_SIGN_KEY_BYTES] = {1, 2, 3};
-    struct rew_book *b = open_in_memory();
+    struct rew_book *b = open_book();
     struct rew_policy_doc *bare = policy_of(POLICY("p", "1", "1"));
     struct rew_policy_doc *with = policy_of(POLICY("p", "1", "1"));
     char *text;
@@ -621,21 +622,41 @@ static void test_book__a_signature__replaces_none_and_stays(void **state)
     rew_book_close(b);
 }
 
+static void change(struct rew_book *b, const char *dir, const char *sql)
+{
+    if (book_on_pg) {
+        book_sql(dir, sql);
+    } else {
+        assert_int_equal(sqlite3_exec(b->db, sql, NULL, NULL, NULL), SQLITE_OK);
+    }
+}
+
 static void test_book__policies__are_bounded(void **state)
 {
-    struct rew_book *b = open_in_memory();
     struct rew_policy_doc *p = policy_of(POLICY("p", "1", "1"));
+    char dir[BOOK_PATH_SIZE];
+    char path[BOOK_PATH_SIZE];
+    struct rew_book *b = NULL;
     char sql[512];
 
     (void)state;
+    if (book_on_pg) {
+        book_place(dir, path);
+    }
+    ok(book_open(book_on_pg ? path : NULL, 0, &b));
     (void)snprintf(sql, sizeof sql,
-                   "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE i<%d) "
-                   "INSERT INTO policies SELECT CAST(i AS BLOB),'x',i,0,x'00',0,0 FROM n",
+                   book_on_pg
+                       ? "INSERT INTO rewarder_policies SELECT int8send(i),'x',i,0,'',0,'' "
+                         "FROM generate_series(1,%d) AS n(i)"
+                       : "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i+1 FROM n WHERE "
+                         "i<%d) INSERT INTO policies SELECT CAST(i AS BLOB),'x',i,0,x'00',0,0 "
+                         "FROM n",
                    REW_BOOK_POLICIES_MAX);
-    assert_int_equal(sqlite3_exec(b->db, sql, NULL, NULL, NULL), SQLITE_OK);
+    change(b, dir, sql);
     gives(LIMIT, rew_book_policy_put(b, p, 1, &book_err));
-    assert_int_equal(sqlite3_exec(b->db, "DELETE FROM policies WHERE version=1", NULL, NULL, NULL),
-                     SQLITE_OK);
+    change(b, dir,
+           book_on_pg ? "DELETE FROM rewarder_policies WHERE version=1"
+                      : "DELETE FROM policies WHERE version=1");
     ok(rew_book_policy_put(b, p, 1, &book_err));
     rew_policy_free(p);
     rew_book_close(b);
@@ -643,27 +664,29 @@ static void test_book__policies__are_bounded(void **state)
 
 int main(void)
 {
+#define CASE(fn) cmocka_unit_test_setup(fn, book_ready)
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_book__every_state__has_one_name),
-        cmocka_unit_test(test_book__every_call_in_every_state__as_the_table_says),
-        cmocka_unit_test(test_book__plain_moves__are_the_two_that_carry_nothing),
-        cmocka_unit_test(test_book__reserved__says_what_was_asked),
-        cmocka_unit_test(test_book__another_request__conflicts),
-        cmocka_unit_test(test_book__a_residual__is_carried_once),
-        cmocka_unit_test(test_book__nothing_to_carry__not_found),
-        cmocka_unit_test(test_book__sealed__says_what_the_manifest_said),
-        cmocka_unit_test(test_book__quarantine__keeps_breach_and_reason_until_released),
-        cmocka_unit_test(test_book__list__pages_by_name_and_state),
-        cmocka_unit_test(test_book__retire__takes_emitted_epochs_without_open_residual),
-        cmocka_unit_test(test_book__emit__plans_once),
-        cmocka_unit_test(test_book__nothing_to_pay__is_emitted_at_once),
-        cmocka_unit_test(test_book__done_in_any_order__emits_with_the_last),
-        cmocka_unit_test(test_book__done_in_quarantine__is_kept_for_the_release),
-        cmocka_unit_test(test_book__stamp__gives_time_and_attempt_to_what_is_not_done),
-        cmocka_unit_test(test_book__policies__are_found_by_hash_and_newest_version),
-        cmocka_unit_test(test_book__a_signature__replaces_none_and_stays),
-        cmocka_unit_test(test_book__policies__are_bounded),
+        CASE(test_book__every_state__has_one_name),
+        CASE(test_book__every_call_in_every_state__as_the_table_says),
+        CASE(test_book__plain_moves__are_the_two_that_carry_nothing),
+        CASE(test_book__reserved__says_what_was_asked),
+        CASE(test_book__another_request__conflicts),
+        CASE(test_book__a_residual__is_carried_once),
+        CASE(test_book__nothing_to_carry__not_found),
+        CASE(test_book__sealed__says_what_the_manifest_said),
+        CASE(test_book__quarantine__keeps_breach_and_reason_until_released),
+        CASE(test_book__list__pages_by_name_and_state),
+        CASE(test_book__retire__takes_emitted_epochs_without_open_residual),
+        CASE(test_book__emit__plans_once),
+        CASE(test_book__nothing_to_pay__is_emitted_at_once),
+        CASE(test_book__done_in_any_order__emits_with_the_last),
+        CASE(test_book__done_in_quarantine__is_kept_for_the_release),
+        CASE(test_book__stamp__gives_time_and_attempt_to_what_is_not_done),
+        CASE(test_book__policies__are_found_by_hash_and_newest_version),
+        CASE(test_book__a_signature__replaces_none_and_stays),
+        CASE(test_book__policies__are_bounded),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    return cmocka_run_group_tests_name("sqlite", tests, NULL, NULL) +
+           cmocka_run_group_tests_name("postgres", tests, book_pg_up, book_pg_down);
 }

@@ -2,8 +2,9 @@
 /* Goal: what the book has said survives: the death of the process at any moment, a full disk, a
  * changed byte; and it belongs to one process, and to one caller at a time.
  * Method: a script of calls with the text of the whole book after each. Children that run it are
- * killed before each step of SQLite, and inside of its writes by a limit on the size of files; the
- * book that is then opened has one of the two texts around the last call. */
+ * killed before each step of SQLite, and inside of its writes by a limit on the size of files; in
+ * PostgreSQL before and after statements. The book that is then opened has one of the two texts
+ * around the last call. */
 #include "unit/rewarder/book_fixture.h"
 
 #include <fcntl.h>
@@ -18,7 +19,12 @@ static char path[BOOK_PATH_SIZE];
 
 static int set_up(void **state)
 {
-    (void)state;
+    if (book_on_pg) {
+        if (book_has_pg) {
+            book_place(dir, path);
+        }
+        return book_ready(state);
+    }
     book_folder(dir);
     book_path(dir, path);
     return 0;
@@ -27,7 +33,9 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
     (void)state;
-    book_remove(dir);
+    if (!book_on_pg) {
+        book_remove(dir);
+    }
     return 0;
 }
 
@@ -35,7 +43,7 @@ static struct rew_book *open_file(void)
 {
     struct rew_book *b = NULL;
 
-    ok(rew_book_open(ron_env_linux(), path, &b, &book_err));
+    ok(book_open(path, 0, &b));
     return b;
 }
 
@@ -156,7 +164,7 @@ static void write_texts(void)
 {
     struct rew_book *b = NULL;
 
-    ok(rew_book_open(NULL, NULL, &b, &book_err));
+    ok(book_open(NULL, 0, &b));
     ok(describe(b, texts[0]));
     for (int call = 0; call < CALLS; call++) {
         ok(run_call(b, call));
@@ -172,7 +180,8 @@ static uint64_t steps_left;
 
 static bool die_at_step(enum ron_fault_kind kind, const char *site)
 {
-    if (kind == RON_FAULT_SYSCALL && strncmp(site, "sqlite3", 7) == 0 && steps_left-- == 0) {
+    if (kind == RON_FAULT_SYSCALL &&
+        (strncmp(site, "sqlite3", 7) == 0 || strncmp(site, "pg_", 3) == 0) && steps_left-- == 0) {
         (void)kill(getpid(), SIGKILL);
     }
     return false;
@@ -196,7 +205,7 @@ static void run_script(const struct death *death, int out)
     ron_fault_hook = die_at_step;
     (void)signal(SIGXFSZ, death->survives ? SIG_IGN : SIG_DFL);
     RON_ASSERT(setrlimit(RLIMIT_FSIZE, &limit) == 0);
-    if (rew_book_open(ron_env_linux(), path, &b, &book_err) != RON_OK) {
+    if (book_open(path, 0, &b) != RON_OK) {
         _exit(1);
     }
     for (int call = 0; call < CALLS && code == 0; call++) {
@@ -253,6 +262,10 @@ static void check_after(int calls, bool exactly)
 
 static void start_anew(void)
 {
+    if (book_on_pg) {
+        book_schema(dir);
+        return;
+    }
     book_remove(dir);
     assert_int_equal(mkdir(dir, 0700), 0);
 }
@@ -364,11 +377,11 @@ static void test_book_file__open_already__is_refused(void **state)
     pid_t child;
 
     (void)state;
-    gives(CONFLICT, rew_book_open(ron_env_linux(), path, &second, &book_err));
+    gives(CONFLICT, book_open(path, 2, &second));
     child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        _exit(rew_book_open(ron_env_linux(), path, &second, NULL) == RON_CONFLICT ? 0 : 1);
+        _exit(book_open(path, 2, &second) == RON_CONFLICT ? 0 : 1);
     }
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
@@ -383,6 +396,10 @@ static void change(const char *sql)
 {
     sqlite3 *db = NULL;
 
+    if (book_on_pg) {
+        book_sql(dir, sql);
+        return;
+    }
     assert_int_equal(sqlite3_open(path, &db), SQLITE_OK);
     assert_int_equal(sqlite3_exec(db, sql, NULL, NULL, NULL), SQLITE_OK);
     assert_int_equal(sqlite3_close(db), SQLITE_OK);
@@ -411,19 +428,62 @@ static void test_book_file__no_book__is_corrupt(void **state)
     assert_null(b);
 }
 
+static void test_book_pg__no_book__is_corrupt(void **state)
+{
+    struct rew_book *b = NULL;
+
+    (void)state;
+    change("CREATE TABLE rewarder_book(somebody int)");
+    gives(CORRUPT, book_open(path, 1, &b));
+    change("DROP TABLE rewarder_book");
+    rew_book_close(open_file());
+    change("UPDATE rewarder_book SET layout=2");
+    gives(UNSUPPORTED, book_open(path, 1, &b));
+    change("UPDATE rewarder_book SET layout=1; DROP TABLE rewarder_carries");
+    gives(CORRUPT, book_open(path, 1, &b));
+    change("DELETE FROM rewarder_book");
+    gives(CORRUPT, book_open(path, 1, &b));
+    assert_null(b);
+}
+
 /* ---- damage ---------------------------------------------------------------------------------- */
+
+/* Where it says %s the names of the tables in PostgreSQL have more. */
+static void change_tables(const char *sql)
+{
+    char text[512] = "";
+    size_t len = 0;
+
+    for (; *sql != '\0'; sql++) {
+        if (strncmp(sql, "%s", 2) == 0) {
+            len += (size_t)snprintf(text + len, sizeof text - len, "%s",
+                                    book_on_pg ? "rewarder_" : "");
+            sql++;
+        } else {
+            text[len++] = *sql;
+        }
+        RON_ASSERT(len < sizeof text);
+        text[len] = '\0';
+    }
+    change(text);
+}
 
 static void test_book_file__a_value_changed_by_hand__is_corrupt(void **state)
 {
     static const char *const changes[] = {
-        "UPDATE epochs SET paid='1'",
-        "UPDATE epochs SET state='sealed'",
-        "UPDATE epochs SET run_key=zeroblob(32)",
-        "UPDATE epochs SET intents=intents+1",
-        "UPDATE batches SET done=0 WHERE no=2",
-        "UPDATE batches SET ts_ms=ts_ms+1",
-        "UPDATE carries SET into_epoch='c'",
+        "UPDATE %sepochs SET paid='1'",           "UPDATE %sepochs SET state='sealed'",
+        "UPDATE %sepochs SET run_key=inputs_cid", "UPDATE %sepochs SET intents=intents+1",
+        "UPDATE %sbatches SET done=0 WHERE no=2", "UPDATE %sbatches SET ts_ms=ts_ms+1",
+        "UPDATE %scarries SET into_epoch='c'",
     };
+    /* `x` keeps what was there. */
+    static const char keep[] = "CREATE TABLE IF NOT EXISTS x1 AS SELECT * FROM %sepochs;"
+                               "CREATE TABLE IF NOT EXISTS x2 AS SELECT * FROM %sbatches;"
+                               "CREATE TABLE IF NOT EXISTS x3 AS SELECT * FROM %scarries";
+    static const char restore[] =
+        "DELETE FROM %sbatches; DELETE FROM %sepochs; DELETE FROM %scarries;"
+        "INSERT INTO %sepochs SELECT * FROM x1; INSERT INTO %sbatches SELECT * FROM x2;"
+        "INSERT INTO %scarries SELECT * FROM x3";
     struct rew_book *b = open_file();
 
     (void)state;
@@ -432,18 +492,10 @@ static void test_book_file__a_value_changed_by_hand__is_corrupt(void **state)
     }
     rew_book_close(b);
     for (size_t i = 0; i < RON_ARRAY_LEN(changes); i++) {
-        char sql[256];
-
-        /* `x` keeps what was there. */
-        change("CREATE TABLE IF NOT EXISTS x1 AS SELECT * FROM epochs;"
-               "CREATE TABLE IF NOT EXISTS x2 AS SELECT * FROM batches;"
-               "CREATE TABLE IF NOT EXISTS x3 AS SELECT * FROM carries");
-        (void)snprintf(sql, sizeof sql, "%s", changes[i]);
-        change(sql);
-        gives(CORRUPT, rew_book_open(ron_env_linux(), path, &b, &book_err));
-        change("DELETE FROM batches; DELETE FROM epochs; DELETE FROM carries;"
-               "INSERT INTO epochs SELECT * FROM x1; INSERT INTO batches SELECT * FROM x2;"
-               "INSERT INTO carries SELECT * FROM x3");
+        change_tables(keep);
+        change_tables(changes[i]);
+        gives(CORRUPT, book_open(path, 1, &b));
+        change_tables(restore);
         rew_book_close(open_file());
     }
 }
@@ -552,7 +604,7 @@ static void test_book_file__callers_at_once__one_reserves_and_one_moves(void **s
     int moved = 0;
 
     (void)state;
-    ok(rew_book_open(NULL, NULL, &b, &book_err));
+    ok(book_open(NULL, 0, &b));
     for (int i = 0; i < THREADS; i++) {
         struct ron_thread_opts opts = {
             .name = "racer", .may_block = true, .main = race, .arg = &racers[i]};
@@ -587,5 +639,14 @@ int main(void)
         FILE_TEST(test_book_file__callers_at_once__one_reserves_and_one_moves),
     };
 
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    const struct CMUnitTest on_pg[] = {
+        FILE_TEST(test_book_file__killed_before_every_step__is_as_before_or_after),
+        FILE_TEST(test_book_file__open_already__is_refused),
+        FILE_TEST(test_book_pg__no_book__is_corrupt),
+        FILE_TEST(test_book_file__a_value_changed_by_hand__is_corrupt),
+        FILE_TEST(test_book_file__callers_at_once__one_reserves_and_one_moves),
+    };
+
+    return cmocka_run_group_tests_name("sqlite", tests, NULL, NULL) +
+           cmocka_run_group_tests_name("postgres", on_pg, book_pg_up, book_pg_down);
 }
