@@ -101,6 +101,7 @@ struct rew_book_opts {
     const char *path; /* of the SQLite file, made (0600) when it is missing; NULL: in memory */
     const char *dsn;  /* not NULL: PostgreSQL, by this connection string */
     uint32_t tries;   /* to open it there, 100 ms apart; 0: 30 */
+    uint64_t wait_ms; /* of a call for a database that is away; 0: 5 s */
 };
 /* RON_CONFLICT: another process has it open; RON_UNSUPPORTED: of a newer program. */
 RON_MUST_USE enum ron_rc rew_book_open_with(const struct rew_book_opts *opts,

@@ -193,7 +193,7 @@ enum ron_rc rew_book_open_with(const struct rew_book_opts *opts, struct rew_book
     }
     ron_mutex_init(&b->lock, RON_RANK_SHARED, "rew_book");
     ron_cond_init(&b->free);
-    rc = opts->dsn != NULL ? rew__open_pg(b, opts->env, opts->dsn, opts->tries, err)
+    rc = opts->dsn != NULL ? rew__open_pg(b, opts, err)
                            : rew__open_sqlite(b, opts->env, opts->path, err);
     if (rc != RON_OK) {
         rew_book_close(b);

@@ -9,14 +9,15 @@
  * Checksums (B6) are made and looked at here, never by the server: a SELECT brings the facts of a
  * row behind the columns that were asked for, and the checksum last.
  *
- * Waiting: a call begins when the database is there, and gives up after BEGIN_MS. */
+ * Waiting: a call begins when the database is there, and gives up after WAIT_MS; to find out what
+ * became of a commit it waits as long again. */
 #include "rew_book_priv.h"
 
 #include <string.h>
 
 enum {
-    BEGIN_MS = 5000,  /* for a database that is away */
-    COMMIT_MS = 5000, /* to find out what became of a commit */
+    WAIT_MS = 5000,
+    PAUSES = 25, /* between tries to connect, in that time */
     CHECK_ROWS = 1000,
 };
 
@@ -398,7 +399,7 @@ static struct ron_str pg_get_str(const struct rew__use *u, int column)
 
 static enum ron_rc pg_begin(struct rew_book *b, bool writes, struct ron_err *err)
 {
-    struct ron_deadline until = ron_deadline_after_ms(ron_env_now_ns(b->env), BEGIN_MS);
+    struct ron_deadline until = ron_deadline_after_ms(ron_env_now_ns(b->env), b->wait_ms);
     struct ron_err why = {0};
     enum ron_rc rc;
 
@@ -425,7 +426,7 @@ static bool pg_within(struct rew_book *b)
 static enum ron_rc pg_commit(struct rew_book *b, struct ron_err *err)
 {
     struct ron_err why = {0};
-    enum ron_rc rc = ron_pg_own_commit(b->own, COMMIT_MS, &why);
+    enum ron_rc rc = ron_pg_own_commit(b->own, b->wait_ms, &why);
 
     return rc == RON_OK ? RON_OK : failed(rc, &why, err);
 }
@@ -507,21 +508,22 @@ static const struct rew__engine engine = {.close = pg_close,
                                           .get_u64 = pg_get_u64,
                                           .get_str = pg_get_str};
 
-enum ron_rc rew__open_pg(struct rew_book *b, const struct ron_env *env, const char *dsn,
-                         uint32_t tries, struct ron_err *err)
+enum ron_rc rew__open_pg(struct rew_book *b, const struct rew_book_opts *opts, struct ron_err *err)
 {
     struct ron_err why = {0};
     enum ron_rc rc;
 
     b->engine = &engine;
-    b->env = env;
-    rc = ron_pg_own_open(&(struct ron_pg_own_opts){.env = env,
-                                                   .conninfo = dsn,
+    b->env = opts->env;
+    b->wait_ms = opts->wait_ms != 0 ? opts->wait_ms : WAIT_MS;
+    rc = ron_pg_own_open(&(struct ron_pg_own_opts){.env = opts->env,
+                                                   .conninfo = opts->dsn,
                                                    .name = "ron rewarder",
                                                    .table = "rewarder_book",
                                                    .steps = steps,
                                                    .step_count = RON_ARRAY_LEN(steps),
-                                                   .open_tries = tries},
+                                                   .pause_ms = b->wait_ms / PAUSES,
+                                                   .open_tries = opts->tries},
                          &b->own, &why);
     if (rc != RON_OK) {
         return ron_err_set(err, rc, "book: %s", why.msg);

@@ -108,6 +108,7 @@ struct rew_book {
     sqlite3_stmt *statements[REW__STATEMENT_COUNT];
     const struct ron_env *env; /* what follows is of PostgreSQL */
     struct ron_pg_own *own;
+    uint64_t wait_ms;
     struct ron_mutex lock; /* guards `taken` alone */
     struct ron_cond free;
     bool taken;
@@ -177,8 +178,8 @@ struct rew__engine {
 /* Fill in what is theirs; on failure the caller closes. */
 RON_MUST_USE enum ron_rc rew__open_sqlite(struct rew_book *b, const struct ron_env *env,
                                           const char *path, struct ron_err *err);
-RON_MUST_USE enum ron_rc rew__open_pg(struct rew_book *b, const struct ron_env *env,
-                                      const char *dsn, uint32_t tries, struct ron_err *err);
+RON_MUST_USE enum ron_rc rew__open_pg(struct rew_book *b, const struct rew_book_opts *opts,
+                                      struct ron_err *err);
 
 /* The checksum of a row: the first 8 bytes of a BLAKE3 over kind, length and bytes of each value. */
 void rew__sum_add(struct ron_b3_hasher *h, enum rew__kind kind, const void *bytes, size_t len,

@@ -105,6 +105,7 @@ static void test_rew_book_faults__every_fault_of_a_database__a_code_and_nothing_
         skip();
     }
     book_place(dir, path);
+    book_wait_ms = 50; /* a database that never answers is not waited for */
     support_sweep_expect_clean(
         &(struct support_sweep){.name = "postgres", .run = live, .arg = path, .may_succeed = true});
 }

@@ -19,6 +19,7 @@ enum {
     CALL_MS = 5000,
     PAUSE_MS = 200,
     OPEN_TRIES = 30,
+    CLOSE_MS = 500,
     STEP_MS = 100,
     SQL_SIZE = 800,
     WRITE_TRIES = 2, /* one, and one more when the answer was lost */
@@ -592,10 +593,17 @@ enum ron_rc ron_pg_own_open(const struct ron_pg_own_opts *opts, struct ron_pg_ow
 
 void ron_pg_own_close(struct ron_pg_own *o)
 {
+    enum ron_pg_fate fate;
+
     if (o == NULL) {
         return;
     }
-    /* The session ends, and its lock with it. */
+    /* The session ends, and its lock with it: at once when it is said so. */
+    if (o->pg != NULL && ron_pg_connected(o->pg)) {
+        RON_IGNORE(ron_pg_exec(o->pg, "SELECT pg_advisory_unlock_all()", NULL, 0,
+                               ron_deadline_after_ms(ron_env_now_ns(o->env), CLOSE_MS), &fate, NULL,
+                               NULL));
+    }
     ron_pg_free(o->pg);
     ron_free(o);
 }

@@ -20,6 +20,7 @@ static struct ron_err book_err;
 static struct pg_server book_server;
 static bool book_on_pg;
 static bool book_has_pg;
+static uint64_t book_wait_ms; /* 0: as always */
 
 #define ok(call)                                                                                   \
     do {                                                                                           \
@@ -120,7 +121,8 @@ static inline enum ron_rc book_open(const char *path, uint32_t tries, struct rew
     }
     return rew_book_open_with(&(struct rew_book_opts){.env = ron_env_linux(),
                                                       .dsn = path != NULL ? path : own,
-                                                      .tries = tries},
+                                                      .tries = tries,
+                                                      .wait_ms = book_wait_ms},
                               ret_book, &book_err);
 }
 
