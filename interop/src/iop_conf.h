@@ -30,11 +30,11 @@
       RON_CONF_FIXED, "How long a capability is good that an action goes out with.")               \
     X(IOP_DIR, "interop.dir", STRING, "bytes", 1, 900, "ron-data/interop", RON_CONF_FIXED,         \
       "Folder of the mailbox and the objects; not used under amnesia.")                            \
+    X(IOP_SERVER_NAMES, "interop.server_names", LIST, "names", 0, 64, "", RON_CONF_FIXED,          \
+      "Names that webhooks may be sent to, compared with Host; empty allows all.")                 \
     X(IOP_BOX_DSN, "mailbox.dsn", STRING, "bytes", 0, 4095, "", RON_CONF_SECRET,                   \
       "Connection string of a PostgreSQL that holds the mailbox and the keys of deliveries; "      \
       "empty: a SQLite file in interop.dir.")                                                      \
-    X(IOP_SERVER_NAMES, "interop.server_names", LIST, "names", 0, 64, "", RON_CONF_FIXED,          \
-      "Names that webhooks may be sent to, compared with Host; empty allows all.")                 \
     IOP_PROVIDER_KEYS(X)                                                                           \
     X(IOP_P_CIDRS, "providers.*.allow_cidrs", LIST, "blocks", 0, 32, "", RON_CONF_RELOAD,          \
       "Blocks of addresses that it sends from, such as 192.0.2.0/24; empty: from anywhere.")       \

@@ -33,9 +33,6 @@
       "File with this service's own capability for the wallet, mode 0600; a reload reads it.")     \
     X(REW_DIR, "rewarder.dir", STRING, "bytes", 0, 900, "ron-data/rewarder", RON_CONF_FIXED,       \
       "Folder of the book of epochs and of sealed inputs; not used under amnesia.")                \
-    X(REW_BOOK_DSN, "book.dsn", STRING, "bytes", 0, 4095, "", RON_CONF_SECRET,                     \
-      "Connection string of a PostgreSQL that holds the book of epochs and its outbox; empty: "    \
-      "a SQLite file in rewarder.dir.")                                                            \
     X(REW_ARTIFACT_DIR, "rewarder.artifact_dir", STRING, "bytes", 0, 900, "", RON_CONF_FIXED,      \
       "Folder of published runs; empty takes `artifacts` inside rewarder.dir.")                    \
     X(REW_INPUT_BYTES, "rewarder.input_store_bytes", SIZE, "", RON_CONF_MIB(1),                    \
@@ -60,6 +57,9 @@
       "Who may sign policies: ID=HEX, key id and public key as `ron reward key show` tells them.") \
     X(REW_ATTEST_KEY, "rewarder.attest_key_file", STRING, "bytes", 0, 900, "", RON_CONF_FIXED,     \
       "Ed25519 key that attests runs (`ron reward key new`), mode 0600; empty: none.")             \
+    X(REW_BOOK_DSN, "book.dsn", STRING, "bytes", 0, 4095, "", RON_CONF_SECRET,                     \
+      "Connection string of a PostgreSQL that holds the book of epochs and its outbox; empty: "    \
+      "a SQLite file in rewarder.dir.")                                                            \
     X(REW_TARGET, "settlement.target", ENUM, "ledger|wallet", 0, 0, "ledger", RON_CONF_FIXED,      \
       "Who is asked to pay: the ledger in batches, or the wallet, a request for each payout.")     \
     X(REW_BATCH, "settlement.batch", INT, "intents", 1, 1024, "1000", RON_CONF_FIXED,              \
