@@ -5,10 +5,10 @@ itself with all that it acknowledged, and applies what is sent again once.
 
 Method: strace kills the process at the n-th of the calls that make something last or tell somebody
 (writes, syncs, renames, what goes into sockets), for n = 1, 2, ... until a start, three commits and
-a drain need no more of them. The segments are small, so that new ones are made on the way. After each death
-a ledger without strace must be running (not in safe mode); every request again gets the same bytes
-where it had an answer, and is applied otherwise. In the end the balance must be that of the
-requests, each counted once, and `ron-audit` must find the journal good. Skipped without strace.
+a drain need no more of them. The segments are small, so that new ones are made on the way. After
+each death a ledger without strace must be running (not in safe mode); every request again gets the
+same bytes where it had an answer, and is applied otherwise. In the end the balance must be that of
+the requests, each counted once, and `ron-audit` must find the journal good. Skipped without strace.
 """
 import contextlib
 import http.client

@@ -65,8 +65,12 @@ def run(disk):
         status, ready = ledger.get("/readyz", token=None)
         check("full: not ready", status == 503, ready)
         status, found = ledger.admin("POST", "/resume", "")
-        check("full: resuming without space is in vain or short-lived", status in (200, 503, 409),
-              found)
+        more, again, body = fill(ledger)
+        check("full: resuming without space is in vain or short-lived", status in (200, 503)
+              and more < 5 and again == 503 and body["reason"] == "safe_mode",
+              (status, found, more, again, body))
+        before = (ledger.balance(ALICE), ledger.balance(BOB))
+        check("full: and loses nothing either", before[1][0] == (count + more) * 200, (more, before))
         ballast.unlink()
         if ledger.admin("GET", "/status")[1]["mode"] != "running":
             status, found = ledger.admin("POST", "/resume", "")
