@@ -70,7 +70,8 @@ def run(disk):
               and more < 5 and again == 503 and body["reason"] == "safe_mode",
               (status, found, more, again, body))
         before = (ledger.balance(ALICE), ledger.balance(BOB))
-        check("full: and loses nothing either", before[1][0] == (count + more) * 200, (more, before))
+        check("full: and loses nothing either", before[1][0] == (count + more) * 200,
+              (more, before))
         ballast.unlink()
         if ledger.admin("GET", "/status")[1]["mode"] != "running":
             status, found = ledger.admin("POST", "/resume", "")
