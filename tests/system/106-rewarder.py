@@ -182,6 +182,24 @@ def carries_and_quarantines(r):
           "")
 
 
+def names_the_ledgers_state(r):
+    head = r.ledger.get("/head")[1]
+    at = {"root": head["root"], "seq": head["seq"]}
+    status, m = r.compute("stated", r.request(snapshot(ROWS, 77), policy(), ledger=at))
+    check("the ledger's state that was named is in the manifest", status == 200 and
+          m["ledger"] == at, m)
+    check("and stays there", r.get("/rewarder/epochs/stated")[1]["ledger"] == at, "")
+    status, m = r.compute("unstated", r.request(snapshot(ROWS, 77), policy()))
+    check("without one it says null", status == 200 and m["ledger"] is None, m)
+    for name, bad in (("no seq", {"root": at["root"]}), ("no root", {"seq": 1}),
+                      ("capitals", {**at, "root": at["root"].upper()}),
+                      ("a short root", {**at, "root": at["root"][2:]}),
+                      ("a text as seq", {**at, "seq": "1"}), ("more", {**at, "x": 1})):
+        found = r.compute("misstated", r.request(snapshot(ROWS, 77), policy(), ledger=bad))
+        check(f"refused: the ledger's state: {name}", code(found) ==
+              (400, "BAD_REQUEST", "schema"), found)
+
+
 def tells_events(r):
     c = r.connect()
     c.request("GET", "/rewarder/events?epoch=told", headers={"Authorization": f"Bearer {r.token}"})
@@ -217,6 +235,7 @@ with new_ledger() as ledger, Rewarder(ledger, "--rewarder.openzeppelin_tree=true
     dry_runs_lock_nothing(rewarder)
     one_job_of_many_posts(rewarder)
     carries_and_quarantines(rewarder)
+    names_the_ledgers_state(rewarder)
     tells_events(rewarder)
     listed = rewarder.get("/rewarder/epochs?state=emitted&limit=2")
     check("epochs are listed in pages", listed[0] == 200 and len(listed[1]["epochs"]) == 2 and
