@@ -198,6 +198,16 @@ static void test_emit__stamped__is_sent_under_another_attempt(void **state)
     (void)next_step(REW_EMIT_OUTCOME);
 }
 
+/* E6: the key of an epoch that another run has. */
+static void test_emit__key_is_committed_without_these_entries__refused_and_says_why(void **state)
+{
+    (void)state;
+    say(bring(AT_DOUBT), REW_WORD_DONE);
+    assert_true(e.refused);
+    assert_true(rew_emit_idle(&e));
+    assert_non_null(strstr(e.reason, "another run of the epoch"));
+}
+
 /* ---- rules ----------------------------------------------------------------------------------- */
 
 static void test_emit__old_batches__are_asked_for_first(void **state)
@@ -409,6 +419,7 @@ int main(void)
         cmocka_unit_test(test_emit__done__has_the_ledgers_word),
         cmocka_unit_test(test_emit__lookups__visit_each_entry_once),
         cmocka_unit_test(test_emit__stamped__is_sent_under_another_attempt),
+        cmocka_unit_test(test_emit__key_is_committed_without_these_entries__refused_and_says_why),
         cmocka_unit_test(test_emit__old_batches__are_asked_for_first),
         cmocka_unit_test(test_emit__later__pauses_and_withholds_after_three_tries),
         cmocka_unit_test(test_emit__tries__are_counted_for_each_step),
