@@ -13,6 +13,7 @@ import hashlib
 import hmac
 import json
 import os
+import socket
 import threading
 from pathlib import Path
 
@@ -148,17 +149,21 @@ def passed_on():
 
 def crash_loop():
     """The sixth death within a minute is fatal: told by /healthz, drained, exit code 3."""
-    with Faulty(expect=3) as svc:
+    with Faulty("--drain_deadline=3s", expect=3) as svc:
         health, ended = [], threading.Event()
 
         def watch():
-            client = svc.client()
             while not ended.is_set():
                 try:
-                    health.append(svc.get("/healthz", token=None, client=client).status)
+                    health.append(svc.get("/healthz", token=None).status)
                 except OSError:
-                    return
+                    pass
 
+        host, port = svc.addr.rsplit(":", 1)
+        half = socket.create_connection((host, int(port)), 20)  # so that the drain takes a while
+        half.sendall(f"POST /put HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {svc.token}\r\n"
+                     "Content-Type: application/octet-stream\r\nContent-Length: 1000\r\n\r\nx"
+                     .encode())
         watcher = threading.Thread(target=watch)
         watcher.start()
         for worker in range(WORKERS):
@@ -173,6 +178,7 @@ def crash_loop():
               svc.process.returncode)
         ended.set()
         watcher.join()
+        half.close()
         check("loop: nothing was acknowledged wrongly", set(codes) <=
               {"BACKPRESSURE", "DRAINING", "TIMEOUT"}, set(codes))
         check("loop: /healthz told it", 503 in health, (set(health), len(health)))
