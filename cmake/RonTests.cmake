@@ -216,7 +216,7 @@ if("load" IN_LIST RON_TESTS)
                 "RON_LOAD_REQUESTS=100000")
   foreach(name IN ITEMS 88-ledger-guards 89-ledger-bad-input 90-ledger 94-ledger-isolation
           95-ledger-oap 95-ledger-pressure 98-ledger-operator 100-wallet 101-wallet-chaos
-          102-wallet-recovery)
+          102-wallet-recovery 137-interop-audit 138-interop-remote)
     ron_add_test(system "${name}" SERIAL
       COMMAND "${RON_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/system/${name}.py"
       ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron")
