@@ -4,8 +4,9 @@
  *
  * Place: service. A handler reads the request into an operation, defers the reply, and submits; the
  * mailbox's writer answers after its commit. Nothing here blocks. Topics of this service's own
- * journal (a leading dot) cannot be named from outside; those below ".remote." are the journal of
- * bridges that keep theirs here (iop_box_http.h), for holders of the scope mailbox.journal.
+ * journal (a leading dot) can be looked at and their dead letters replayed or purged, and nothing
+ * else; those below ".remote." are the journal of bridges that keep theirs here (iop_box_http.h),
+ * for holders of the scope mailbox.journal.
  *
  * Ownership: a `box_call` belongs to its operation from submit on and is freed when it is answered.
  * The text of the request is copied once, because reading JSON changes it. */
@@ -228,13 +229,21 @@ static bool is_remote_journal(struct ron_str topic)
            iop_topic_internal(topic);
 }
 
+/* An operator may see what waits in the journal, and give what died another try. */
+static bool is_for_operators(enum iop_op_kind kind)
+{
+    return kind == IOP_OP_STATS || kind == IOP_OP_DEAD || kind == IOP_OP_REPLAY ||
+           kind == IOP_OP_PURGE;
+}
+
 /* A call with a copy of its text, or NULL: it has been answered. */
 static struct box_call *begin(struct iop_svc *s, struct ron_http_call *call, enum iop_op_kind kind,
                               const char *scope, bool has_topic, size_t arena_bytes)
 {
     struct ron_str body = ron_http_body(call);
     struct ron_str topic = has_topic ? ron_http_param(call, 0) : (struct ron_str){"", 0};
-    bool journal = is_remote_journal(topic);
+    bool operators = is_for_operators(kind) && iop_topic_internal(topic);
+    bool journal = !operators && is_remote_journal(topic);
     struct box_call *c;
 
     if (!iop_allowed(s, call, journal ? "mailbox.journal" : scope, NULL)) {
@@ -254,7 +263,7 @@ static struct box_call *begin(struct iop_svc *s, struct ron_http_call *call, enu
     }
     c->text[body.len] = '\0';
     if (has_topic) {
-        if (!journal && !iop_topic_valid(topic)) {
+        if (!journal && !operators && !iop_topic_valid(topic)) {
             iop_fail(call, IOP_ERROR_MALFORMED, "a topic is [a-z0-9][a-z0-9._-]*, 64 at most");
             call_free(c);
             return NULL;

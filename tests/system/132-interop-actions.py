@@ -198,6 +198,17 @@ allow_http = true
         gone.answer = (200, {}, b"")
         check("forward: then it is sent to", send(b'{"starred":3}', "star") == 202 and
               eventually(lambda: gone.count() == 2))
+        dead = svc.call("GET", "/mailbox/.forward/dead").json["dead"]
+        check("forward: what died is told, with why", len(dead) >= 2 and
+              {"the target is switched off"} <= {d.get("reason") for d in dead}, dead)
+        check("forward: the journal is for operators alone", svc.call(
+            "POST", "/mailbox/.forward/recv", "{}").code == "MALFORMED" and svc.call(
+                "GET", "/mailbox/.forward/dead", token=svc.mint_token("mailbox.recv")).code ==
+            "SCOPE_MISMATCH")
+        a = svc.call("POST", "/mailbox/.forward/replay", json.dumps(
+            {"id": next(d["id"] for d in dead if d["reason"] == "the target is switched off")}))
+        check("forward: replayed, it is sent", a.json == {"done": 1} and
+              eventually(lambda: gone.count() == 3), a.body)
         check("forward: 503 is tried again", eventually(lambda: good.count() == 2, 30), good.seen)
         ids = {h["webhook-id"] for _, h, _ in good.seen}
         check("forward: under the same id, with the same bytes",
@@ -205,7 +216,7 @@ allow_http = true
         check("forward: signed as Standard Webhooks say",
               all(standard_webhook_good(h, b, SIGNING) for _, h, b in good.seen))
         check("forward: done", eventually(lambda: svc.metric(
-            'interop_actions_total{action="forward",result="done"}') == 2))
+            'interop_actions_total{action="forward",result="done"}') == 3))
         check("forward: no way to this host's own network", svc.metric(
             'interop_actions_total{action="forward",result="retry"}') >= 2)
         check("a rule to the mailbox", pay(svc, payment(1)).status == 202)
