@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Goal: what a newcomer sees after `ron up` and `ron demo` is alive, whole and cheap: every page
-has something on it and nothing is red; the first paint, the bytes of the page and the processor time of
-the live view stay within what the README and console/README.md promise.
+has something on it and nothing is red; the first paint, the bytes of the page and the processor
+time of the live view stay within what the README and console/README.md promise.
 
 Method: the system as `ron up` starts it, the demo beside it, Chromium; paint and bytes as the
 browser measured them, processor time from /proc. The first paint is the best of a few loads,

@@ -402,6 +402,34 @@ static void test_limits__deadline__503_and_the_late_answer_dropped(void **state)
     web_close(web);
 }
 
+static void say_later(struct ron_http_call *call, void *arg)
+{
+    ron_http_fail_with(
+        call,
+        &(struct ron_http_error){
+            .status = 202, .code = "LATER", .message = arg, .reason = "later", .retry_after_s = 7});
+}
+
+static void test_limits__deadline_with_a_late_answer__said_instead_of_503(void **state)
+{
+    const struct ron_http_late late = {.handle = say_later, .arg = "it goes on", .early_ms = 20};
+    struct web *web = web_open(1, (struct ron_http_opts){.request_timeout_ms = 300});
+    struct cli c;
+
+    (void)state;
+    cli_open(&c, web);
+    cli_say(&c, POST("/defer", "3", "abc"));
+    struct ron_http_reply *r = web_reply(web, 0);
+    ron_http_reply_set_late(r, &late);
+    cli_expect(&c, 202, "it goes on");
+    cli_expect_end(&c);
+    assert_true(ron_http_reply_cancelled(r));
+    web_send_reply(r, "too late");
+    fx_until(web_counters(web).late_replies == 1);
+    cli_close(&c);
+    web_close(web);
+}
+
 static void test_limits__drain__answers_what_it_took_and_refuses_the_rest(void **state)
 {
     struct web *web = web_open(1, (struct ron_http_opts){.request_timeout_ms = 60000});
@@ -559,6 +587,7 @@ int main(void)
         cmocka_unit_test(test_limits__slow_but_steady_reader__next_request_not_blamed),
         cmocka_unit_test(test_limits__idle__closed_with_fin),
         cmocka_unit_test(test_limits__deadline__503_and_the_late_answer_dropped),
+        cmocka_unit_test(test_limits__deadline_with_a_late_answer__said_instead_of_503),
         cmocka_unit_test(test_limits__drain__answers_what_it_took_and_refuses_the_rest),
         cmocka_unit_test(test_limits__drain_under_a_large_answer__arrives_whole_with_fin),
         cmocka_unit_test(test_limits__drain_under_an_answer_nobody_takes__ends_in_time),
