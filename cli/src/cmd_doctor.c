@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "cli.h"
-#include "hook.h"
 #include "net.h"
 #include "ron/base/macros.h"
 #include "ron/cap/cap.h"
@@ -132,8 +131,8 @@ static void check_modes(struct doctor *d)
                                         "tokens/interop",
                                         "tokens/console",
                                         "tokens/console-write",
-                                        "keys/" CLI_HOOK_GITHUB ".secret",
-                                        "keys/" CLI_HOOK_STRIPE ".secret",
+                                        "keys/demo_github.secret",
+                                        "keys/demo_stripe.secret",
                                         "ledger/signing.key"};
     const struct ron_env *env = ron_env_linux();
     size_t seen = 0;

@@ -8,12 +8,14 @@ the page promises is looked for in what was printed and written. That every page
 commands is run by some test is checked, too."""
 import json
 import re
+import shutil
+import subprocess
 import tempfile
 import urllib.request
 from pathlib import Path
 
-from dockit import TREE, run_guide
-from httpkit import check, finish, free_port
+from dockit import TREE, alert_rules, run_guide
+from httpkit import check, finish, free_port, missing
 
 GUIDE = TREE / "docs/guide"
 
@@ -61,6 +63,44 @@ def console():
               link)
 
 
+def operations():
+    """The scrape settings of docs/ops/metrics.md, and rules of edge, bridge and console that fire
+    and that do not."""
+    if missing("promtool"):
+        return
+    text = (TREE / "docs/ops/metrics.md").read_text(encoding="utf-8")
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "prometheus.yml").write_text(
+            re.search(r"^```yaml\n(.*?)^```$", text, re.S | re.M)[1])
+        shutil.copy(TREE / "docs/ops/alerts.rules.yml", folder)
+        done = subprocess.run(["promtool", "check", "config", str(Path(folder) / "prometheus.yml")],
+                              capture_output=True, text=True, check=False)
+        check("metrics.md: promtool accepts the settings and the rules", done.returncode == 0,
+              done.stdout + done.stderr)
+    alert_rules("packs, fills, store of the edge", {
+        'edge_packs{state="failed"}': "1x60",
+        'edge_live_fill_attempts_total{host="map"}': "0+10x60",
+        'edge_live_fill_success_total{host="map"}': "0+2x60",
+        'edge_live_fill_attempts_total{host="good"}': "0+10x60",
+        'edge_live_fill_success_total{host="good"}': "0+10x60",
+        'edge_cas_writes_total{status="error"}': "0x60",
+    }, {"EdgePackFailed": "severity: warn, state: failed", "EdgeFillsFailing":
+        "severity: warn, host: map", "EdgeStoreFailing": None, "EdgeCorrupt": None}, "25m")
+    alert_rules("brownout, signatures, mailbox of the bridge", {
+        'brownout_active{component="bridge"}': "1x80",
+        'webhook_verify_total{provider="stripe",result="ok"}': "0+10x80",
+        'webhook_verify_total{provider="stripe",result="fail"}': "0+10x80",
+        'webhook_verify_total{provider="github",result="ok"}': "0+10x80",
+        'webhook_verify_total{provider="github",result="fail"}': "0+1x80",
+        'mailbox_messages{state="dead"}': "0x80",
+        'mailbox_messages{state="all"}': "500+1x80",
+    }, {"InteropBrownout": "severity: page, component: bridge", "InteropSignaturesWrong":
+        "severity: warn, provider: stripe", "InteropDeadLetters": None,
+        "InteropMailboxGrowing": None}, "35m")
+    alert_rules("links of the console", {'console_links_total{result="refused"}': "0+5x40"},
+                {"ConsoleLinksRefused": "severity: warn, result: refused"}, "15m")
+
+
 def every_guide_is_run():
     tests = "".join(p.read_text(encoding="utf-8") for p in (TREE / "tests/system").glob("*.py"))
     blocks = {p.name: re.findall(r"^```(?:sh|console)$", p.read_text(encoding="utf-8"), re.M)
@@ -75,4 +115,5 @@ every_guide_is_run()
 edge()
 interop()
 console()
+operations()
 finish()
