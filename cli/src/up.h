@@ -32,6 +32,7 @@
 #include "ron/task/supervisor.h"
 
 enum {
+    UP_VKEY_SIZE = 384,        /* NAME+ID+BASE64 with the longest name */
     UP_ARGS_MAX = 160,         /* of one service: settings of a config file included */
     UP_ARGS_BYTES = 1 << 16,   /* all of them */
     UP_LINE_MAX = 4096,        /* of a child's log; a service writes no longer ones */
@@ -165,6 +166,7 @@ struct up {
     struct ron_http_fetch *checkpoint; /* asks the ledger who it is */
     struct ron_http_fetch *link;       /* asks the console for a link */
     bool ledger_known;                 /* U2 */
+    bool verifier_told;                /* the console may start: it has the ledger's public key */
     /* The table was printed: all were ready once. Read by the supervisor too. */
     struct ron_au32 announced;
     bool linked; /* the console answered, or there is none */
@@ -172,6 +174,10 @@ struct up {
     bool told_late;
     uint64_t look_at_ms; /* the next time that all are asked */
     bool failed;         /* the exit code is CLI_FAILED */
+
+    /* The scribe has looked for the ledger's public key: it is in `vkey`, or that is "". */
+    struct ron_au32 verifier_known;
+    char vkey[UP_VKEY_SIZE];
 
     /* The scribe's own. */
     int log_fd;
@@ -224,6 +230,9 @@ void up_log_line(struct up *up, enum up_level level, const char *text, size_t le
 void up_say(struct up *up, enum up_level level, const char *fmt, ...) RON_PRINTF(3, 4);
 /* The content of a file of DATA, written whole: "run.json", "ron.json". Never waits. */
 void up_log_file(struct up *up, const char *name, const void *bytes, size_t len);
+/* Has the ledger's public key looked for, for whoever checks a receipt: the console's pages and
+ * `ron verify`. A ledger whose signing.key_file lies elsewhere keeps it to itself. */
+void up_log_verifier(struct up *up);
 /* To standard output, as it is: the table. */
 void up_print(struct up *up, struct ron_buf *take_text);
 /* Last lines of a service that did not come up, on standard error. */

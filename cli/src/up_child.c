@@ -116,10 +116,11 @@ static enum ron_rc begin(struct up_service *s)
 static bool must_wait(const struct up_service *s)
 {
     const struct up *up = s->up;
-    /* The console is told the ledger's public key. */
-    bool told = s == &up->services[UP_CONSOLE] && up->services[UP_LEDGER].on;
 
-    return (s->row->after_ledger || told) && !up->ledger_known;
+    if (s == &up->services[UP_CONSOLE]) {
+        return up->services[UP_LEDGER].on && !up->verifier_told;
+    }
+    return s->row->after_ledger && !up->ledger_known;
 }
 
 static enum ron_rc child_start(struct ron_task *t, void *arg)

@@ -10,6 +10,8 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/macros.h"
+#include "ron/merkle/note_key.h"
+#include "system.h"
 #include "up.h"
 
 enum {
@@ -18,7 +20,7 @@ enum {
     FILES_MAX = 8, /* that may wait at once; more would be the same ones again */
 };
 
-enum note_kind { NOTE_LINE, NOTE_FILE, NOTE_PRINT };
+enum note_kind { NOTE_LINE, NOTE_FILE, NOTE_PRINT, NOTE_VERIFIER };
 
 struct note {
     enum note_kind kind;
@@ -126,6 +128,17 @@ void up_say(struct up *up, enum up_level level, const char *fmt, ...)
     if (n > 0) {
         len = RON_MIN(len + (size_t)n, sizeof text - 1);
         up_log_line(up, level, text, len);
+    }
+}
+
+void up_log_verifier(struct up *up)
+{
+    struct note *n = new_note(NOTE_VERIFIER, "", 0);
+
+    if (n != NULL) {
+        put_note(up, n);
+    } else {
+        ron_au32_store(&up->verifier_known, 1); /* nobody waits for what does not come */
     }
 }
 
@@ -250,6 +263,34 @@ static void write_file(struct up *up, const struct note *n)
     }
 }
 
+static void read_verifier(struct up *up)
+{
+    char path[RON_FILE_PATH_SIZE + 32];
+    struct ron_note_signer signer;
+    struct ron_err err = {0};
+    struct ron_buf text;
+
+    (void)snprintf(path, sizeof path, "%s/" UP_SIGNING_KEY, up->data);
+    if (ron_note_signer_load(up->env, path, &signer, &err) == RON_OK) {
+        ron_buf_init_over(&text, up->vkey, sizeof up->vkey);
+        (void)ron_note_key_write(&signer.key, &text);
+        ron_note_signer_done(&signer);
+        if (ron_buf_error(&text) != RON_OK || ron_buf_len(&text) + 2 > sizeof up->vkey) {
+            up->vkey[0] = '\0';
+        } else {
+            size_t len = ron_buf_len(&text);
+
+            (void)snprintf(path, sizeof path, "%s/" CLI_VKEY_FILE, up->data);
+            memcpy(up->vkey + len, "\n", 2);
+            if (ron_file_replace(up->env, path, up->vkey, len + 1, 0644, &err) != RON_OK) {
+                fprintf(stderr, "ron up: %s\n", err.msg);
+            }
+            up->vkey[len] = '\0';
+        }
+    }
+    ron_au32_store(&up->verifier_known, 1);
+}
+
 static enum ron_rc scribe_start(struct ron_task *t, void *arg)
 {
     (void)t;
@@ -275,6 +316,8 @@ static enum ron_rc scribe_handle(struct ron_task *t, void *arg, void **items, si
             }
         } else if (n->kind == NOTE_FILE) {
             write_file(up, n);
+        } else if (n->kind == NOTE_VERIFIER) {
+            read_verifier(up);
         } else {
             (void)fwrite(n->text, 1, n->len, stdout);
         }

@@ -11,8 +11,6 @@
 #include "cli.h"
 #include "ron/base/build.h"
 #include "ron/base/macros.h"
-#include "ron/merkle/note_key.h"
-#include "system.h"
 #include "up.h"
 
 enum {
@@ -192,32 +190,6 @@ static void wrong_ledger(struct up *up, const char *found)
     up_fail(up);
 }
 
-/* The ledger's public key, for whoever checks a receipt: the console's pages and `ron verify`. A
- * ledger whose signing.key_file lies elsewhere keeps it to itself. */
-static void keep_verifier(struct up *up)
-{
-    char path[RON_FILE_PATH_SIZE];
-    struct ron_note_signer signer;
-    struct ron_err err = {0};
-    struct ron_buf text;
-    int n = snprintf(path, sizeof path, "%s/" UP_SIGNING_KEY, up->data);
-
-    if (n < 0 || (size_t)n >= sizeof path ||
-        ron_note_signer_load(up->env, path, &signer, &err) != RON_OK) {
-        return;
-    }
-    ron_buf_init(&text, UP_RUN_FILE_MAX);
-    if (ron_note_key_write(&signer.key, &text) == RON_OK) {
-        up_table_verifier(up, ron_buf_text(&text));
-        ron_buf_append_byte(&text, '\n');
-    }
-    if (ron_buf_error(&text) == RON_OK) {
-        up_log_file(up, CLI_VKEY_FILE, ron_buf_data(&text), ron_buf_len(&text));
-    }
-    ron_buf_done(&text);
-    ron_note_signer_done(&signer);
-}
-
 static void checkpoint_came(struct ron_http_fetch *f, void *arg)
 {
     struct up *up = arg;
@@ -249,7 +221,7 @@ static void checkpoint_came(struct ron_http_fetch *f, void *arg)
         (void)snprintf(up->uuid, sizeof up->uuid, "%s", uuid);
         keep_identity(up);
     }
-    keep_verifier(up);
+    up_log_verifier(up);
     up_child_go(up);
 }
 
@@ -447,6 +419,13 @@ static enum ron_rc watch_handle(struct ron_task *t, void *arg, void **items, siz
         }
     }
     ask_identity(up);
+    if (!up->verifier_told && ron_au32_load(&up->verifier_known) != 0) {
+        up->verifier_told = true;
+        if (up->vkey[0] != '\0') {
+            up_table_verifier(up, up->vkey);
+        }
+        up_child_go(up);
+    }
     if (now_ms >= up->look_at_ms) {
         ask_ready(up);
         tell_late(up);
