@@ -43,23 +43,36 @@ def open_console(browser, up):
                 "await page.waitForSelector('main [data-service][data-state=ready]')", url=link)
 
 
+PAINT = ("performance.getEntriesByType('paint').find(p => p.name === 'first-contentful-paint')"
+         ".startTime")
+
+
 def load_cost(browser, up):
-    paints, sent, plain = [], 0, 0
+    """The smallest page of the same server, a link that is not valid, tells what the machine and
+    the browser need for any page just now; the console may need 300 ms more than nothing on a quiet
+    machine, and 300 ms more than that page on a busy one."""
+    paints, small, sent, plain = [], [], 0, 0
     for _ in range(LOADS):
+        browser.run("await page.goto('about:blank'); await page.goto(args.url); await "
+                    "page.waitForFunction(() => performance.getEntriesByType('paint').length > 1)",
+                    url=up.url("console") + "/open/" + "0" * 64)
+        small.append(browser.run(f"return await page.evaluate(() => {PAINT})"))
         browser.run("await page.goto('about:blank'); await page.goto(args.url);"
                     "await page.waitForSelector('main [data-service]')", url=up.url("console"))
         told = browser.run(
             "return await page.evaluate(() => { const r = [...performance.getEntriesByType("
             "'resource'), ...performance.getEntriesByType('navigation')].filter(e => "
-            "!/api/.test(e.name)); return { paint: performance.getEntriesByType('paint')"
-            ".find(p => p.name === 'first-contentful-paint').startTime, "
+            f"!/api/.test(e.name)); return {{ paint: {PAINT}, "
             "sent: r.reduce((n, e) => n + e.transferSize, 0), "
             "plain: r.reduce((n, e) => n + e.decodedBodySize, 0) } })")
         paints.append(told["paint"])
         sent = max(sent, told["sent"])
         plain = max(plain, told["plain"])
-    print(f"first paint: {', '.join(f'{p:.0f}' for p in paints)} ms; the best of them counts")
-    check(f"first paint within {PAINT_MS} ms", min(paints) < PAINT_MS, paints)
+    browser.events.clear()  # the 410 of the link
+    print(f"first paint: {', '.join(f'{p:.0f}' for p in paints)} ms, of a page that is nearly "
+          f"nothing {', '.join(f'{p:.0f}' for p in small)} ms; the best of them count")
+    check(f"first paint within {PAINT_MS} ms", min(paints) < PAINT_MS + (
+        0 if min(small) < PAINT_MS / 3 else min(small)), (paints, small))
     print(f"the page: {sent} bytes on the wire, {plain} unpacked")
     check("all of the page is below 150 KiB", 10000 < plain < TOTAL_BYTES, (sent, plain))
 
