@@ -31,6 +31,8 @@ function drawNav() {
   drawn = key;
   nav.replaceChildren(...shown().map(([id, [title, , svc]]) => h("a", { href: `#/${id}`, "aria-current": at === id ? "page" : null },
     title, svc ? h("span", { class: `dot ${states[live.services.get(svc).state][0]}`, title: states[live.services.get(svc).state][1] }) : null)));
+  const here = nav.querySelector("[aria-current]");
+  if (here) nav.scrollLeft = here.offsetLeft - nav.offsetLeft - (nav.clientWidth - here.offsetWidth) / 2; // small screens
 }
 
 function dark() {

@@ -128,7 +128,7 @@ function draw(g, lay, rates) {
     const p = lay.pos.get(k);
     if (!p) continue;
     const tr = { transform: `translate(${p.x} ${p.y})` };
-    const name = (text) => s("text", { class: "name", x: 8, y: 18 }, text.length > 17 ? text.slice(0, 16) + "\u2026" : text);
+    const name = (text) => s("text", { class: "name", x: 8, y: 18 }, text.length > 16 ? text.slice(0, 15) + "\u2026" : text);
     if (n.kind === "queue") {
       const lost = total(n.q, ["queue_dropped_total", "busy_rejections_total", "bus_lagged_total"]);
       const fill = n.bus || !n.q.capacity ? 0 : Math.min(1, n.q.depth / n.q.capacity);
@@ -136,7 +136,7 @@ function draw(g, lay, rates) {
         s("title", {}, `${n.id}: ${n.q.depth} of ${n.q.capacity}; when full ${n.q.policy}: ${n.q.drop}`),
         s("rect", { class: "box", width: W, height: p.h, rx: 22 }),
         s("rect", { class: "fill", width: Math.max(fill > 0 ? 8 : 0, W * fill), height: p.h, rx: Math.min(22, Math.max(4, (W * fill) / 2)) }),
-        s("text", { class: "name", x: 14, y: 18 }, n.id.length > 15 ? n.id.slice(0, 14) + "\u2026" : n.id),
+        s("text", { class: "name", x: 14, y: 18 }, n.id.length > 14 ? n.id.slice(0, 13) + "\u2026" : n.id),
         s("text", { x: 14, y: 34 }, n.bus ? `bus \u00b7 ${si(rates.get(n.id) || 0)}/s` : `${si(n.q.depth)} / ${si(n.q.capacity)} \u00b7 ${si(rates.get(n.id) || 0)}/s${lost ? ` \u00b7 ${si(lost)}!` : ""}`)));
     } else if (n.kind === "task") {
       const one = n.list[0];

@@ -19,7 +19,7 @@ def looks(console):
     for scheme, width, height in (("light", 1280, 900), ("dark", 390, 844)):
         with Browser.open_or_skip(width=width, height=height, scheme=scheme) as b:
             enter(b, console)
-            wide = []
+            wide, hidden = [], []
             for page, selector in pages:
                 go(b, page, selector)
                 name = page.replace("/", "-").replace("%3A", "")
@@ -27,7 +27,13 @@ def looks(console):
                 over = b.run("return await page.evaluate(() => "
                              "document.documentElement.scrollWidth - innerWidth)")
                 wide += [(page, over)] if over > 0 else []
+                seen = b.run("return await page.evaluate(() => { const n = document.querySelector("
+                             "'#nav').getBoundingClientRect(), a = document.querySelector("
+                             "'#nav [aria-current]').getBoundingClientRect(); return a.left >= "
+                             "n.left - 1 && a.right <= n.right + 1 })")
+                hidden += [] if seen else [page]
             check(f"{scheme}, {width} wide: no page is wider than the screen", not wide, wide)
+            check(f"{scheme}: the menu shows where one is", not hidden, hidden)
             check(f"{scheme}: no complaints", not b.complaints(), b.complaints())
 
 
