@@ -32,9 +32,6 @@
       "Folder of the mailbox and the objects; not used under amnesia.")                            \
     X(IOP_SERVER_NAMES, "interop.server_names", LIST, "names", 0, 64, "", RON_CONF_FIXED,          \
       "Names that webhooks may be sent to, compared with Host; empty allows all.")                 \
-    X(IOP_BOX_DSN, "mailbox.dsn", STRING, "bytes", 0, 4095, "", RON_CONF_SECRET,                   \
-      "Connection string of a PostgreSQL that holds the mailbox and the keys of deliveries; "      \
-      "empty: a SQLite file in interop.dir.")                                                      \
     IOP_PROVIDER_KEYS(X)                                                                           \
     X(IOP_P_CIDRS, "providers.*.allow_cidrs", LIST, "blocks", 0, 32, "", RON_CONF_RELOAD,          \
       "Blocks of addresses that it sends from, such as 192.0.2.0/24; empty: from anywhere.")       \
@@ -53,6 +50,9 @@
       "Base URL of another `ron interop` that keeps the mailbox; empty: it is kept here.")         \
     X(IOP_MAILBOX_TOKEN, "mailbox.token_file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,       \
       "This service's capability for it, scope mailbox.")                                          \
+    X(IOP_BOX_DSN, "mailbox.dsn", STRING, "bytes", 0, 4095, "", RON_CONF_SECRET,                   \
+      "Connection string of a PostgreSQL that holds the mailbox and the keys of deliveries; "      \
+      "empty: a SQLite file in interop.dir.")                                                      \
     X(IOP_BOX_TOPIC, "mailbox.topic_bytes", SIZE, "", RON_CONF_KIB(64), RON_CONF_GIB(1024),        \
       "1GiB", RON_CONF_FIXED, "Bytes of one topic, dead letters included; more is refused 429.")   \
     X(IOP_BOX_TOTAL, "mailbox.total_bytes", SIZE, "", RON_CONF_KIB(64), RON_CONF_GIB(1024),        \
