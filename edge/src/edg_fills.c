@@ -29,8 +29,7 @@ static struct edg_fill *find(struct edg_fills *f, const struct edg_want *want)
         struct edg_fill *x = RON_LIST_ENTRY(node, struct edg_fill, link);
 
         if (!x->want.alone && !x->spoiled && x->want.origin == want->origin &&
-            (want->shared || !x->want.shared) &&
-            same(x->want.target, want->target)) {
+            (want->shared || !x->want.shared) && same(x->want.target, want->target)) {
             return x;
         }
     }

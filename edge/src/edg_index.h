@@ -42,8 +42,8 @@ RON_MUST_USE enum ron_rc edg_index_load(const struct edg_index_opts *opts, size_
 RON_MUST_USE enum ron_rc edg_index_save(const struct edg_index_opts *opts, size_t *ret_records,
                                         struct ron_err *err);
 
-/* One record of the origin `opts` names alone, in the same bytes: for a bucket that edges share. The
- * table is not used. */
+/* One record of the origin `opts` names alone, in the same bytes: for a bucket that edges share.
+ * The table is not used. */
 RON_MUST_USE enum ron_rc edg_index_pack(const struct edg_index_opts *opts,
                                         const struct edg_stored *record, struct ron_buf *out);
 /* Its parts, which point into the bytes; `fields` has room for EDG_STORED_FIELDS_MAX. RON_CORRUPT:

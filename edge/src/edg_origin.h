@@ -98,7 +98,7 @@ struct edg_exchange_opts {
     struct ron_str target;          /* path and query, beginning with a slash */
     const struct edg_stored *stale; /* asked for with its validators; NULL: none */
     struct ron_cas *store;
-    bool pin; /* FILLED: the object is pinned once */
+    bool pin;              /* FILLED: the object is pinned once */
     struct edg_pipe *pipe; /* the worker's */
     struct ron_deadline deadline;
 };

@@ -23,7 +23,7 @@ static int remove_one(const char *path, const struct stat *st, int type, struct 
 static bool (*inner_hook)(enum ron_fault_kind, const char *);
 static struct ron_thread *maker;
 
-/* Workers of the fixture go on; a series or shard of the metrics that cannot be made is no failure. */
+/* Workers of the fixture go on; a series or shard of metrics that cannot be made is no failure. */
 static bool only_the_maker(enum ron_fault_kind kind, const char *site)
 {
     return ron_thread_self() == maker && strcmp(site, "make_series") != 0 &&

@@ -27,7 +27,8 @@ DECLARED = re.compile(rf"(?:\.name = |X\(\w+, (?:COUNTER|GAUGE|HISTOGRAM), \w+, 
 SERVICES = ("ledger/", "wallet/", "rewarder/", "edge/", "interop/", "console/")
 # Words of PromQL and label names that look like metrics but follow another grammar.
 WORD = re.compile(r"(?<![\w\"{,.$])([a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b(?!\s*=~?\")(?!\()")
-FUNCTIONS = {"histogram_quantile", "group_left", "group_right", "avg_over_time", "max_over_time"}
+FUNCTIONS = {"histogram_quantile", "group_left", "group_right", "avg_over_time", "max_over_time",
+             "min_over_time"}
 
 
 def table(root):

@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Edges and bridges on one bucket of a strict stand-in that checks every signature and hash itself,
-and then misbehaves: dies, hangs, cuts answers, lies about them, redirects, is busy. `./dev soak` plays
-the same scenes against Ceph RGW."""
+"""Edges and bridges on one bucket of a strict stand-in that checks every signature and hash
+itself, and then misbehaves: dies, hangs, cuts answers, lies about them, redirects, is busy.
+`./dev soak` plays the same scenes against Ceph RGW."""
 import os
 import subprocess
 import time

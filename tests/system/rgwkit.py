@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ceph RGW for a test: a monitor, an OSD in memory and a gateway on loopback, from Debian's packages
-radosgw, ceph-mon, ceph-osd and ceph-common. About 15 s to the first answer, 150 MB of memory. cephx is
-off: the cluster lives on loopback ports of its own and dies with the test. S3 requests are signed
-and checked strictly all the same."""
+"""Ceph RGW for a test: a monitor, an OSD in memory and a gateway on loopback, from the packages
+radosgw, ceph-mon, ceph-osd and ceph-common. About 15 s to the first answer, 150 MB of memory.
+cephx is off: the cluster lives on loopback ports of its own and dies with the test. S3 requests are
+signed and checked strictly all the same."""
 import http.client
 import os
 import shutil

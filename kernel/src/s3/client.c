@@ -95,30 +95,11 @@ enum ron_rc ron_s3_check(const struct ron_s3_opts *o, struct ron_err *err)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static enum ron_rc declare(struct ron_s3 *s, struct ron_metrics *m, struct ron_err *err)
+static enum ron_rc count_in(struct ron_s3 *s, struct ron_metrics *m, struct ron_err *err)
 {
-    const struct ron_metric_def defs[] = {
-        {.name = "s3_requests_total",
-         .help = "Requests to the S3 server, by operation and outcome.",
-         .type = RON_METRIC_COUNTER,
-         .labels = "op,outcome",
-         .series_max = RON_S3_OP_COUNT * RON_S3_OUTCOME_COUNT},
-        {.name = "s3_bytes_total",
-         .help = "Bytes of objects to (out) and from (in) the S3 server.",
-         .type = RON_METRIC_COUNTER,
-         .labels = "direction"},
-        {.name = "s3_request_seconds",
-         .help = "Time of requests to the S3 server, their tries together.",
-         .type = RON_METRIC_HISTOGRAM,
-         .unit = RON_METRIC_NS,
-         .labels = "op"},
-    };
-    struct ron_metric *made[RON_ARRAY_LEN(defs)];
-
-    RON_TRY(ron_metrics_declare_all(m, defs, RON_ARRAY_LEN(defs), made, err));
-    s->requests = made[0];
-    s->bytes = made[1];
-    s->seconds = made[2];
+    s->requests = ron_metrics_name(m, RON_M_S3_REQUESTS);
+    s->bytes = ron_metrics_name(m, RON_M_S3_BYTES);
+    s->seconds = ron_metrics_name(m, RON_M_S3_SECONDS);
     ron__s3_count_bytes(s, "in", 0);
     ron__s3_count_bytes(s, "out", 0);
     for (int op = 0; op < RON_S3_OP_COUNT; op++) {
@@ -218,7 +199,7 @@ enum ron_rc ron_s3_new(const struct ron_s3_opts *o, struct ron_s3 **ret_s3, stru
              refuse);
     RON_GOTO(add_target(s, o, err), refuse);
     if (o->metrics != NULL) {
-        RON_GOTO(declare(s, o->metrics, err), refuse);
+        RON_GOTO(count_in(s, o->metrics, err), refuse);
     }
     *ret_s3 = s;
     return RON_OK;

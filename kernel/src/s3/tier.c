@@ -159,7 +159,7 @@ static void collect(struct ron_scrape *scrape, void *arg)
     ron_scrape_add(scrape, t->gauge_bytes, ron_au64_load(&t->backlog_bytes), NULL);
 }
 
-static enum ron_rc declare(struct ron_tier *t, struct ron_err *err)
+static enum ron_rc count_in(struct ron_tier *t, struct ron_err *err)
 {
     static const char *const reads[] = {
 #define X(name, label) label,
@@ -171,33 +171,17 @@ static enum ron_rc declare(struct ron_tier *t, struct ron_err *err)
         RON_TIER_WRITES(X)
 #undef X
     };
-    const struct ron_metric_def defs[] = {
-        {.name = "s3_tier_reads_total",
-         .help = "Objects that the local store did not have and the bucket was asked for.",
-         .type = RON_METRIC_COUNTER,
-         .labels = "result"},
-        {.name = "s3_tier_writes_total",
-         .help = "Objects for the bucket, by what became of them.",
-         .type = RON_METRIC_COUNTER,
-         .labels = "result"},
-        {.name = "s3_tier_backlog_objects",
-         .help = "Objects that wait for the bucket.",
-         .type = RON_METRIC_GAUGE},
-        {.name = "s3_tier_backlog_bytes",
-         .help = "Their bytes, as far as they were looked at.",
-         .type = RON_METRIC_GAUGE},
-    };
-    struct ron_metric *made[RON_ARRAY_LEN(defs)];
+    struct ron_metric *read = ron_metrics_name(t->opts.metrics, RON_M_S3_READS);
+    struct ron_metric *written = ron_metrics_name(t->opts.metrics, RON_M_S3_WRITES);
 
-    RON_TRY(ron_metrics_declare_all(t->opts.metrics, defs, RON_ARRAY_LEN(defs), made, err));
     for (size_t i = 0; i < RON_ARRAY_LEN(reads); i++) {
-        t->reads[i] = ron_metric_series(made[0], reads[i]);
+        t->reads[i] = ron_metric_series(read, reads[i]);
     }
     for (size_t i = 0; i < RON_ARRAY_LEN(writes); i++) {
-        t->writes[i] = ron_metric_series(made[1], writes[i]);
+        t->writes[i] = ron_metric_series(written, writes[i]);
     }
-    t->gauge_objects = made[2];
-    t->gauge_bytes = made[3];
+    t->gauge_objects = ron_metrics_name(t->opts.metrics, RON_M_S3_BACKLOG);
+    t->gauge_bytes = ron_metrics_name(t->opts.metrics, RON_M_S3_BACKLOG_BYTES);
     return ron_metrics_collector(t->opts.metrics, collect, t, err);
 }
 
@@ -238,7 +222,7 @@ static enum ron_rc fill(struct ron_tier *t, struct ron_err *err)
     t->backlog_max = (uint64_t)ron_conf_int(conf, key_of(conf, "s3.backlog"));
     t->backlog_bytes_max = t->opts.store_bytes / 2;
     RON_TRY(ron_needs_add(t->opts.needs, "s3", false, &t->need, err));
-    RON_TRY(declare(t, err));
+    RON_TRY(count_in(t, err));
     RON_TRY(
         ron_flights_new(&(struct ron_flights_opts){.env = t->opts.env, .drop_value = drop_nothing},
                         &t->flights, err));

@@ -5,10 +5,11 @@
  *     tier_read.c  from the bucket into the local store
  *     tier_write.c the queue: folder, uploaders, sweeper
  *
- * Who owns a waiting object: the file DIR/<64 digits>-<bytes>-<life>. Whoever removes it (one only can)
- * gives back its pin and its share of the figures; so an id that is queued twice, or uploaded by two
- * tasks at once, is counted once. `life` is the wall clock of the start, in ms: it tells the files
- * of earlier lives, which the first sweep pins and counts, from those of this one, which are. */
+ * Who owns a waiting object: the file DIR/<64 digits>-<bytes>-<life>. Whoever removes it (one only
+ * can) gives back its pin and its share of the figures; so an id that is queued twice, or uploaded
+ * by two tasks at once, is counted once. `life` is the wall clock of the start, in ms: it tells the
+ * files of earlier lives, which the first sweep pins and counts, from those of this one, which
+ * are. */
 #pragma once
 
 #include "ron/guard/flight.h"

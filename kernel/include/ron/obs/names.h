@@ -159,6 +159,18 @@
     X(CAS_CACHE_BYTES, GAUGE, ONE, "cas_cache_bytes", "store",                                     \
       "Memory of small objects that are open.")                                                    \
     X(CAS_LOADED, GAUGE, ONE, "cas_loaded", "store", "1 when the index is complete.")              \
+    X(S3_REQUESTS, COUNTER, ONE, "s3_requests_total", "op,outcome",                                \
+      "Requests to the S3 server, by operation and outcome.")                                      \
+    X(S3_BYTES, COUNTER, ONE, "s3_bytes_total", "direction",                                       \
+      "Bytes of objects to (out) and from (in) the S3 server.")                                    \
+    X(S3_SECONDS, HISTOGRAM, NS, "s3_request_seconds", "op",                                       \
+      "Time of requests to the S3 server, their tries together.")                                  \
+    X(S3_READS, COUNTER, ONE, "s3_tier_reads_total", "result",                                     \
+      "Objects that the local store did not have and the bucket was asked for.")                   \
+    X(S3_WRITES, COUNTER, ONE, "s3_tier_writes_total", "result",                                   \
+      "Objects for the bucket, by what became of them.")                                           \
+    X(S3_BACKLOG, GAUGE, ONE, "s3_tier_backlog_objects", "", "Objects that wait for the bucket.")  \
+    X(S3_BACKLOG_BYTES, GAUGE, ONE, "s3_tier_backlog_bytes", "", "Their bytes.")                   \
     X(HEALTH_READY, GAUGE, ONE, "health_ready", "", "1 while the service is ready.")               \
     X(READYZ_DEGRADED, GAUGE, ONE, "readyz_degraded", "cause", "1 for each cause that holds.")     \
     X(LOG_LINES, COUNTER, ONE, "log_lines_total", "level", "Log lines written.")                   \

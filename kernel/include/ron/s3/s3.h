@@ -89,7 +89,7 @@ struct ron_s3;
 struct ron_s3_opts {
     const struct ron_env *env;
     struct ron_registry *registry;
-    struct ron_metrics *metrics; /* declares s3_*; may be NULL */
+    struct ron_metrics *metrics; /* NULL: nothing is counted */
     const char *endpoint;        /* "https://s3.example.org" or "http://10.0.0.7:7480" */
     const char *bucket;
     const char *region;

@@ -3,9 +3,9 @@
  *
  * Place: s3, its lower half: texts in, one header out. Pure: no clock, no network.
  *
- * Why not libcurl's own: docs/decisions.md. In short: it neither sorts nor encodes the query, cannot
- * hash a body that comes from a callback, signs no header but its own, and would have to be given
- * the secret, which lives here in a ron_secret and nowhere else.
+ * Why not libcurl's own: docs/decisions.md. In short: it neither sorts nor encodes the query,
+ * cannot hash a body that comes from a callback, signs no header but its own, and would have to be
+ * given the secret, which lives here in a ron_secret and nowhere else.
  *
  * The caller writes path and query the way they are signed and sent: ron_s3_encode, and parameters
  * sorted by name. So there is one spelling, and nothing between here and the server changes it.

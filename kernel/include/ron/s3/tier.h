@@ -4,8 +4,9 @@
  *     write   commit in the local store ──► the bucket, now (sync) or from a queue (queue)
  *     read    local store ── not there ──► the bucket ──► checked against its id ──► local store
  *
- * An object has one name everywhere, its content id, so the key is PREFIX "o/" HH "/" and 64 digits,
- * and many services may share one bucket: whoever writes first writes for all (If-None-Match: *).
+ * An object has one name everywhere, its content id, so the key is PREFIX "o/" HH "/" and 64
+ * digits, and many services may share one bucket: whoever writes first writes for all
+ * (If-None-Match: *).
  *
  * Rules a caller may count on:
  *   R1. Local reads never wait for S3 and never fail because of it.
@@ -144,9 +145,9 @@ RON_MUST_USE enum ron_rc ron_tier_remove(struct ron_tier *t, const struct ron_b3
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* Brings an object into the local store. Who asks for the same one meanwhile shares the work. RON_OK:
- * open it there; RON_NOTFOUND; RON_CORRUPT (R2); RON_LIMIT: larger than the store takes; RON_AGAIN,
- * RON_TIMEOUT, RON_IO: the bucket could not be read. Blocking. */
+/* Brings an object into the local store. Who asks for the same one meanwhile shares the work.
+ * RON_OK: open it there; RON_NOTFOUND; RON_CORRUPT (R2); RON_LIMIT: larger than the store takes;
+ * RON_AGAIN, RON_TIMEOUT, RON_IO: the bucket could not be read. Blocking. */
 RON_MUST_USE enum ron_rc ron_tier_fetch(struct ron_tier *t, const struct ron_b3 *id,
                                         struct ron_deadline deadline, struct ron_err *err);
 
