@@ -128,12 +128,13 @@ static bool derive(const struct ron_s3_signing *s, uint8_t ret_key[SHA256_DIGEST
 {
     const char *const steps[] = {s->region, "s3", "aws4_request"};
     size_t len = ron_secret_len(s->secret);
-    char first[4 + SECRET_MAX];
+    static const char salt[4] = {'A', 'W', 'S', '4'};
+    char first[sizeof salt + SECRET_MAX];
     bool good;
 
-    memcpy(first, "AWS4", 4);
-    memcpy(first + 4, ron_secret_reveal(s->secret), len);
-    good = mac(first, 4 + len, s->date, DAY_LEN, ret_key);
+    memcpy(first, salt, sizeof salt);
+    memcpy(first + sizeof salt, ron_secret_reveal(s->secret), len);
+    good = mac(first, sizeof salt + len, s->date, DAY_LEN, ret_key);
     ron_wipe(first, sizeof first);
     for (size_t i = 0; good && i < RON_ARRAY_LEN(steps); i++) {
         uint8_t next[SHA256_DIGEST_LENGTH];

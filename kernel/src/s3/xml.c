@@ -42,8 +42,11 @@ static char decode(struct scan *s)
     } entities[] = {{"&quot;", '"'}, {"&amp;", '&'},   {"&lt;", '<'},
                     {"&gt;", '>'},   {"&apos;", '\''}, {"&#34;", '"'}};
 
+    if (*s->at == '>') {
+        return '\0';
+    }
     if (*s->at != '&') {
-        return *s->at == '>' ? '\0' : *s->at++;
+        return *s->at++;
     }
     for (size_t i = 0; i < RON_ARRAY_LEN(entities); i++) {
         size_t len = strlen(entities[i].text);

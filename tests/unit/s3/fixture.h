@@ -309,6 +309,16 @@ static inline void pail_misbehave(struct pail *p, pail_fault *fault, uint64_t ti
     (void)pthread_mutex_unlock(&p->mu);
 }
 
+static inline uint64_t pail_requests(struct pail *p)
+{
+    uint64_t n;
+
+    (void)pthread_mutex_lock(&p->mu);
+    n = p->requests;
+    (void)pthread_mutex_unlock(&p->mu);
+    return n;
+}
+
 /* Whether an object lies there with these bytes; by its key behind bucket and prefix. */
 static inline bool pail_has(struct pail *p, const char *key, const void *bytes, size_t len)
 {
