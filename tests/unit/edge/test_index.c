@@ -96,6 +96,54 @@ static void test_index__written_and_read__the_same_bytes(void **state)
     edg_table_free(b);
 }
 
+static void test_index__one_record__comes_back_whole_or_not_at_all(void **state)
+{
+    static const struct edg_index_origin moved = {"map", "https://other.example", 0};
+    struct edg_table *t = filled();
+    struct edg_index_opts one = {.origins = origins, .origin_count = 1};
+    struct edg_index_opts other = {.origins = &moved, .origin_count = 1};
+    struct edg_index_opts all = opts_of(t);
+    struct ron_http_field fields[EDG_STORED_FIELDS_MAX];
+    const struct edg_stored *r = NULL;
+    struct edg_stored back;
+    struct ron_buf out;
+    uint8_t *bytes;
+    size_t len;
+    size_t records;
+    bool others;
+
+    (void)state;
+    ron_buf_init(&out, 1 << 20);
+    assert_int_equal(edg_table_find(t, 0, edg_str("/a"), (struct edg_fields){0}, &r, &others),
+                     RON_OK);
+    assert_int_equal(edg_index_pack(&one, r, &out), RON_OK);
+    len = ron_buf_len(&out);
+    assert_int_equal(edg_index_unpack(&one, ron_buf_data(&out), len, &back, fields, NULL), RON_OK);
+    assert_true(ron_str_eq(back.target, "/a"));
+    assert_int_equal(back.size, r->size);
+    assert_true(ron_b3_equal(&back.id, &r->id));
+    assert_int_equal(back.fields.count, 2);
+    assert_int_equal(edg_index_unpack(&other, ron_buf_data(&out), len, &back, fields, NULL),
+                     RON_CORRUPT);
+    bytes = malloc(len);
+    assert_non_null(bytes);
+    for (size_t i = 0; i < len; i++) {
+        memcpy(bytes, ron_buf_data(&out), len);
+        assert_int_equal(edg_index_unpack(&one, bytes, i, &back, fields, NULL), RON_CORRUPT);
+        bytes[i] ^= 1;
+        assert_int_equal(edg_index_unpack(&one, bytes, len, &back, fields, NULL), RON_CORRUPT);
+    }
+    free(bytes);
+    edg_stored_unref(r);
+    ron_buf_clear(&out);
+    assert_int_equal(edg_index_write(&all, &out, &records), RON_OK); /* many are not one */
+    assert_int_equal(
+        edg_index_unpack(&one, ron_buf_data(&out), ron_buf_len(&out), &back, fields, NULL),
+        RON_CORRUPT);
+    ron_buf_done(&out);
+    edg_table_free(t);
+}
+
 static void test_index__any_byte_changed_or_cut__refused(void **state)
 {
     struct edg_table *a = filled();
@@ -154,6 +202,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_index__written_and_read__the_same_bytes),
+        cmocka_unit_test(test_index__one_record__comes_back_whole_or_not_at_all),
         cmocka_unit_test(test_index__any_byte_changed_or_cut__refused),
         cmocka_unit_test(test_index__an_origin_that_moved__left_out),
     };
