@@ -120,7 +120,7 @@ void iop_store_close(struct iop_store *s)
     s->file = NULL;
 }
 
-/* ---- loading again ---------------------------------------------------------------------------- */
+/* ---- loading again --------------------------------------------------------------------------- */
 
 /* Long polls stay with their topics; leases are forgotten, as by a restart. */
 static void empty(struct iop_store *s)

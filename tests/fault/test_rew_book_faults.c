@@ -2,8 +2,9 @@
 /* Goal: whichever allocation, step of SQLite or port fails, the book gives a code, leaks nothing,
  * and the call that failed has changed nothing.
  * Method: the fault sweep over a whole life of a book, in memory and in a file. After a failed call
- * the state of the epoch is compared with the one before. In PostgreSQL an answer can be lost on its
- * way: the book looks for it, and after a failure that it could not settle either state is right. */
+ * the state of the epoch is compared with the one before. In PostgreSQL an answer can be lost on
+ * its way: the book looks for it, and after a failure that it could not settle either state is
+ * right. */
 #include "unit/rewarder/book_fixture.h"
 
 static char dir[BOOK_PATH_SIZE];

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Goal: a mailbox in PostgreSQL loses nothing that it answered and does nothing twice, when the
- * database goes away and comes back, when its answers are lost, and when another process takes over.
+ * database goes away and comes back, when its answers are lost, and when another one takes over.
  * Method: a real server that is stopped and started, faults on its answers, and two mailboxes on
  * the same tables. What both kinds of storage share is in test_box.c and test_box_file.c. */
 #include "unit/interop/box_fixture.h"

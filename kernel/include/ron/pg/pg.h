@@ -14,7 +14,7 @@
  *       accepts writes (target_session_attrs=read-write unless the string says otherwise).
  *   P4. Values travel in binary, both ways.
  *
- * Faults for tests: `pg_send` before a statement is sent, `pg_answer` after the server has answered,
+ * Faults for tests: `pg_send` before a statement is sent, `pg_answer` after the server answered,
  * which is then lost.
  *
  * Threads: a connection belongs to one thread at a time, which may block. */
