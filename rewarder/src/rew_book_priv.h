@@ -181,7 +181,7 @@ RON_MUST_USE enum ron_rc rew__open_sqlite(struct rew_book *b, const struct ron_e
 RON_MUST_USE enum ron_rc rew__open_pg(struct rew_book *b, const struct rew_book_opts *opts,
                                       struct ron_err *err);
 
-/* The checksum of a row: the first 8 bytes of a BLAKE3 over kind, length and bytes of its values. */
+/* The checksum of a row: first 8 bytes of a BLAKE3 over kind, length and bytes of each value. */
 void rew__sum_add(struct ron_b3_hasher *h, enum rew__kind kind, const void *bytes, size_t len,
                   uint64_t number);
 uint64_t rew__sum_end(struct ron_b3_hasher *h);

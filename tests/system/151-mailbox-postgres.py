@@ -6,8 +6,8 @@ whoever dies.
 Method: senders and a consumer at work over HTTP while the bridge is killed (SIGKILL) and the
 database is ended without a shutdown and started again, in turn. Senders keep their key when they
 try again. In the end every message that a sender was promised was received, once per key, and none
-after its acknowledgement was confirmed. Before that: a second bridge on the same tables is refused; with
-the database away requests get a retryable error and /readyz says so; both end by themselves.
+after its acknowledgement was confirmed. Before that: a second bridge on the same tables is refused;
+with the database away requests get a retryable error and /readyz says so; both end by themselves.
 """
 import http.client
 import json

@@ -219,6 +219,7 @@ static void test_box_pg__overtaken__silent_until_alone(void **state)
     assert_int_equal(box_put(&other, "other", "three", 0, NULL), RON_OK);
     assert_true(box_put(&b, "a", "x", 0, NULL) != RON_OK);
     assert_int_equal(box_apply(&b, &recv), RON_AGAIN);
+    iop_op_done(&recv);
     box_pass(&b, 300);
     assert_int_equal(ron_stat_get(&b.store.counts.broken), 1);
     assert_int_equal(box_put(&b, "a", "x", 0, NULL), RON_AGAIN);
