@@ -59,6 +59,8 @@ RON_MUST_USE bool led_lead_hint(struct led_svc *s, struct led_pg_place *ret_plac
  * within which no other ledger tries. (Only this is as good as the clocks run alike; see V2.) What
  * is not here is then nowhere. Ask after having looked. */
 RON_MUST_USE bool led_lead_sure(struct led_svc *s);
+/* The newest in the local log; 0 for a log of one's own. */
+uint64_t led_lead_epoch(const struct led_svc *s);
 /* Members of GET /head that tell writers whom to ask: "leads", "epoch" and, of a follower that
  * knows it, "leader" (its OAP address). Nothing for a log of one's own. */
 void led_lead_tell(struct led_svc *s, struct ron_json_writer *j);

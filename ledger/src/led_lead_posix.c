@@ -52,6 +52,11 @@ bool led_lead_sure(struct led_svc *s)
            ron_env_now_ns(s->env) - heard_ns < l->lease_ms * RON_NS_PER_MS;
 }
 
+uint64_t led_lead_epoch(const struct led_svc *s)
+{
+    return s->lead == NULL ? 0 : ron_au64_load(&s->lead->latest_epoch);
+}
+
 void led_lead_tell(struct led_svc *s, struct ron_json_writer *j)
 {
     struct led_pg_place leader;
@@ -61,7 +66,7 @@ void led_lead_tell(struct led_svc *s, struct ron_json_writer *j)
         return;
     }
     ron_json_bool(j, "leads", leads);
-    ron_json_u64(j, "epoch", ron_au64_load(&s->lead->latest_epoch));
+    ron_json_u64(j, "epoch", led_lead_epoch(s));
     if (!leads && led_lead_hint(s, &leader) && leader.oap[0] != '\0') {
         ron_json_text(j, "leader", leader.oap);
     }

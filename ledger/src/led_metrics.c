@@ -28,6 +28,10 @@ static const uint64_t size_bounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 10
     X(sync_fails, COUNTER, ONE, "wal_fsync_fail_total", "", NULL, 0,                               \
       "Groups that could not be made durable.")                                                    \
     X(safe_mode, GAUGE, ONE, "ledger_safe_mode", "", NULL, 0, "1 while writes are stopped.")       \
+    X(leads, GAUGE, ONE, "ledger_leads", "", NULL, 0,                                              \
+      "1 while it is sure to lead; of several that share a log one at a time.")                    \
+    X(epoch, GAUGE, ONE, "ledger_epoch", "", NULL, 0,                                              \
+      "The newest epoch in the log; grows with every leader.")                                     \
     X(head_seq, GAUGE, ONE, "ledger_head_seq", "", NULL, 0, "Last durable seq.")                   \
     X(index_lag, GAUGE, ONE, "ledger_index_lag_entries", "", NULL, 0,                              \
       "Entries that the index does not know yet.")                                                 \
@@ -52,6 +56,9 @@ static void collect(struct ron_scrape *scrape, void *arg)
 
     ron_scrape_sample(scrape, m->safe_mode,
                       led_svc_mode(s) == LED_SAFE || led_svc_mode(s) == LED_SWAPPING, NULL, 0);
+    ron_scrape_sample(scrape, m->leads, led_svc_mode(s) == LED_RUNNING && led_lead_sure(s), NULL,
+                      0);
+    ron_scrape_sample(scrape, m->epoch, led_lead_epoch(s), NULL, 0);
     ron_scrape_sample(scrape, m->head_seq, head, NULL, 0);
     ron_scrape_sample(scrape, m->index_lag, head > indexed ? head - indexed : 0, NULL, 0);
     ron_scrape_sample(scrape, m->log_bytes, ron_au64_load(&s->log_bytes), NULL, 0);

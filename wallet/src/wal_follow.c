@@ -62,8 +62,9 @@ struct source {
 struct wal_follow {
     struct wal_svc *s;
     struct source sources[LC_LEDGERS_MAX];
-    uint32_t from;  /* whose changes and heads count */
-    uint64_t epoch; /* of its last head */
+    uint32_t from;   /* whose changes and heads count */
+    uint64_t epoch;  /* of its last head */
+    bool leaderless; /* who answered last does not lead */
     struct ron_bus *bus;
     struct ron_bus_reader reader;
     bool subscribed;
@@ -259,7 +260,8 @@ static bool take_head(struct wal_follow *f, struct source *from, uint64_t now_ms
                      &head) != RON_OK) {
         return false;
     }
-    if (!believed(f, &head, now_ms)) {
+    f->leaderless = !believed(f, &head, now_ms);
+    if (f->leaderless) {
         return true;
     }
     f->epoch = head.epoch;
@@ -314,9 +316,9 @@ static void look_at_ledger(struct wal_follow *f, uint64_t now_ms)
     ron_breaker_get_stats(&s->ledgers.of[f->from].breaker, &breaker);
     if (f->answered_ms == 0 || now_ms > f->answered_ms + s->stall_ms) {
         set_up(f, false,
-               f->answered_ms == 0    ? "the ledger has not answered yet"
-               : s->ledgers.count > 1 ? "no ledger leads"
-                                      : "the ledger is silent");
+               f->leaderless         ? "no ledger leads"
+               : f->answered_ms == 0 ? "the ledger has not answered yet"
+                                     : "the ledger is silent");
     } else if (breaker.state == RON_BREAKER_IS_OPEN) {
         set_up(f, false, "calls to the ledger fail; the breaker is open");
     } else {
