@@ -196,6 +196,11 @@ if("system" IN_LIST RON_TESTS)
   set_tests_properties(system.91-ledger-kill PROPERTIES TIMEOUT 600)
   # Some eighty kills, half of them under strace.
   set_tests_properties(system.107-rewarder-kill PROPERTIES TIMEOUT 600)
+  # Databases and ledgers come and go: half a minute, more on a busy machine; a soak has its own.
+  if(RON_TEST_TIMEOUT_S LESS 400)
+    set_tests_properties(system.156-wallet-failover system.157-ledger-chaos
+      system.158-ledger-pitfalls PROPERTIES TIMEOUT 400)
+  endif()
 endif()
 
 # A real browser in front of the program.
@@ -216,7 +221,8 @@ if("load" IN_LIST RON_TESTS)
                 "RON_LOAD_REQUESTS=100000")
   foreach(name IN ITEMS 88-ledger-guards 89-ledger-bad-input 90-ledger 94-ledger-isolation
           95-ledger-oap 95-ledger-pressure 98-ledger-operator 100-wallet 101-wallet-chaos
-          102-wallet-recovery 137-interop-audit 138-interop-remote)
+          102-wallet-recovery 137-interop-audit 138-interop-remote
+          156-wallet-failover)
     ron_add_test(system "${name}" SERIAL
       COMMAND "${RON_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/system/${name}.py"
       ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron")
