@@ -176,8 +176,8 @@ static bool finish_entry(struct raw *raw, enum led_origin origin, struct led_ref
     return led_entry_check(e, origin, ret);
 }
 
-/* The scanner's path, `batch[7].amount`, gives index and member. A member that a stranger gave such a
- * name is one that no entry has: then the index is 0 and the member is all of it. */
+/* The scanner's path, `batch[7].amount`, gives index and member. Where a stranger gave a member
+ * such a name, and no entry has that index, the index is 0 and the member all of it. */
 static uint32_t split_path(const char *path, const char **ret_member)
 {
     static const char prefix[] = "batch[";

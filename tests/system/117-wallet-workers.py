@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it kills workers under load and measures.
 """Goal: workers of the wallet that die under load are started again, and what a dying worker held
 is neither lost nor done twice: every payment gets its answer, and each receipt is in the ledger
 once.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it measures deadlines.
 """Goal: every route of the wallet that needs the ledger answers at its deadline, the wallet's own
 or the client's when that is sooner, within a tenth of it, and says TIMEOUT; what it began happens
 once or not at all.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it loads every core.
 """The bridge when things break: SIGKILL under load, a wallet that fails or is slow, senders that
 dawdle.
 

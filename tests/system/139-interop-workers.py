@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it kills workers under load and measures.
 """Goal: workers of the bridge that die under load with deliveries in their hands are started again;
 no delivery is lost or taken twice, nobody is answered wrongly, reads go on; and a worker that dies
 again and again ends the service, so that an outer supervisor starts it anew.

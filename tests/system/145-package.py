@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it builds the package.
 """What an installation consists of: staged into a folder, looked at, and run from there.
 
 The files of `cmake --install`; that every unit is one that systemd accepts and scores as well

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it builds the package.
 """The Debian package in a clean root: installed by dpkg where nothing is but Debian's essential
 packages and what the package says it needs, set up, run as its units run it, upgraded, removed.
 

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: it measures the time of a failover under load.
 """Goal: a wallet before three ledgers on one log finds the one that leads, whatever happens to it:
 its clients see errors that may be retried and nothing else, no payment is lost, none is made twice.
 

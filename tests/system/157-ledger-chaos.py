@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: leases count on a machine that goes on.
 """Goal: three ledgers on one log, a database with a synchronous standby and a wallet before them,
 while everything fails in random order: nothing that was acknowledged is lost, nothing is done
 twice, and in the end all of it works again.

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
+# Alone: leases count on a machine that goes on.
 """Goal: what is known to go wrong with a log in PostgreSQL does not go wrong here. The table in
 docs/formats/ledger-postgres.md says which test looks at which pitfall; these are the ones that need
 whole ledgers.
