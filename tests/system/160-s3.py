@@ -4,6 +4,7 @@
 itself, and then misbehaves: dies, hangs, cuts answers, lies about them, redirects, is busy.
 `./dev soak` plays the same scenes against Ceph RGW."""
 import os
+import ssl
 import subprocess
 import time
 
@@ -190,6 +191,27 @@ def amnesia(w, server):
         check("amnesia: not in the bucket", server.count("PUT") == puts)
 
 
+def tls(w):
+    """Over TLS with a certificate of our own: by its CA file, and not without."""
+    cert, key = w.folder / "cert.pem", w.folder / "key.pem"
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                    "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2", "-subj", "/CN=s3",
+                    "-addext", "subjectAltName=IP:127.0.0.1", "-keyout", key, "-out", cert],
+                   check=True, capture_output=True)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    server = Standin(tls=context)
+    url = server.url.replace("http:", "https:")
+    with w.interop(endpoint=url, allow_http=None, ca_file=cert) as svc:
+        check("tls: well", well(svc))
+        check("tls: taken", svc.put(b"over TLS").status == 202)
+        check("tls: arrives", eventually(
+            lambda: server.objects.get(key_of(b3(b"over TLS"), w.prefix)) == b"over TLS"))
+    with w.interop(endpoint=url, allow_http=None, timeout="3s") as svc:
+        check("tls: a certificate that nobody vouches for is not believed",
+              ill(svc) and "unreachable" in str(ready(svc)[2]), ready(svc))
+
+
 def main():
     server = Server()
     w = World(server.url, server.view())
@@ -207,6 +229,7 @@ def main():
     uploads_that_fail(w, server)
     full(w, server)
     amnesia(w, server)
+    tls(w)
     settings(w)
     finish()
 

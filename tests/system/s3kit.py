@@ -110,7 +110,8 @@ class Standin:
 
     access, secret, region, bucket = "STANDINKEY1", "standin/secret+1234567890", "test-1", "shared"
 
-    def __init__(self, port=0):
+    def __init__(self, port=0, tls=None):
+        """`tls`: an ssl.SSLContext of a server."""
         self.objects = {}
         self.parts = {}
         self.seen = []  # (method, key, query)
@@ -139,6 +140,8 @@ class Standin:
 
         self.server = Server(("127.0.0.1", port), Handler)
         self.port = self.server.server_address[1]
+        if tls:
+            self.server.socket = tls.wrap_socket(self.server.socket, server_side=True)
         threading.Thread(target=self.server.serve_forever, daemon=True).start()
 
     @property
