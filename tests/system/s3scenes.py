@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What edges and bridges on one bucket must do, whatever server has it: played against the strict
 stand-in (160-s3.py) and against Ceph RGW (tests/soak/rgw.py)."""
+import atexit
 import json
 import os
+import shutil
 import subprocess
 import tempfile
 import time
@@ -25,6 +27,7 @@ class World:
     def __init__(self, url, view, prefix="ron/"):
         self.url, self.view, self.prefix = url, view, prefix
         self.folder = Path(tempfile.mkdtemp(prefix="ron-s3-"))
+        atexit.register(shutil.rmtree, self.folder, ignore_errors=True)
         self.secret = self.folder / "secret"
         self.secret.write_text(view.secret + "\n")
         self.secret.chmod(0o600)
@@ -231,9 +234,8 @@ def damaged(w):
 def away(w, server):
     """The server dies: what is local is served, what is new waits, nothing is lost."""
     before = os.urandom(50_000)
-    folder = Interop.prepare()
-    with w.interop(folder=folder, timeout="2s") as svc, \
-            w.interop(write="sync", timeout="2s") as sync, w.edge(timeout="2s") as edge:
+    with w.interop(timeout="2s") as svc, w.interop(write="sync", timeout="2s") as sync, \
+            w.edge(timeout="2s") as edge:
         svc.put(before)
         check("away: first it is in the bucket", w.arrives(b3(before)))
         check("away: all is well", well(svc) and well(sync) and well(edge))
