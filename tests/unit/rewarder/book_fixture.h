@@ -90,9 +90,11 @@ static inline void book_sql(const char *dir, const char *sql)
 
 static inline void book_schema(const char *dir)
 {
-    char sql[BOOK_PATH_SIZE + 32];
+    char sql[192];
 
-    (void)snprintf(sql, sizeof sql, "DROP SCHEMA IF EXISTS %s CASCADE;CREATE SCHEMA %s", dir, dir);
+    RON_ASSERT((size_t)snprintf(sql, sizeof sql,
+                                "DROP SCHEMA IF EXISTS %.40s CASCADE;CREATE SCHEMA %.40s", dir,
+                                dir) < sizeof sql);
     book_sql(NULL, sql);
 }
 
