@@ -108,7 +108,8 @@ static inline void pail_put(struct pail *p, const char *key, unsigned part, cons
     }
     RON_ASSERT(o != NULL);
     free(o->bytes);
-    (void)snprintf(o->key, sizeof o->key, "%s", key);
+    RON_ASSERT(strlen(key) < sizeof o->key);
+    memcpy(o->key, key, strlen(key) + 1);
     o->part = part;
     o->len = len;
     o->bytes = malloc(len + 1);
