@@ -167,6 +167,19 @@ if("fuzz-smoke" IN_LIST RON_TESTS)
   endforeach()
 endif()
 
+# ron_add_system(<name> <interpreter> <file>): a script that drives the program from outside. Most
+# of their time is waiting, so they run beside each other, except those that measure time, memory or
+# the machine's capacity and say so by a line `# Alone: why`.
+function(ron_add_system name interpreter file)
+  set(serial "")
+  file(STRINGS "${file}" alone REGEX "^# Alone: " LIMIT_COUNT 1)
+  if(alone)
+    set(serial SERIAL)
+  endif()
+  ron_add_test(system "${name}" COMMAND "${interpreter}" "${file}" ${serial}
+    ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron")
+endfunction()
+
 if("system" IN_LIST RON_TESTS)
   ron_test_program(ron_faulty "tests/system/ron_faulty.c")
   target_link_options(ron_faulty PRIVATE -Wl,--wrap=ron_sup_add)
@@ -178,15 +191,7 @@ if("system" IN_LIST RON_TESTS)
     if(file MATCHES "\\.py$")
       set(interpreter "${RON_PYTHON}")
     endif()
-    # Most of their time is waiting, so they run beside each other, except those that measure time,
-    # memory or the machine's capacity and say so by a line `# Alone: why`.
-    file(STRINGS "${file}" alone REGEX "^# Alone: " LIMIT_COUNT 1)
-    set(serial "")
-    if(alone)
-      set(serial SERIAL)
-    endif()
-    ron_add_test(system "${name}" COMMAND "${interpreter}" "${file}" ${serial}
-      ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron")
+    ron_add_system("${name}" "${interpreter}" "${file}")
   endforeach()
   # A million requests: 20 s on an idle machine, several times that on a busy one.
   set_tests_properties(system.44-http-load PROPERTIES TIMEOUT 400)
@@ -223,9 +228,7 @@ if("load" IN_LIST RON_TESTS)
           95-ledger-oap 95-ledger-pressure 98-ledger-operator 100-wallet 101-wallet-chaos
           102-wallet-recovery 137-interop-audit 138-interop-remote
           156-wallet-failover)
-    ron_add_test(system "${name}" SERIAL
-      COMMAND "${RON_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/system/${name}.py"
-      ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron")
+    ron_add_system("${name}" "${RON_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/system/${name}.py")
   endforeach()
 endif()
 
