@@ -58,7 +58,9 @@ def load_cost(browser, up):
                     url=up.url("console") + "/open/" + "0" * 64)
         small.append(browser.run(f"return await page.evaluate(() => {PAINT})"))
         browser.run("await page.goto('about:blank'); await page.goto(args.url);"
-                    "await page.waitForSelector('main [data-service]')", url=up.url("console"))
+                    "await page.waitForSelector('main [data-service]'); await "
+                    "page.waitForFunction(() => performance.getEntriesByType('paint').length > 1)",
+                    url=up.url("console"))
         told = browser.run(
             "return await page.evaluate(() => { const r = [...performance.getEntriesByType("
             "'resource'), ...performance.getEntriesByType('navigation')].filter(e => "
