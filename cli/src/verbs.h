@@ -25,7 +25,7 @@
     X(CONTENT, "maps and files")                                                                   \
     X(TOKEN, "capabilities")                                                                       \
     X(SERVICE, "services, one by one")                                                             \
-    X(OFFLINE, "journals, while no ledger runs")                                                   \
+    X(OFFLINE, "journals and trails, while no service runs")                                       \
     X(OTHER, "other")
 
 #define CLI_VERBS(V, G)                                                                            \
@@ -126,6 +126,7 @@
     V("ledger export", cli_ledger_export, OFFLINE, "", "write a journal to standard output")       \
     V("ledger import", cli_ledger_import, OFFLINE, "",                                             \
       "read an NDJSON export into an empty ledger")                                                \
+    V("interop verify", cli_interop_verify, OFFLINE, "FILE", "check an audit trail of the bridge") \
     V("http", cli_http, OTHER, "", "serve the self-check routes of the HTTP front")                \
     V("oap", cli_oap, OTHER, "", "serve the self-check app of the OAP/1 front")                    \
     V("completion", cli_completion, OTHER, "bash|zsh|fish|man",                                    \

@@ -6,11 +6,13 @@ leaves no file; a crash leaves a chain that goes on.
 """
 import json
 import os
+import subprocess
 import threading
 import time
 
 from httpkit import check, eventually, finish
 from interopkit import SECRET, Interop, Place, beside_wallet, github, stripe
+from ledgerkit import PROGRAM
 from rewarderkit import b3
 
 CONFIG = """
@@ -101,6 +103,36 @@ def decisions(svc):
     check("memory: no file", not list(svc.folder.rglob("audit*")))
 
 
+def verify_tool(path, lines):
+    """`ron interop verify`: the file as it is, with a record changed, with one taken out, torn."""
+    def tool(*words):
+        return subprocess.run([PROGRAM, "interop", "verify", *words], capture_output=True,
+                              text=True, check=False)
+
+    told = tool(str(path), "--json")
+    row = json.loads(told.stdout)
+    check("verify: a good file, with its last hash", told.returncode == 0 and row["good"] and
+          row["records"] == len(lines) and row["last_hash"] == json.loads(lines[-1])["hash"], row)
+    check("verify: in words", "GOOD: the chain holds" in tool(str(path)).stdout)
+    other = path.with_suffix(".other")
+    changed = lines[4].replace('"ts_ms":1', '"ts_ms":2')
+    for name, bad in (("changed", lines[:4] + [changed] + lines[5:]),
+                      ("taken out", lines[:4] + lines[5:])):
+        other.write_text("\n".join(bad) + "\n", encoding="utf-8")
+        told = tool(str(other))
+        check(f"verify: a record that was {name} is found", told.returncode == 1 and
+              "BAD: line 5:" in told.stdout, told.stdout)
+    other.write_text("\n".join(lines) + "\n" + lines[-1][:40], encoding="utf-8")
+    told = tool(str(other))
+    check("verify: half a line at the end is told", told.returncode == 0 and
+          "half a line" in told.stdout, told.stdout)
+    other.unlink()
+    told = tool(str(other))
+    check("verify: no such file", told.returncode == 1 and "No such file" in told.stderr,
+          told.stderr)
+    check("verify: no file named", tool().returncode == 2)
+
+
 def to_a_file():
     with Interop("--audit.sink=file", config=CONFIG) as svc:
         path = svc.folder / "data" / "audit.jsonl"
@@ -135,6 +167,7 @@ def to_a_file():
         lines = path.read_text(encoding="utf-8").splitlines()
         check("file: nobody else may read it", path.stat().st_mode & 0o777 == 0o600)
         check(f"file: one chain of {len(lines)} records over three lives", chain_holds(lines))
+        verify_tool(path, lines)
         cuts = [json.loads(x) for x in lines if '"cut_bytes"' in x]
         check("file: what was cut off is told", [r["cut_bytes"] for r in cuts] == ["13", "13"],
               cuts)
