@@ -263,7 +263,8 @@ static struct rew_job *new_job(struct rew_policy_doc *take_policy, struct ron_ca
     return job;
 }
 
-/* A run that is new to the registry: reserved in the book unless it is dry. False: answered. */
+/* A run that is new to the registry: reserved in the book unless it is dry. False: answered, and
+ * out of the registry before that, so that who has the answer never sees a run that was none. */
 static bool reserve(struct rew_svc *s, struct rew_work_req *w, struct rew_job *job)
 {
     struct rew_epoch e = {0};
@@ -275,6 +276,7 @@ static bool reserve(struct rew_svc *s, struct rew_work_req *w, struct rew_job *j
         rc = rew_book_reserve(s->book, &job->request, ron_env_wall_ms(s->env), &e, &err);
     }
     if (rc == RON_EXISTS) {
+        rew_runs_undo(s->runs, job->live);
         answer_existing(s, w, &e);
         return false;
     }
@@ -288,6 +290,7 @@ static bool reserve(struct rew_svc *s, struct rew_work_req *w, struct rew_job *j
     if (rc == RON_OK) {
         return true;
     }
+    rew_runs_undo(s->runs, job->live);
     if (rc == RON_CONFLICT) {
         rew_count(s, REW_M_CONFLICTS, 1);
     }
@@ -356,7 +359,6 @@ static void schedule(struct rew_svc *s, struct rew_work_req *w)
     }
     job->live = live;
     if (!reserve(s, w, job)) {
-        rew_runs_undo(s->runs, live);
         rew_job_free(job);
         return;
     }

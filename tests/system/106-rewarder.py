@@ -49,6 +49,11 @@ def runs_and_settles(r):
     check("a payee has a proof", status == 200 and proof["amount_minor_units"] == "356", proof)
     status, manifest = r.get("/rewarder/epochs/interop-epoch-1")
     check("GET serves the manifest", (status, manifest) == (200, m), manifest)
+    seen = set()
+    for _ in range(50):
+        r.compute("interop-epoch-1", r.request(snapshot(ROWS, 7), p))
+        seen.add(r.get("/rewarder/epochs/interop-epoch-1")[0])
+    check("nobody who was refused sees a run that is none", seen == {200}, seen)
     status, known = r.get("/rewarder/policy/policy:v1")
     check("GET serves the policy", status == 200 and known == p, known)
 
