@@ -199,24 +199,19 @@ static bool gone(struct led_root_sub *sub)
     return ron_http_reply_write(sub->reply, "", 0) == RON_CANCELLED;
 }
 
-static enum ron_rc begin_stream(struct led_roots *r, struct led_root_sub *sub,
-                                const struct led_root_view *view)
+static enum ron_rc begin_stream(struct led_roots *r, struct led_root_sub *sub)
 {
     static const char hello[] = ": roots\nretry: 1000\n\n";
 
     ron_stat_bump(&r->streams, 1);
-    if (!sub->from_start) {
-        sub->cursor = view->next;
-        sub->since = view->head_seq;
-    } else {
+    if (sub->from_start) {
         sub->behind = led__roots_ring_find(&r->ring, sub->since, &sub->cursor) != RON_OK;
     }
     return ron_http_reply_write(sub->reply, hello, sizeof hello - 1);
 }
 
 /* False: it could not begin and is over. */
-static bool begin(struct led_roots *r, struct led_root_sub *sub, const struct led_root_view *view,
-                  uint64_t now_ms)
+static bool begin(struct led_roots *r, struct led_root_sub *sub, uint64_t now_ms)
 {
     struct ron_http_stream_opts o = {.status = 200,
                                      .content_type =
@@ -235,7 +230,7 @@ static bool begin(struct led_roots *r, struct led_root_sub *sub, const struct le
         ron_http_reply_fail(sub->reply, RON_HTTP_BUSY);
         return false;
     }
-    if (sub->stream && begin_stream(r, sub, view) != RON_OK) {
+    if (sub->stream && begin_stream(r, sub) != RON_OK) {
         ron_http_reply_abort(sub->reply);
         return false;
     }
@@ -432,13 +427,12 @@ static enum ron_rc on_handle(struct ron_task *t, void *arg, void **items, size_t
 {
     struct led_roots *r = arg;
     uint64_t now_ms = ron_task_now_ms(t);
-    struct led_root_view view = led__roots_ring_view(&r->ring);
 
     for (size_t i = 0; i < count; i++) {
         struct led_root_sub *sub = items[i];
 
         RON_ASSERT(r->subs_len < r->opts.subs_max); /* sub_count */
-        if (begin(r, sub, &view, now_ms)) {
+        if (begin(r, sub, now_ms)) {
             r->subs[r->subs_len++] = sub;
         } else {
             led__roots_sub_free(r, sub);

@@ -242,5 +242,13 @@ void led_roots_http_stream(struct ron_http_call *call, void *arg)
         fail_param(call, "Last-Event-ID is one number");
         return;
     }
+    if (!sub.from_start) { /* From now on: what was published before the request is not news (O1). */
+        struct led_root_view view;
+
+        (void)led__roots_ring_catch_up(&r->ring);
+        view = led__roots_ring_view(&r->ring);
+        sub.cursor = view.next;
+        sub.since = view.head_seq;
+    }
     subscribe(r, call, &sub);
 }
