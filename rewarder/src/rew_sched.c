@@ -136,11 +136,11 @@ static bool find_policy(struct rew_svc *s, const struct rew_work_req *w,
 
 /* ---- reservation ----------------------------------------------------------------------------- */
 
-/* What an epoch that is there already answers: sealed and beyond 200, before 202. */
+/* What an epoch that was sealed, and what came of it, answers. */
 static void answer_existing(struct rew_svc *s, struct rew_work_req *w, const struct rew_epoch *e)
 {
     struct rew_fault fault;
-    struct rew_view view = {.run_key = e->request.run_key, .began_ms = e->created_ms};
+    struct ron_err err = {0};
     enum ron_rc rc;
 
     rew_count(s, REW_M_IDEMPOTENT, 1);
@@ -154,20 +154,6 @@ static void answer_existing(struct rew_svc *s, struct rew_work_req *w, const str
         rew_reply_fail(s, w->reply, &fault);
         return;
     }
-    if (e->state == REW_RESERVED || e->state == REW_COMPUTING) {
-        struct ron_str name = {w->epoch, strlen(w->epoch)};
-
-        if (w->wait &&
-            rew_runs_wait(s->runs, name, &e->request.run_key, false, w->reply) == RON_OK) {
-            return;
-        }
-        memcpy(view.epoch, w->epoch, sizeof view.epoch);
-        RON_IGNORE(rew_runs_get(s->runs, name, false, &view, NULL));
-        rew_reply_view(w->reply, 202, &view);
-        return;
-    }
-    struct ron_err err = {0};
-
     rc = rew_manifest_text(s, (struct ron_str){w->epoch, strlen(w->epoch)}, false,
                            ron_http_reply_body(w->reply), &err);
     if (rc != RON_OK) {
@@ -274,6 +260,12 @@ static bool reserve(struct rew_svc *s, struct rew_work_req *w, struct rew_job *j
 
     if (!job->dry) {
         rc = rew_book_reserve(s->book, &job->request, ron_env_wall_ms(s->env), &e, &err);
+    }
+    if (rc == RON_EXISTS && (e.state == REW_RESERVED || e.state == REW_COMPUTING)) {
+        /* The registry took us in, so nobody computes it: its run failed while the book was away
+         * and could not be told. It is taken up as it was accepted. */
+        job->request = e.request;
+        rc = RON_OK;
     }
     if (rc == RON_EXISTS) {
         rew_runs_undo(s->runs, job->live);
