@@ -236,7 +236,8 @@ def all_same(group, databases, payers, wallet):
     check("payers: saw only errors that may be retried", not wrong, wrong[:3])
     leader = group.leader()
     check("end: the same root everywhere",
-          until(lambda: len({tuple(n.root()) for n in nodes}) == 1, 60), [n.root() for n in nodes])
+          until(lambda: len({tuple(n.root()) for n in nodes}) == 1, 60),
+          [(n.name, n.root(), n.get("/readyz"), n.lines[-12:]) for n in nodes])
     gaps = databases.primary.sql("SELECT count(*)-1-max(slot) FROM ron.ledger_log")
     check("database: slots without a gap", gaps == "0", gaps)
     head = databases.primary.sql("SELECT encode(root,'hex') FROM ron.ledger_log "
