@@ -242,7 +242,7 @@ void led_roots_http_stream(struct ron_http_call *call, void *arg)
         fail_param(call, "Last-Event-ID is one number");
         return;
     }
-    if (!sub.from_start) { /* From now on: what was published before the request is not news (O1). */
+    if (!sub.from_start) { /* from now on: what was published before is no news (O1) */
         struct led_root_view view;
 
         (void)led__roots_ring_catch_up(&r->ring);
