@@ -73,8 +73,8 @@ static bool take_number(const char **at, const char *end, uint64_t max, uint64_t
 
 bool iop_receipt_parse(struct ron_str text, struct iop_receipt *ret_receipt)
 {
-    const char *p = text.ptr;
-    const char *end = text.ptr + text.len;
+    const char *p = text.len > 0 ? text.ptr : ""; /* one that is not there has no pointer */
+    const char *end = p + text.len;
     uint64_t id = 0;
     uint64_t delivery = 0;
 
