@@ -7,7 +7,7 @@
 #include "led_lead_priv.h"
 #include "ron/base/alloc.h"
 
-enum { CONNECT_MS = 2000 };
+enum { CONNECT_MS = 900 }; /* twice in LED_LEAD_CALL_MS: for a host that is silent, and the next */
 
 /* ---- life ------------------------------------------------------------------------------------ */
 

@@ -31,9 +31,10 @@ struct ron_pg {
     char *conninfo;
     char *name;
     uint64_t connect_ms;
-    bool any_session;
-    PGconn *conn; /* NULL: none */
-    bool warned;  /* P1: a warning came with the statement at hand */
+    size_t hosts;      /* that the string names, at least 1 */
+    size_t first_host; /* tried before the others; one that was silent goes to the end */
+    PGconn *conn;      /* NULL: none */
+    bool warned;       /* P1: a warning came with the statement at hand */
     char warning[TEXT_MAX + 1];
     char state[RON_PG_STATE_SIZE];
 };
@@ -114,17 +115,47 @@ void ron_pg_result_done(struct ron_pg_result *r)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
+static bool names_hosts(const char *keyword)
+{
+    return strcmp(keyword, "host") == 0 || strcmp(keyword, "hostaddr") == 0;
+}
+
+static size_t count_items(const char *list)
+{
+    size_t n = 1;
+
+    while ((list = strchr(list, ',')) != NULL) {
+        list++;
+        n++;
+    }
+    return n;
+}
+
+static size_t count_hosts(const PQconninfoOption *options)
+{
+    size_t n = 1;
+
+    for (const PQconninfoOption *o = options; o->keyword != NULL; o++) {
+        if (o->val != NULL && names_hosts(o->keyword)) {
+            n = RON_MAX(n, count_items(o->val));
+        }
+    }
+    return n;
+}
+
 enum ron_rc ron_pg_new(const struct ron_pg_opts *opts, struct ron_pg **ret_pg, struct ron_err *err)
 {
     char *said = NULL;
     PQconninfoOption *options = PQconninfoParse(opts->conninfo, &said);
     struct ron_pg *pg;
+    size_t hosts;
 
     PQfreemem(said); /* It may quote the string, and so a password. */
     if (options == NULL) {
         return ron_err_set(err, RON_INVALID,
                            "the connection string of the database cannot be read");
     }
+    hosts = count_hosts(options);
     PQconninfoFree(options);
     pg = ron_alloc_zero(sizeof *pg);
     if (pg == NULL) {
@@ -132,7 +163,7 @@ enum ron_rc ron_pg_new(const struct ron_pg_opts *opts, struct ron_pg **ret_pg, s
     }
     pg->env = opts->env;
     pg->connect_ms = opts->connect_ms;
-    pg->any_session = opts->read_only_is_enough;
+    pg->hosts = hosts;
     pg->conninfo = ron_strdup(opts->conninfo);
     pg->name = ron_strdup(opts->name);
     if (pg->conninfo == NULL || pg->name == NULL) {
@@ -223,6 +254,52 @@ static void take_notice(void *arg, const PGresult *notice)
     }
 }
 
+/* The same items, beginning with that of number `first`, the ones before it at the end. One item
+ * stands for all hosts. NULL: no memory. */
+static char *turned_list(const char *list, size_t first)
+{
+    size_t len = strlen(list);
+    char *turned = ron_alloc(len + 1);
+    const char *from = list;
+    size_t tail;
+
+    if (turned == NULL) {
+        return NULL;
+    }
+    for (size_t i = 0; i < first && from != NULL; i++) {
+        from = strchr(from, ',');
+        from = from == NULL ? NULL : from + 1;
+    }
+    if (from == NULL || from == list) {
+        memcpy(turned, list, len + 1);
+        return turned;
+    }
+    tail = len - (size_t)(from - list);
+    memcpy(turned, from, tail);
+    turned[tail] = ',';
+    memcpy(turned + tail + 1, list, len - tail - 1); /* without the comma before `from` */
+    turned[len] = '\0';
+    return turned;
+}
+
+/* Lets the hosts of the options begin with `first`; a value is libpq's to free, so it is replaced
+ * in place, in which it fits. */
+static enum ron_rc turn_hosts(PQconninfoOption *options, size_t first)
+{
+    for (PQconninfoOption *o = options; first > 0 && o->keyword != NULL; o++) {
+        if (o->val != NULL && (names_hosts(o->keyword) || strcmp(o->keyword, "port") == 0)) {
+            char *turned = turned_list(o->val, first);
+
+            if (turned == NULL) {
+                return RON_NOMEM;
+            }
+            memcpy(o->val, turned, strlen(turned) + 1);
+            ron_free(turned);
+        }
+    }
+    return RON_OK;
+}
+
 static enum ron_rc start_connect(struct ron_pg *pg, struct ron_err *err)
 {
     /* The expanded string comes first, so that what it does not say is ours to say. A server-side
@@ -234,7 +311,8 @@ static enum ron_rc start_connect(struct ron_pg *pg, struct ron_err *err)
     bool user_timeout = false;
     size_t n = 0;
 
-    if (options == NULL) {
+    if (options == NULL || turn_hosts(options, pg->first_host) != RON_OK) {
+        PQconninfoFree(options);
         return ron_err_set(err, RON_NOMEM, "no memory for the connection string");
     }
     for (PQconninfoOption *o = options; o->keyword != NULL && n < KEYWORDS_MAX - 4; o++) {
@@ -247,7 +325,7 @@ static enum ron_rc start_connect(struct ron_pg *pg, struct ron_err *err)
     }
     keys[n] = "application_name";
     values[n++] = pg->name;
-    if (!session && !pg->any_session) {
+    if (!session) {
         keys[n] = "target_session_attrs";
         values[n++] = "read-write";
     }
@@ -285,20 +363,40 @@ static enum ron_rc finish_connect(struct ron_pg *pg, struct ron_deadline deadlin
     return RON_OK;
 }
 
+static enum ron_rc connect_once(struct ron_pg *pg, struct ron_deadline deadline,
+                                struct ron_err *err)
+{
+    enum ron_rc rc = start_connect(pg, err);
+
+    rc = rc == RON_OK ? finish_connect(pg, deadline, err) : rc;
+    if (rc != RON_OK) {
+        ron_pg_drop(pg);
+    }
+    return rc;
+}
+
+/* libpq goes on to the next host when one refuses, but with waits of our own it cannot know that
+ * one is silent: a machine without power, a process that stands still. Then the next one comes
+ * first, now and for later calls (P3). */
 static enum ron_rc connect_now(struct ron_pg *pg, struct ron_deadline deadline, struct ron_err *err)
 {
-    enum ron_rc rc;
+    enum ron_rc rc = RON_TIMEOUT;
 
     if (pg->conn != NULL && PQstatus(pg->conn) == CONNECTION_OK) {
         return RON_OK;
     }
     ron_pg_drop(pg);
-    deadline =
-        ron_deadline_min(deadline, ron_deadline_after_ms(ron_env_now_ns(pg->env), pg->connect_ms));
-    rc = start_connect(pg, err);
-    rc = rc == RON_OK ? finish_connect(pg, deadline, err) : rc;
-    if (rc != RON_OK) {
-        ron_pg_drop(pg);
+    for (size_t i = 0; i < pg->hosts && rc == RON_TIMEOUT; i++) {
+        uint64_t now_ns = ron_env_now_ns(pg->env);
+
+        if (i > 0 && ron_deadline_expired(deadline, now_ns)) {
+            break;
+        }
+        rc = connect_once(
+            pg, ron_deadline_min(deadline, ron_deadline_after_ms(now_ns, pg->connect_ms)), err);
+        if (rc == RON_TIMEOUT) {
+            pg->first_host = (pg->first_host + 1) % pg->hosts;
+        }
     }
     return rc;
 }

@@ -3,9 +3,11 @@
  * answer.
  * Method: two owners on one server; answers that are lost (the faults of ron/pg), sessions that the
  * server ends, a row that is locked by somebody else, a standby that never answers, a database that
- * has forgotten. */
+ * has forgotten, a first host that takes connections and says nothing. */
 #include "support/pg_server.h"
 
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <sys/wait.h>
 
 #include "ron/io/linux_env.h"
@@ -528,6 +530,114 @@ static void test_array__round__as_the_server_reads_it(void **state)
     ron_pg_free(pg);
 }
 
+/* ---- hosts ----------------------------------------------------------------------------------- */
+
+/* A server that stands still: the system takes connections for it, and nobody answers. */
+struct silent {
+    char dir[32];
+    struct sockaddr_un addr;
+    int fd;
+};
+
+static void silent_start(struct silent *s)
+{
+    *s = (struct silent){.dir = "/tmp/ron-still-XXXXXX", .addr = {.sun_family = AF_UNIX}};
+    assert_non_null(mkdtemp(s->dir));
+    (void)snprintf(s->addr.sun_path, sizeof s->addr.sun_path, "%s/.s.PGSQL.5432", s->dir);
+    s->fd = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    assert_true(s->fd >= 0);
+    assert_int_equal(bind(s->fd, (const struct sockaddr *)&s->addr, sizeof s->addr), 0);
+    assert_int_equal(listen(s->fd, 8), 0);
+}
+
+/* Connections since the last call. */
+static int silent_asked(const struct silent *s)
+{
+    int n = 0;
+
+    for (int fd; (fd = accept(s->fd, NULL, NULL)) >= 0; n++) {
+        (void)close(fd);
+    }
+    return n;
+}
+
+static void silent_stop(struct silent *s)
+{
+    (void)close(s->fd);
+    (void)unlink(s->addr.sun_path);
+    (void)rmdir(s->dir);
+}
+
+static enum ron_rc ask_one(struct ron_pg *pg, uint64_t ms)
+{
+    struct ron_pg_result r = {0};
+    enum ron_pg_fate fate;
+    enum ron_rc rc = ron_pg_exec(pg, "SELECT 1::int8", NULL, 0,
+                                 ron_deadline_after_ms(ron_mono_ns(), ms), &fate, &r, &err);
+
+    ron_pg_result_done(&r);
+    return rc;
+}
+
+static void test_hosts__first_is_silent__the_next_is_asked_from_then_on(void **state)
+{
+    struct silent still;
+    struct ron_pg *pg = NULL;
+
+    (void)state;
+    silent_start(&still);
+    (void)snprintf(dsn, sizeof dsn, "host=%s,%s,%s port=5432 user=postgres dbname=postgres",
+                   still.dir, still.dir, server.dir);
+    ok(ron_pg_new(
+        &(struct ron_pg_opts){
+            .env = ron_env_linux(), .conninfo = dsn, .name = "test", .connect_ms = 100},
+        &pg, &err));
+    ok(ask_one(pg, 20000));
+    assert_int_equal(silent_asked(&still), 2);
+    ron_pg_drop(pg);
+    ok(ask_one(pg, 20000));
+    assert_int_equal(silent_asked(&still), 0);
+    ron_pg_free(pg);
+    silent_stop(&still);
+}
+
+static void test_hosts__deadline_ends_at_the_silent_one__the_next_call_goes_on(void **state)
+{
+    struct silent still;
+    struct ron_pg *pg = NULL;
+
+    (void)state;
+    silent_start(&still);
+    (void)snprintf(dsn, sizeof dsn, "host=%s,%s user=postgres dbname=postgres", still.dir,
+                   server.dir);
+    pg = connect_as(dsn);
+    gives(TIMEOUT, ask_one(pg, 50));
+    assert_int_equal(silent_asked(&still), 1);
+    ok(ask_one(pg, 20000));
+    assert_int_equal(silent_asked(&still), 0);
+    ron_pg_free(pg);
+    silent_stop(&still);
+}
+
+static void test_hosts__all_silent__ends_in_time(void **state)
+{
+    struct silent still;
+    struct ron_pg *pg = NULL;
+
+    (void)state;
+    silent_start(&still);
+    (void)snprintf(dsn, sizeof dsn, "host=%s,%s user=postgres dbname=postgres", still.dir,
+                   still.dir);
+    ok(ron_pg_new(
+        &(struct ron_pg_opts){
+            .env = ron_env_linux(), .conninfo = dsn, .name = "test", .connect_ms = 30},
+        &pg, &err));
+    gives(TIMEOUT, ask_one(pg, 20000));
+    assert_int_equal(silent_asked(&still), 2); /* each once, not until the deadline */
+    ron_pg_free(pg);
+    silent_stop(&still);
+}
+
 /* ---- set up ---------------------------------------------------------------------------------- */
 
 static int start(void **state)
@@ -578,6 +688,9 @@ int main(void)
         CASE(test_own__a_database_that_forgot__stops_us),
         CASE(test_own__defaults_of_the_role__do_not_count),
         CASE(test_array__round__as_the_server_reads_it),
+        CASE(test_hosts__first_is_silent__the_next_is_asked_from_then_on),
+        CASE(test_hosts__deadline_ends_at_the_silent_one__the_next_call_goes_on),
+        CASE(test_hosts__all_silent__ends_in_time),
     };
 
     return cmocka_run_group_tests(tests, start, stop);

@@ -11,7 +11,8 @@
  *       that gives up a statement may have committed it all the same. A statement is never
  *       cancelled. After a deadline the connection is dropped; the server may still finish.
  *   P3. The next statement after a failure connects anew, to any host of the connection string that
- *       accepts writes (target_session_attrs=read-write unless the string says otherwise).
+ *       accepts writes (target_session_attrs=read-write unless the string says otherwise). A host
+ *       that says nothing within connect_ms is passed over, and asked last from then on.
  *   P4. Values travel in binary, both ways.
  *
  * Faults for tests: `pg_send` before a statement is sent, `pg_answer` after the server answered,
@@ -44,10 +45,9 @@ enum ron_pg_fate {
 
 struct ron_pg_opts {
     const struct ron_env *env;
-    const char *conninfo;     /* keywords or URI, several hosts allowed; copied */
-    const char *name;         /* application_name; copied */
-    uint64_t connect_ms;      /* for one attempt at all hosts */
-    bool read_only_is_enough; /* P3 without the demand: a follower may read a standby */
+    const char *conninfo; /* keywords or URI, several hosts allowed; copied */
+    const char *name;     /* application_name; copied */
+    uint64_t connect_ms;  /* for hosts that refuse and the first that is silent */
 };
 
 /* A parameter. Integers are those of int8 and int4. */
