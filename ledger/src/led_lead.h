@@ -25,6 +25,8 @@
  *       follows, though nobody writes to it.
  *   V3. `at` belongs to the leader task while FOLLOWING and to the committer while RUNNING; it
  *       changes hands with the mode.
+ *       A work belongs to the reign in which it got its seq: what the committer still has of an
+ *       earlier one it refuses, and a claim waits until the sequencer has taken it back.
  *   V4. That a key or an id is not there is said only by a ledger that is sure to lead: others lag.
  *
  * Threads: led_lead_hint, led_lead_sure and led_lead_tell any; led_lead_lost the committer; the

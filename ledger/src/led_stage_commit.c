@@ -78,16 +78,25 @@ static void refuse_stopped(struct led_svc *s, struct led_work **works, size_t co
     refuse_all(works, count, led_svc_stopped_reason(s), "writes are stopped");
 }
 
-/* Refuses those in front that an engine sequenced that is no more; how many. */
+/* Refuses those in front that an engine sequenced that is no more, or when we led before: the
+ * sequencer took them back. How many. */
 static size_t pass_over(struct led_svc *s, struct led_work **works, size_t count)
 {
-    size_t n = 0;
+    uint32_t reign = ron_au32_load(&s->reign);
+    size_t engines = 0;
+    size_t reigns;
 
-    while (n < count && !led_svc_of_engine(s, works[n])) {
-        n++;
+    while (engines < count && !led_svc_of_engine(s, works[engines])) {
+        engines++;
     }
-    refuse_all(works, n, LED_REASON_SAFE_MODE, "the journal was opened anew");
-    return n;
+    refuse_all(works, engines, LED_REASON_SAFE_MODE, "the journal was opened anew");
+    reigns = engines;
+    while (reigns < count && works[reigns]->reign != reign) {
+        reigns++;
+    }
+    refuse_all(works + engines, reigns - engines, LED_REASON_NOT_LEADER,
+               "another ledger led in between");
+    return reigns;
 }
 
 static enum ron_rc commit_handle(struct ron_task *t, void *arg, void **items, size_t count)

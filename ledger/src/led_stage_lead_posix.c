@@ -87,6 +87,13 @@ static enum ron_rc copy_frame(struct led_lead *l, const uint8_t *bytes, size_t l
     return RON_OK;
 }
 
+/* Whether works of when we led are not taken back yet: they stand in the book and maybe not in the
+ * log. Once they are, and while we follow, there are no new ones. The book must be ours. */
+static bool owes(const struct led_svc *s)
+{
+    return led_seq_in_flight(s->eng.seq) > 0 || ron_au32_load(&s->abort_wanted) != 0;
+}
+
 static enum ron_rc see_row(void *arg, uint64_t slot, const uint8_t *bytes, size_t len,
                            struct ron_err *err)
 {
@@ -97,7 +104,7 @@ static enum ron_rc see_row(void *arg, uint64_t slot, const uint8_t *bytes, size_
     if (!led_svc_follow_book(l->s)) {
         return ron_err_set(err, RON_AGAIN, "the journal is being opened anew");
     }
-    if (led_seq_in_flight(l->s->eng.seq) > 0 || ron_au32_load(&l->s->abort_wanted) != 0) {
+    if (owes(l->s)) {
         led_svc_leave_book(l->s);
         return ron_err_set(err, RON_AGAIN, "works of when we led are being taken back");
     }
@@ -184,7 +191,16 @@ static enum ron_rc claim(struct led_lead *l, struct ron_err *err)
     struct led_pg_head at = l->at;
     struct led_frame frame = {0};
     enum ron_rc rc;
+    bool clean;
 
+    if (!led_svc_follow_book(s)) {
+        return ron_err_set(err, RON_AGAIN, "the journal is being opened anew");
+    }
+    clean = !owes(s);
+    led_svc_leave_book(s);
+    if (!clean) {
+        return ron_err_set(err, RON_AGAIN, "works of when we led are being taken back");
+    }
     RON_TRY(empty_frame(l, &frame, err));
     rc =
         led_pg_append(l->append, &at, &frame, ron_buf_data(&l->frame), ron_buf_len(&l->frame), err);
@@ -262,7 +278,7 @@ static enum ron_rc follow_round(struct led_lead *l, uint64_t *ret_wait_ms, struc
     bool silent = false;
 
     RON_TRY(new_engine(l, err));
-    if (ron_au64_load(&s->durable_seq) - ron_au64_load(&s->indexed_seq) > BEHIND_MAX) {
+    if (ron_au64_load(&s->durable_seq) > ron_au64_load(&s->indexed_seq) + BEHIND_MAX) {
         *ret_wait_ms = POLL_MS; /* The sequencer remembers what the index lacks, to a bound. */
         return RON_OK;
     }
@@ -330,6 +346,7 @@ void led_lead_lost(struct led_svc *s, enum ron_rc rc, const struct ron_err *err)
         RON_LOG_STR("cause", rc == RON_CONFLICT ? "another one leads" : "an append not settled"),
         RON_LOG_ERR(err));
     ron_au32_store(&s->abort_wanted, 1);
+    (void)ron_au32_add(&s->reign, 1);
     RON_IGNORE(led_svc_set_leading(s, false));
     ron_task_wake(s->seq_task);
 }

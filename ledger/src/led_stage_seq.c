@@ -24,6 +24,7 @@ struct led_seq_stage {
     struct led_svc *s;
     struct ron_wait_node asks_node;
     uint32_t generation;   /* of the engine that the numbers are of */
+    uint32_t reign;        /* at the beginning of the round */
     uint64_t durable_seen; /* of durable_works */
     uint64_t indexed_seen;
     bool imaging; /* an image of the book is being made */
@@ -46,8 +47,10 @@ static uint32_t reserve(struct led_svc *s, uint32_t want)
     return want;
 }
 
-static uint32_t dispatch(struct led_svc *s, struct led_work **works, size_t count, uint64_t from_ns)
+static uint32_t dispatch(struct led_seq_stage *st, struct led_work **works, size_t count,
+                         uint64_t from_ns)
 {
+    struct led_svc *s = st->s;
     uint32_t committed = 0;
 
     for (size_t i = 0; i < count; i++) {
@@ -57,6 +60,7 @@ static uint32_t dispatch(struct led_svc *s, struct led_work **works, size_t coun
         switch ((enum led_fate)w->fate) {
         case LED_FATE_COMMIT:
             w->sequenced_ns = from_ns;
+            w->reign = st->reign;
             ron_chan_send_reserved(s->commit, w);
             committed++;
             break;
@@ -119,7 +123,7 @@ static void window(struct led_seq_stage *st, void **items, size_t count)
     }
     n = led_seq_window(s->eng.seq, works, count, now_ms, room, out);
     led_metrics_window(s, count);
-    ron_chan_unreserve(s->commit, room - dispatch(s, out, n, from_ns));
+    ron_chan_unreserve(s->commit, room - dispatch(st, out, n, from_ns));
 }
 
 static void take_news(struct led_seq_stage *st)
@@ -477,6 +481,8 @@ static enum ron_rc seq_handle(struct ron_task *t, void *arg, void **items, size_
         ron_task_wake_at(t, ron_task_now_ms(t) + 10);
         return RON_OK;
     }
+    /* Before the news: whoever sees the new number sees, too, that works are to be taken back. */
+    st->reign = ron_au32_load(&s->reign);
     take_news(st);
     if (led_svc_mode(s) == LED_RUNNING) {
         window(st, items, count);

@@ -73,6 +73,7 @@ struct led_svc {
     struct ron_au32 mode;          /* enum led_mode */
     struct ron_au64 durable_works; /* committed since the engine was made */
     struct ron_au32 abort_wanted;  /* the committer failed: the sequencer takes back */
+    struct ron_au32 reign;         /* counts how often we ceased to lead; behind abort_wanted */
     struct ron_mutex head_lock;    /* durable_seq with its root and time */
     struct ron_au64 durable_seq;
     struct ron_au64 sync_ns; /* of the last group */

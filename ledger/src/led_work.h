@@ -79,6 +79,7 @@ struct led_work {
     bool no_room;        /* refused for lack of room at the committer */
     bool lone;           /* no other was under way when it came */
     uint32_t generation; /* of the engine whose hash key and seqs it carries; 0: none yet */
+    uint32_t reign;      /* in which it got its seq (led_lead.h) */
     uint32_t flags;      /* enum led_apply_flag */
 
     uint8_t form;    /* enum led_form */
