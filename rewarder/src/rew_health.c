@@ -211,12 +211,22 @@ static enum ron_rc keep(struct ron_task *t, void *arg)
     struct ron_watch *shutdown = ron_sup_shutdown(ron_app_sup(s->app));
     uint64_t seen = 0;
     uint64_t value = ron_watch_get(shutdown, &seen);
+    uint64_t retired_ns = 0;
 
     while (value < RON_SUP_DRAINING) {
-        retire(s);
-        RON_IGNORE(ron_watch_wait(shutdown, seen,
-                                  ron_deadline_after_ms(ron_env_now_ns(s->env), look_ms(s)), &value,
-                                  &seen));
+        uint64_t now_ns = ron_env_now_ns(s->env);
+
+        if (retired_ns == 0 || now_ns - retired_ns >= look_ms(s) * RON_NS_PER_MS) {
+            retired_ns = now_ns;
+            retire(s);
+        }
+        if (ron_au32_load(&s->left) != 0) {
+            rew_resume(s);
+        }
+        RON_IGNORE(ron_watch_wait(
+            shutdown, seen,
+            ron_deadline_after_ms(ron_env_now_ns(s->env), RON_MIN(look_ms(s), (uint64_t)TICK_MS)),
+            &value, &seen));
     }
     stop_runs(s, t);
     return RON_OK;

@@ -8,7 +8,7 @@
  *
  * Inputs are sealed (in the store, under the id that the run is named by) before a job exists, and
  * workers read them from there alone. At the start it takes up what an earlier life left
- * unfinished. */
+ * unfinished (rew_resume.c). */
 #include <string.h>
 
 #include "rew_svc.h"
@@ -183,8 +183,7 @@ static void make_request(struct rew_svc *s, const struct rew_work_req *w, struct
                 &ret->run_key);
 }
 
-/* What is carried in; the book has vouched for it, except for a dry run. */
-static enum ron_rc find_carry(struct rew_svc *s, struct rew_job *job, struct ron_err *err)
+enum ron_rc rew_job_find_carry(struct rew_svc *s, struct rew_job *job, struct ron_err *err)
 {
     struct ron_str from = {job->request.carry_epoch, strlen(job->request.carry_epoch)};
     struct rew_epoch e;
@@ -210,7 +209,6 @@ static void hand_over(struct rew_svc *s, struct rew_work_req *w, struct rew_job 
                  rew_runs_wait(s->runs, epoch, &job->request.run_key, job->dry, w->reply) == RON_OK;
     bool dry = job->dry;
     struct rew_fault fault;
-    struct ron_err err = {0};
     enum ron_rc rc;
 
     memcpy(view.epoch, job->request.epoch, sizeof view.epoch);
@@ -224,7 +222,7 @@ static void hand_over(struct rew_svc *s, struct rew_work_req *w, struct rew_job 
     }
     rew_fault_set(&fault, rc == RON_CLOSED ? REW_ERROR_DRAINING : REW_ERROR_BACKPRESSURE, NULL);
     if (!dry && rc != RON_CLOSED) {
-        RON_IGNORE(rew_book_forget(s->book, epoch, &err));
+        RON_IGNORE(rew_epoch_give_back(s, epoch));
     }
     rew_job_failed(s, job, &fault); /* answers who waits */
     if (!waits) {
@@ -232,9 +230,8 @@ static void hand_over(struct rew_svc *s, struct rew_work_req *w, struct rew_job 
     }
 }
 
-/* Takes policy and inputs also when it fails. */
-static struct rew_job *new_job(struct rew_policy_doc *take_policy, struct ron_cas_obj *take_inputs,
-                               const struct rew_request *request)
+struct rew_job *rew_job_new(struct rew_policy_doc *take_policy, struct ron_cas_obj *take_inputs,
+                            const struct rew_request *request)
 {
     struct rew_job *job = ron_alloc_zero(sizeof *job);
 
@@ -263,7 +260,7 @@ static bool reserve(struct rew_svc *s, struct rew_work_req *w, struct rew_job *j
     }
     if (rc == RON_EXISTS && (e.state == REW_RESERVED || e.state == REW_COMPUTING)) {
         /* The registry took us in, so nobody computes it: its run failed while the book was away
-         * and could not be told. It is taken up as it was accepted. */
+         * and could not be told. It is taken up as it was accepted, before rew_resume.c does. */
         job->request = e.request;
         rc = RON_OK;
     }
@@ -273,10 +270,10 @@ static bool reserve(struct rew_svc *s, struct rew_work_req *w, struct rew_job *j
         return false;
     }
     if (rc == RON_OK) {
-        rc = find_carry(s, job, &err);
+        rc = rew_job_find_carry(s, job, &err);
         if (rc != RON_OK && !job->dry) {
-            RON_IGNORE(rew_book_forget(
-                s->book, (struct ron_str){job->request.epoch, strlen(job->request.epoch)}, &err));
+            RON_IGNORE(rew_epoch_give_back(
+                s, (struct ron_str){job->request.epoch, strlen(job->request.epoch)}));
         }
     }
     if (rc == RON_OK) {
@@ -285,6 +282,8 @@ static bool reserve(struct rew_svc *s, struct rew_work_req *w, struct rew_job *j
     rew_runs_undo(s->runs, job->live);
     if (rc == RON_CONFLICT) {
         rew_count(s, REW_M_CONFLICTS, 1);
+    } else if (rc == RON_IO) { /* it may be reserved all the same */
+        ron_au32_store(&s->left, 1);
     }
     rew_fault_of(&fault, rc, REW_ERROR_CONFLICT, &err);
     rew_reply_fail(s, w->reply, &fault);
@@ -334,7 +333,7 @@ static void schedule(struct rew_svc *s, struct rew_work_req *w)
         return;
     }
     make_request(s, w, &request);
-    job = new_job(policy, inputs, &request);
+    job = rew_job_new(policy, inputs, &request);
     if (job == NULL) {
         rew_fault_set(&fault, REW_ERROR_BUSY, "no memory for the run");
         rew_reply_fail(s, w->reply, &fault);
@@ -357,121 +356,6 @@ static void schedule(struct rew_svc *s, struct rew_work_req *w)
     hand_over(s, w, job);
 }
 
-/* ---- what an earlier life left --------------------------------------------------------------- */
-
-/* A job for what the book says was begun; NULL with `err`. */
-static struct rew_job *job_again(struct rew_svc *s, const struct rew_epoch *e, struct ron_err *err)
-{
-    struct ron_str id = {e->request.policy_id, strlen(e->request.policy_id)};
-    struct rew_policy_doc *policy = NULL;
-    struct ron_cas_obj *inputs = NULL;
-    struct rew_job *job;
-
-    if (rew_policy_known(s, id, &e->request.policy_hash, &policy, err) != RON_OK) {
-        return NULL;
-    }
-    if (ron_cas_open(s->inputs, &e->request.inputs_cid, &inputs, err) != RON_OK) {
-        rew_policy_free(policy);
-        return NULL;
-    }
-    job = new_job(policy, inputs, &e->request);
-    if (job == NULL) {
-        RON_IGNORE(ron_err_set(err, RON_NOMEM, "no memory for the run"));
-    } else if (find_carry(s, job, err) != RON_OK) {
-        rew_job_free(job);
-        job = NULL;
-    }
-    return job;
-}
-
-/* Waits until the registry and the workers have room, and hands the job over: what was accepted is
- * never given up for lack of it. False: we are to stop, or there is no memory; the book keeps it
- * for the next start. */
-static bool hand_over_again(struct rew_svc *s, const struct rew_epoch *e, struct rew_job *job)
-{
-    enum { LOOK_MS = 20 };
-    struct ron_watch *shutdown = ron_sup_shutdown(ron_app_sup(s->app));
-    struct ron_str epoch = {e->request.epoch, strlen(e->request.epoch)};
-    struct ron_chan_stats stats;
-    enum ron_rc rc = RON_FULL;
-
-    while (rc == RON_FULL && ron_watch_value(shutdown) < RON_SUP_DRAINING) {
-        ron_chan_get_stats(s->work, &stats);
-        if (stats.depth < ron_chan_capacity(s->work)) {
-            rc = rew_runs_begin(s->runs, epoch, &e->request.run_key, false, e->created_ms,
-                                &job->live);
-        }
-        if (rc == RON_OK) {
-            struct rew_live *live = job->live;
-
-            rc = ron_chan_try_send(s->work, job, NULL);
-            if (rc != RON_OK) {
-                rew_runs_undo(s->runs, live);
-            }
-        }
-        if (rc == RON_FULL) {
-            rew_pause(s, LOOK_MS);
-        }
-    }
-    return rc == RON_OK;
-}
-
-/* Whether trying again with the next start is in vain. */
-static bool is_lost(enum ron_rc rc)
-{
-    return rc != RON_IO && rc != RON_LIMIT && rc != RON_NOMEM && rc != RON_FULL;
-}
-
-static void resume(struct rew_svc *s, const struct rew_epoch *e)
-{
-    struct ron_str epoch = {e->request.epoch, strlen(e->request.epoch)};
-    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
-    uint64_t half_ms = (uint64_t)ron_conf_ms(conf, REW_EPOCH_DURATION) / 2;
-    struct ron_err err = {0};
-    struct rew_job *job = job_again(s, e, &err);
-
-    ron_conf_unref(conf);
-    if (job == NULL) {
-        bool lost = is_lost(err.rc);
-
-        RON_LOG(s->log, ERROR, "a run cannot be taken up again",
-                RON_LOG_STR("epoch", e->request.epoch), RON_LOG_BOOL("epoch_is_free", lost),
-                RON_LOG_ERR(&err));
-        if (lost) {
-            RON_IGNORE(rew_book_forget(s->book, epoch, &err));
-        }
-        return;
-    }
-    job->deadline = ron_deadline_after_ms(ron_env_now_ns(s->env), half_ms);
-    rew_tell(s, REW_EVENT_STARTED, e->request.epoch, &e->request.run_key, false, 0, 0, "");
-    RON_LOG(s->log, INFO, "a run is taken up again", RON_LOG_STR("epoch", e->request.epoch));
-    if (!hand_over_again(s, e, job)) {
-        rew_job_free(job);
-    }
-}
-
-static void resume_all(struct rew_svc *s, enum rew_state state)
-{
-    enum { PAGE = 16 };
-    struct rew_epoch *found = ron_alloc(PAGE * sizeof *found);
-    char after[REW_EPOCH_MAX + 1] = "";
-    struct ron_err err = {0};
-    size_t count = PAGE;
-
-    while (found != NULL && count == PAGE) {
-        if (rew_book_list(s->book, (struct ron_str){after, strlen(after)}, state, found, PAGE,
-                          &count, &err) != RON_OK) {
-            RON_LOG(s->log, ERROR, "the book cannot be read", RON_LOG_ERR(&err));
-            break;
-        }
-        for (size_t i = 0; i < count; i++) {
-            memcpy(after, found[i].request.epoch, sizeof after);
-            resume(s, &found[i]);
-        }
-    }
-    ron_free(found);
-}
-
 /* ---- the task -------------------------------------------------------------------------------- */
 
 static enum ron_rc start(struct ron_task *t, void *arg)
@@ -480,8 +364,7 @@ static enum ron_rc start(struct ron_task *t, void *arg)
 
     (void)t;
     if (!ron_au32_xchg(&s->resumed, 1)) { /* once in a life, not at a restart of this task */
-        resume_all(s, REW_COMPUTING);     /* first: workers soon move reserved ones there */
-        resume_all(s, REW_RESERVED);
+        rew_resume(s);
     }
     return RON_OK;
 }

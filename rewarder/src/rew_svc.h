@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rew_svc.h - the running rewarder: tasks and channels around the plain parts. Private to the files
- * of the service (rew_svc.c, rew_front.c, rew_sched.c, rew_worker.c, rew_writer.c, rew_emitter.c,
- * rew_reads.c, rew_upload.c, rew_health.c, rew_metrics.c).
+ * of the service (rew_svc.c, rew_front.c, rew_sched.c, rew_resume.c, rew_worker.c, rew_writer.c,
+ * rew_emitter.c, rew_reads.c, rew_upload.c, rew_health.c, rew_metrics.c).
  *
  *     http --work_req(512)--> scheduler --work(512)--> worker-N --results(512)--> writer
  *      |                         |                        |                         |
@@ -191,7 +191,8 @@ struct rew_svc {
     struct ron_need *need_artifacts;
     struct ron_need *need_quarantine;
     uint64_t next_tick_ms;      /* of the health reporter */
-    struct ron_au32 resumed;    /* the scheduler has taken up what was left */
+    struct ron_au32 resumed;    /* the scheduler has taken up what an earlier life left */
+    struct ron_au32 left;       /* the book may name runs that nobody computes */
     struct ron_au32 withheld;   /* settlements that wait */
     struct ron_au32 dropped;    /* results, by a shutdown */
     struct ron_au32 overlooked; /* the emitter was not told of a sealed run: it looks at all */
@@ -237,6 +238,19 @@ void rew_job_fault(struct rew_fault *ret, const struct rew_job *job, enum ron_rc
 /* Ends a run that has no result: registry, waiting replies, metrics, event. Takes the job. */
 void rew_job_failed(struct rew_svc *s, struct rew_job *take_job, const struct rew_fault *fault);
 void rew_job_free(struct rew_job *job);
+/* Takes policy and inputs also when there is no memory (NULL). */
+RON_MUST_USE struct rew_job *rew_job_new(struct rew_policy_doc *take_policy,
+                                         struct ron_cas_obj *take_inputs,
+                                         const struct rew_request *request);
+/* What is carried in; the book has vouched for it, except for a dry run. Blocking. */
+RON_MUST_USE enum ron_rc rew_job_find_carry(struct rew_svc *s, struct rew_job *job,
+                                            struct ron_err *err);
+/* B1: the run of this epoch has no verdict and will have none. When the book cannot be told, the
+ * keeper sees to it. False: the book has a verdict already, of a seal whose answer was lost.
+ * Blocking. */
+RON_MUST_USE bool rew_epoch_give_back(struct rew_svc *s, struct ron_str epoch);
+/* Takes up all runs that the book names and nobody computes. Blocking; scheduler and keeper. */
+void rew_resume(struct rew_svc *s);
 /* The same, and the epoch is given back unless we are shutting down: then the next life takes the
  * run up again. Blocking. */
 void rew_job_given_up(struct rew_svc *s, struct rew_job *take_job, const struct rew_fault *fault);

@@ -6,7 +6,8 @@
  * without a sealed epoch is computed again to the same bytes and kept.
  *
  * A disk that takes no more fails the run, not the service: three tries 100-250 ms apart, then the
- * epoch is given back, its caller told (503), readyz says why. */
+ * epoch is given back, its caller told (503), readyz says why. A book that is away fails the run
+ * too; the keeper takes it up again when the book is back (rew_resume.c). */
 #include <stdio.h>
 #include <string.h>
 
@@ -30,15 +31,18 @@ void rew_job_fault(struct rew_fault *ret, const struct rew_job *job, enum ron_rc
 
 void rew_job_given_up(struct rew_svc *s, struct rew_job *take_job, const struct rew_fault *fault)
 {
-    struct ron_err err = {0};
-    struct ron_str epoch = {take_job->request.epoch, strlen(take_job->request.epoch)};
+    char name[REW_EPOCH_MAX + 1];
+    struct ron_str epoch = {name, strlen(take_job->request.epoch)};
+    bool given = true;
 
-    if (!take_job->dry && fault->error != REW_ERROR_DRAINING &&
-        rew_book_forget(s->book, epoch, &err) != RON_OK) {
-        RON_LOG(s->log, ERROR, "an epoch could not be given back",
-                RON_LOG_STR("epoch", take_job->request.epoch), RON_LOG_ERR(&err));
+    memcpy(name, take_job->request.epoch, sizeof name);
+    if (!take_job->dry && fault->error != REW_ERROR_DRAINING) {
+        given = rew_epoch_give_back(s, epoch);
     }
     rew_job_failed(s, take_job, fault);
+    if (!given) { /* the book knows better than this fault */
+        rew_runs_forget(s->runs, epoch);
+    }
 }
 
 void rew_outcome_free(struct rew_svc *s, struct rew_outcome *take_o, const struct rew_fault *fault)
@@ -153,6 +157,7 @@ static void quarantined(struct rew_svc *s, struct rew_outcome *o)
     if (!o->job->dry && rew_book_quarantine(s->book, epoch, m->breach, o->run.breach_text,
                                             ron_env_wall_ms(s->env), &err) != RON_OK) {
         RON_LOG(s->log, ERROR, "the quarantine could not be written down", RON_LOG_ERR(&err));
+        ron_au32_store(&s->left, 1); /* computed again, to the same verdict */
     }
     rew_look_at_quarantine(s);
     rew_tell(s, REW_EVENT_QUARANTINED, o->job->request.epoch, &o->job->request.run_key, o->job->dry,

@@ -5,8 +5,8 @@
 Method: runs are asked for while the rewarder is killed (SIGKILL) at random moments and the database
 is ended without a shutdown and started again. Every epoch that was asked for is settled in the end,
 and the ledger's export holds each payout of each epoch once and nothing else. Besides: a second
-rewarder on the same book is refused, and nothing of the book is on the rewarder's disk. RON_SEED
-repeats the choices of a run.
+rewarder on the same book is refused, a run whose seal fails goes on when the book is back, and
+nothing of the book is on the rewarder's disk. RON_SEED repeats the choices of a run.
 """
 import http.client
 import json
@@ -18,6 +18,7 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import pgserver  # noqa: E402
+from holdkit import held  # noqa: E402
 from httpkit import check, eventually, finish  # noqa: E402
 from rewarderkit import Rewarder, policy, shares, snapshot  # noqa: E402
 from walletkit import new_ledger  # noqa: E402
@@ -66,13 +67,9 @@ class Runs:
         return found
 
     def settled(self, seconds=60):
-        """Who sees that an epoch does not go on asks for it again: a run that failed while the book
-        was away is taken up by that."""
-        def done():
-            left = [e for e in self.asked if self.states().get(e) != "emitted"]
-            return not left or (self.send(left[0]), False)[1]
-
-        return eventually(done, seconds)
+        """By itself: a run that failed while the book was away is taken up when it is back."""
+        return eventually(lambda: all(self.states().get(e) == "emitted" for e in self.asked),
+                          seconds)
 
 
 def kills(runs):
@@ -103,6 +100,32 @@ def restarts(runs, database):
         good = runs.insist(runs.asked) and good
     good = runs.settled() and good
     check(f"{RESTARTS} ends of the database: all settled", good, runs.states())
+
+
+def book_away_at_the_seal(runs, database):
+    """A run that was accepted cannot be sealed, nor its epoch be given back: when the book is there
+    again it goes on without anybody asking."""
+    r, epoch = runs.rewarder, runs.new()
+
+    def logged(text):
+        return any(text in line and epoch in line for line in r.lines)
+    try:
+        with held(r, "artifact_writer"):
+            check("away: the run is accepted", runs.send(epoch) == 202)
+            check("away: and computed", eventually(
+                lambda: runs.states().get(epoch) == "computing"), runs.states())
+            database.stop()
+    except PermissionError:
+        print("left out: ptrace is not allowed")
+        database.start()
+        return
+    check("away: it cannot be sealed", eventually(
+        lambda: logged("a run could not be sealed"), 30), r.lines[-5:])
+    check("away: nor given back", eventually(
+        lambda: logged("an epoch could not be given back"), 30), r.lines[-5:])
+    database.start()
+    check("away: it is settled by itself", runs.settled(), (runs.states(), r.lines[-5:]))
+    check("away: having been taken up again", logged("a run is taken up again"))
 
 
 def export(ledger):
@@ -145,6 +168,7 @@ def main():
                 one_owner(rewarder, ledger, dsn)
                 kills(runs)
                 restarts(runs, database)
+                book_away_at_the_seal(runs, database)
                 reckon(runs)
                 check("no epoch was quarantined",
                       rewarder.get("/rewarder/epochs?state=quarantined")[1]["epochs"] == [])

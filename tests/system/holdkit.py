@@ -7,11 +7,13 @@ Where ptrace is not allowed `held` raises PermissionError, and the test says wha
 import contextlib
 import ctypes
 import os
+import threading
+import time
 from pathlib import Path
 
 from httpkit import check, eventually
 
-_SEIZE, _INTERRUPT, _DETACH, _WALL = 0x4206, 0x4207, 17, 0x40000000
+_SEIZE, _INTERRUPT, _DETACH, _SYSCALL, _WALL = 0x4206, 0x4207, 17, 24, 0x40000000
 _libc = ctypes.CDLL(None, use_errno=True)
 _libc.ptrace.argtypes = [ctypes.c_long] * 4
 
@@ -49,6 +51,29 @@ def held(service, *names):
     finally:
         for tid in tids:
             _libc.ptrace(_DETACH, tid, 0, 0)
+
+
+@contextlib.contextmanager
+def held_behind(service, name, ask):
+    """Calls `ask` beside, while the thread of this task goes on from one system call to the next;
+    it stands still behind the one that let `ask` return, so before anything that it does later.
+    Gives what `ask` returned."""
+    said = []
+    asker = threading.Thread(target=lambda: said.append(ask()))
+    with held(service, name) as (tid,):
+        asker.start()
+        while True:
+            asker.join(0.02)  # what the last call set off
+            if not asker.is_alive():
+                break
+            _libc.ptrace(_SYSCALL, tid, 0, 0)
+            while os.waitpid(tid, _WALL | os.WNOHANG)[0] == 0:
+                if not asker.is_alive():  # a busy machine: the answer took longer than that
+                    _libc.ptrace(_INTERRUPT, tid, 0, 0)
+                    os.waitpid(tid, _WALL)
+                    break
+                time.sleep(0.0005)
+        yield said[0]
 
 
 def reap(tid):
