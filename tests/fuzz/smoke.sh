@@ -1,21 +1,24 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs a libFuzzer target for RON_FUZZ_SECONDS (30 by default). New inputs go to SCRATCH, faults
+# Runs a libFuzzer target for RON_FUZZ_SECONDS (30 by default; with `brief` RON_FUZZ_BRIEF, which a
+# whole run of the tests sets, when there is no RON_FUZZ_SECONDS). New inputs go to SCRATCH, faults
 # to the folder `findings` of the build; the corpus of the tree is read only.
 #
-# usage: smoke.sh PROGRAM SCRATCH CORPUS
+# usage: smoke.sh PROGRAM SCRATCH CORPUS [brief]
 set -eu
 
-[ $# -eq 3 ] || {
-    echo "usage: smoke.sh PROGRAM SCRATCH CORPUS" >&2
+[ $# -eq 3 ] || [ $# -eq 4 ] || {
+    echo "usage: smoke.sh PROGRAM SCRATCH CORPUS [brief]" >&2
     exit 2
 }
 program=$1
 scratch=$2
 corpus=$3
 findings=$(dirname -- "$(dirname -- "$program")")/findings
-seconds=${RON_FUZZ_SECONDS:-30}
+seconds=30
+[ "${4:-}" != brief ] || seconds=${RON_FUZZ_BRIEF:-$seconds}
+seconds=${RON_FUZZ_SECONDS:-$seconds}
 
 # A target without stored inputs starts from nothing in every run; that is a mistake, not a choice.
 [ -d "$corpus" ] || {
