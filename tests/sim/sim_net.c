@@ -489,6 +489,7 @@ const struct ron_net_ops sim__net_ops = {
     .connect_result = net_connect_result,
     .read = net_read,
     .write = net_write,
+    .write_more = net_write,
     .writev = net_writev,
     .sendfile = net_sendfile,
     .shutdown_write = net_shutdown_write,

@@ -44,6 +44,7 @@ enum {
     HTTP_OUT_BYTES = 65536, /* of the scratch buffer; flushed when half full */
     HTTP_OUT_FLUSH = 32768,
     HTTP_TURN_BYTES = 1 << 18, /* moved in one go: some tens of microseconds of copying */
+    HTTP_TURN_FILE = 1 << 20,  /* the same of a file, of which nothing is copied here */
     /* Files up to here are read and sent with their head: two copies cost less than
      * sendfile. */
     HTTP_SHORT_FILE = 32768,
@@ -331,6 +332,8 @@ bool ron__http_read(struct http_conn *c, void *room, size_t len, size_t *ret_len
 /* Writes some; 0 when nothing is taken now, or the connection has become dead. The vector is not
  * empty. */
 size_t ron__http_writev(struct http_conn *c, const struct iovec *iov, int count);
+/* What is sent next follows at once. */
+size_t ron__http_write_more(struct http_conn *c, const void *bytes, size_t len);
 /* The same from a file; at least one byte is asked for. */
 size_t ron__http_sendfile(struct http_conn *c, int file_fd, uint64_t off, size_t len);
 /* After the FIN: reads what nobody wants; false when there is nothing now, or (eof) for good. */

@@ -12,8 +12,12 @@
  * Invariants (C2 is in http_priv.h):
  *   O1 the order on the wire is out, tail; nothing is put behind a tail before it is sent.
  *   O2 a tail is released exactly once: when it is sent, or when the connection goes.
- *   O3 one call sends at most HTTP_TURN_BYTES of a tail; the rest waits in the worker's list until
- *      the others had their turn, so a fast reader of something large does not hold the worker. */
+ *   O3 one call sends at most HTTP_TURN_BYTES of a tail, or HTTP_TURN_FILE; the rest waits in the
+ *      worker's list until the others had their turn, so a fast reader of something large does not
+ *      hold the worker.
+ *   O4 a head whose file follows leaves in one segment with its beginning: a small segment before
+ *      each large answer keeps the peer's window from growing, and both sides wait for each other
+ *      (docs/performance.md, "GET /o of 1 MiB"). */
 #include <string.h>
 #include <sys/uio.h>
 
@@ -68,8 +72,8 @@ static void flush_out(struct http_conn *c)
 }
 
 /* Writes the scratch buffer and `body` behind it; returns how much of the body the socket took.
- * What it did not take of the scratch is kept. */
-static size_t flush_with(struct http_conn *c, const void *body, size_t len)
+ * What it did not take of the scratch is kept. `more` (without a body): a file follows, O4. */
+static size_t flush_with(struct http_conn *c, const void *body, size_t len, bool more)
 {
     struct ron_buf *out = &c->w->out;
     size_t head = ron_buf_len(out);
@@ -81,7 +85,8 @@ static size_t flush_with(struct http_conn *c, const void *body, size_t len)
     if (!c->dead && head + len > 0) {
         RON_ASSERT(!c->has_tail); /* O1 */
         if (ron_out_len(&c->out) == 0) {
-            done = write_both(c, ron_buf_data(out), head, body, len);
+            done = more ? ron__http_write_more(c, ron_buf_data(out), head)
+                        : write_both(c, ron_buf_data(out), head, body, len);
         }
         if (!c->dead && done < head) {
             keep_rest(c, ron_buf_data(out) + done, head - done);
@@ -93,7 +98,7 @@ static size_t flush_with(struct http_conn *c, const void *body, size_t len)
 
 void ron__http_flush(struct http_conn *c, const void *body, size_t len)
 {
-    size_t done = flush_with(c, body, len);
+    size_t done = flush_with(c, body, len, false);
 
     if (!c->dead && done < len) {
         keep_rest(c, (const char *)body + done, len - done);
@@ -136,7 +141,8 @@ void ron__http_wait_turn(struct http_conn *c)
 
 static void push_tail(struct http_conn *c)
 {
-    size_t turn = HTTP_TURN_BYTES;
+    bool is_file = c->tail.bytes == NULL && c->tls == NULL;
+    size_t turn = is_file ? HTTP_TURN_FILE : HTTP_TURN_BYTES;
 
     while (c->has_tail && turn > 0 && !c->dead) {
         size_t want = c->tail.length < turn ? (size_t)c->tail.length : turn;
@@ -187,7 +193,7 @@ void ron__http_tail_set(struct http_conn *c, const struct ron_http_blob *blob)
     size_t first = blob->length < HTTP_TURN_BYTES ? (size_t)blob->length : HTTP_TURN_BYTES;
     const void *body =
         blob->bytes != NULL ? (const char *)blob->bytes + blob->offset : short_file(c, blob);
-    size_t done = flush_with(c, body, body != NULL ? first : 0);
+    size_t done = flush_with(c, body, body != NULL ? first : 0, body == NULL);
 
     RON_ASSERT(blob->length > 0);
     if (!ron__http_sending(c)) {

@@ -80,6 +80,16 @@ bool ron__http_read(struct http_conn *c, void *room, size_t len, size_t *ret_len
     return true;
 }
 
+static size_t wrote(struct http_conn *c, enum ron_rc rc, size_t sent)
+{
+    if (rc != RON_OK) {
+        c->dead = c->dead || rc != RON_AGAIN;
+        return 0;
+    }
+    ron_stat_bump(&c->w->bytes_out, sent);
+    return sent;
+}
+
 size_t ron__http_writev(struct http_conn *c, const struct iovec *iov, int count)
 {
     const struct ron_env *env = c->w->env;
@@ -89,12 +99,21 @@ size_t ron__http_writev(struct http_conn *c, const struct iovec *iov, int count)
                          ? env->net->write(env, c->io.fd, iov[0].iov_base, iov[0].iov_len, &sent)
                          : env->net->writev(env, c->io.fd, iov, count, &sent);
 
-    if (rc != RON_OK) {
-        c->dead = c->dead || rc != RON_AGAIN;
-        return 0;
+    return wrote(c, rc, sent);
+}
+
+size_t ron__http_write_more(struct http_conn *c, const void *bytes, size_t len)
+{
+    const struct ron_env *env = c->w->env;
+    struct iovec iov = {(void *)(uintptr_t)bytes, len};
+    size_t sent = 0;
+    enum ron_rc rc;
+
+    if (c->tls != NULL) { /* whose records are pieces of their own anyway */
+        return ron__http_writev(c, &iov, 1);
     }
-    ron_stat_bump(&c->w->bytes_out, sent);
-    return sent;
+    rc = env->net->write_more(env, c->io.fd, bytes, len, &sent);
+    return wrote(c, rc, sent);
 }
 
 /* A piece of the file as one record. The bytes are most likely in memory; if not, the worker waits

@@ -345,18 +345,29 @@ static enum ron_rc net_read(const struct ron_env *env, int fd, void *buf, size_t
     return RON_OK;
 }
 
-static enum ron_rc net_write(const struct ron_env *env, int fd, const void *buf, size_t len,
-                             size_t *ret_len)
+static enum ron_rc send_flagged(int fd, const void *buf, size_t len, int flags, size_t *ret_len)
 {
-    ssize_t sent;
+    ssize_t sent = RON_SYS("send", EPIPE, send(fd, buf, len, flags | MSG_NOSIGNAL)); /* keeps I2 */
 
-    (void)env;
-    sent = RON_SYS("send", EPIPE, send(fd, buf, len, MSG_NOSIGNAL)); /* keeps I2 */
     if (sent < 0) {
         return ron__rc_of_errno(errno);
     }
     *ret_len = (size_t)sent;
     return RON_OK;
+}
+
+static enum ron_rc net_write(const struct ron_env *env, int fd, const void *buf, size_t len,
+                             size_t *ret_len)
+{
+    (void)env;
+    return send_flagged(fd, buf, len, 0, ret_len);
+}
+
+static enum ron_rc net_write_more(const struct ron_env *env, int fd, const void *buf, size_t len,
+                                  size_t *ret_len)
+{
+    (void)env;
+    return send_flagged(fd, buf, len, MSG_MORE, ret_len);
 }
 
 static enum ron_rc net_writev(const struct ron_env *env, int fd, const struct iovec *iov,
@@ -458,6 +469,7 @@ const struct ron_net_ops ron__net_linux = {
     .connect_result = net_connect_result,
     .read = net_read,
     .write = net_write,
+    .write_more = net_write_more,
     .writev = net_writev,
     .sendfile = net_sendfile,
     .shutdown_write = net_shutdown_write,

@@ -640,6 +640,44 @@ static void test_blob__memory_and_file__whole_and_released_once(void **state)
     close_blobs(web);
 }
 
+static struct ron_au32 heads_held_back;
+
+static enum ron_rc count_write_more(const struct ron_env *env, int fd, const void *buf, size_t len,
+                                    size_t *ret_len)
+{
+    (void)ron_au32_add(&heads_held_back, 1);
+    return ron_env_linux()->net->write_more(env, fd, buf, len, ret_len);
+}
+
+/* O4; and nothing else is held back, or it would wait for the system's patience. */
+static void test_blob__head_of_a_file__leaves_with_its_beginning(void **state)
+{
+    struct ron_net_ops net = *ron_env_linux()->net;
+    struct web *web;
+    char head[1024];
+    struct cli c;
+
+    (void)state;
+    net.write_more = count_write_more;
+    web_net = &net;
+    web = open_blobs();
+    cli_open(&c, web);
+    cli_say(&c, GET("/memory") GET("/hi") GET("/file?from=3145720"));
+    take_head(&c, head, sizeof head);
+    expect_pattern(&c, 0, BIG);
+    cli_expect(&c, 200, "hi");
+    take_head(&c, head, sizeof head);
+    expect_pattern(&c, 3145720, BIG - 3145720);
+    assert_int_equal(ron_au32_load(&heads_held_back), 0);
+    cli_say(&c, GET("/file"));
+    take_head(&c, head, sizeof head);
+    expect_pattern(&c, 0, BIG);
+    assert_int_equal(ron_au32_load(&heads_held_back), 1);
+    cli_close(&c);
+    close_blobs(web);
+    web_net = NULL;
+}
+
 static void test_blob__short_files_to_a_client_that_waits__whole_and_in_order(void **state)
 {
     enum { COUNT = 400, SHORT = 32768 }; /* more than the buffers of the sockets take */
@@ -751,6 +789,7 @@ int main(void)
         cmocka_unit_test(test_stream__too_many__the_reply_can_still_answer),
         cmocka_unit_test(test_stream__bad_header__500_and_the_writer_cancelled),
         cmocka_unit_test(test_blob__memory_and_file__whole_and_released_once),
+        cmocka_unit_test(test_blob__head_of_a_file__leaves_with_its_beginning),
         cmocka_unit_test(test_blob__short_files_to_a_client_that_waits__whole_and_in_order),
         cmocka_unit_test(test_blob__client_goes_in_the_middle__released),
         cmocka_unit_test(test_blob__file_shorter_than_said__connection_broken_others_served),

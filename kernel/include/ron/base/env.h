@@ -92,6 +92,10 @@ struct ron_net_ops {
     enum ron_rc (*read)(const struct ron_env *env, int fd, void *buf, size_t len, size_t *ret_len);
     enum ron_rc (*write)(const struct ron_env *env, int fd, const void *buf, size_t len,
                          size_t *ret_len);
+    /* The same, and more follows at once: the system may keep the bytes back until then, so that
+     * they share a segment with it. */
+    enum ron_rc (*write_more)(const struct ron_env *env, int fd, const void *buf, size_t len,
+                              size_t *ret_len);
     enum ron_rc (*writev)(const struct ron_env *env, int fd, const struct iovec *iov, int iov_count,
                           size_t *ret_len);
     /* Sends bytes of a regular file from `off` on without copying them through the program. RON_IO
