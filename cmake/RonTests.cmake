@@ -232,7 +232,7 @@ if("load" IN_LIST RON_TESTS)
     ENVIRONMENT "RON_BIN=${CMAKE_BINARY_DIR}/bin/ron" "RON_LOAD_SANITIZED=1"
                 "RON_LOAD_REQUESTS=100000")
   foreach(name IN ITEMS 88-ledger-guards 89-ledger-bad-input 90-ledger 94-ledger-isolation
-          95-ledger-oap 95-ledger-pressure 98-ledger-operator 100-wallet 101-wallet-chaos
+          95-ledger-oap 86-ledger-pressure 98-ledger-operator 100-wallet 101-wallet-chaos
           102-wallet-recovery 127-edge-random 137-interop-audit 138-interop-remote
           156-wallet-failover)
     ron_add_system("${name}" "${RON_PYTHON}" "${PROJECT_SOURCE_DIR}/tests/system/${name}.py")
