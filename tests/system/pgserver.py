@@ -30,6 +30,12 @@ class Cluster:
         self.port = free_port()
         if os.getuid() == 0:
             shutil.chown(self.folder, "postgres")
+        # A test that is killed ends nothing: then the other end of its pipe closes, and this does.
+        self.guard = subprocess.Popen(
+            self.words(f"cat; {BIN}/pg_ctl -D {self.folder}/data -m immediate stop; "
+                       f"rm -rf {self.folder}"),
+            stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            start_new_session=True)
         data = self.folder / "data"
         if primary is None:
             self.run(f"{BIN}/initdb -D {data} -A trust -U postgres --no-locale -E UTF8 --no-sync")
@@ -41,10 +47,13 @@ class Cluster:
             primary.sql("ALTER SYSTEM SET synchronous_standby_names='*'")
             primary.sql("SELECT pg_reload_conf()")
 
-    def run(self, command, ok=True):
-        words = ["su", "postgres", "-s", "/bin/sh", "-c", command] if os.getuid() == 0 else \
+    @staticmethod
+    def words(command):
+        return ["su", "postgres", "-s", "/bin/sh", "-c", command] if os.getuid() == 0 else \
             ["sh", "-c", command]
-        done = subprocess.run(words, capture_output=True, text=True)
+
+    def run(self, command, ok=True):
+        done = subprocess.run(self.words(command), capture_output=True, text=True)
         if ok and done.returncode != 0:
             raise RuntimeError(f"{command}\n{done.stdout}{done.stderr}")
         return done
@@ -69,6 +78,8 @@ class Cluster:
     def remove(self):
         self.stop()
         shutil.rmtree(self.folder, ignore_errors=True)
+        self.guard.stdin.close()
+        self.guard.wait()
 
 
 def dsn(*clusters):
