@@ -379,6 +379,9 @@ static void take_asks(struct led_seq_stage *st, struct ron_task *t)
         RON_OK) {
         return;
     }
+    /* Whoever was told of a commit before he asked finds it, also one that became durable during
+     * this very round. */
+    take_news(st);
     for (size_t i = 0; i < count; i++) {
         answer(st->s, items[i]);
     }

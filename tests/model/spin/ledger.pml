@@ -11,7 +11,10 @@
  *   validated                 channel "preval": works that passed the prevalidators
  *   sequencer                 led_seq_window on the sequencer task; `projected`, `recent` and
  *                             `in_flight` are the book and the tables of led_seq
- *   cq, cn                    channel "commit"; room is there before a seq is given
+ *   cq, cs, cn                channel "commit": works with their seqs; room is there before a seq is
+ *                             given
+ *   next_seq                  the sequencer's: what the next work gets
+ *   debited, credited         the committed book: what all entries together took and gave
  *   committer                 led_commit_group: WRITTEN is between write and sync, SYNCED between
  *                             the sync and the last answer of the group
  *   log, log_len              what is durable; a key per entry, its place is its seq
@@ -22,17 +25,19 @@
  *   operator                  POST /admin/resume: verify and open anew, then writes go on
  *   acked[k]                  ghost: the seq that some client was told for the key, + 1
  *
- * Every entry takes one unit out of an account that has BALANCE of them.
+ * Every entry moves one unit out of an account that has BALANCE of them into another one.
  *
  * Invariants:
  *   L1 One writer: log_len grows in the committer and in a recovery that finds a written group;
- *      each append is of entries whose seq is the next one (append()).
+ *      each append is of an entry whose seq, given by the sequencer, is the next one (append()).
  *   L2 No key is in the log twice (append()): repetitions have no second effect.
  *   L3 The account never goes below zero: log_len <= BALANCE (append()).
  *   L4 What was acknowledged is in the log at that seq, for ever (monitor).
  *   L5 All clients of a key are told the same seq (told()).
  *   L6 In safe mode nothing is appended (append()), but by the recovery that ends it.
  *   L7 Nobody is refused for lack of funds while neither the log nor what is in flight took them.
+ *   L8 Conservation: after each group and each recovery the book has given what it has taken, and
+ *      that is all that is in the log (settled()).
  * Liveness (weak fairness): everybody gets a definite answer, though crashes and failures come.
  *
  * Atomic blocks: a round of the sequencer, the taking of a group and the telling of answers touch
@@ -50,6 +55,8 @@
  * @catch COMMITTED_BALANCE safety assertion
  * @catch APPEND_IN_SAFE_MODE safety assertion
  * @catch RETRY_SYNC safety assertion
+ * @catch SECOND_WRITER safety assertion
+ * @catch ONE_SIDE safety assertion
  * @catch LOSE_ROUND ltl everybody_is_answered -DCRASHES=1 -DFAILS=0
  */
 
@@ -76,6 +83,7 @@ byte log_len;
 bit safe;
 bit maybe;       /* the group of a failed sync is on disk after all */
 byte maybe_key = NONE;
+byte maybe_seq;
 
 /* Of the process. */
 bit queued[CLIENTS]; /* in the channel "preval"; any order of arrival is possible */
@@ -83,8 +91,13 @@ byte projected = BALANCE;
 byte recent[KEYS];   /* seq + 1 */
 bit in_flight[KEYS];
 byte cq[CAPACITY];   /* clients */
+byte cs[CAPACITY];   /* the seqs of their works */
 byte cn;
+byte next_seq = 1;
 byte group = NONE;   /* client whose work is the group; one suffices, order is the queue's */
+byte group_seq;
+byte debited;
+byte credited;
 mtype:phase phase = EMPTY;
 bit aborting;
 
@@ -96,13 +109,20 @@ byte crashes;
 byte fails;
 byte acked[KEYS];
 
-inline append(k)
+inline append(k, seq)
 {
     assert(!safe || recovering);
+    assert(seq == log_len + 1);
     assert(log_len < BALANCE);
     assert(!(log_len > 0 && log[0] == k) && !(log_len > 1 && log[1] == k));
     log[log_len] = k;
     log_len++
+}
+
+/* The book has applied what is in the log. */
+inline settled()
+{
+    assert(debited == log_len && credited == log_len)
 }
 
 /* A definite yes. */
@@ -121,13 +141,18 @@ inline recover()
 {
     recovering = 1;
     if
-    :: maybe && maybe_key != NONE -> append(maybe_key)
+    :: maybe && maybe_key != NONE -> append(maybe_key, maybe_seq)
     :: else
     fi;
     recovering = 0;
     maybe = 0;
     maybe_key = NONE;
+    maybe_seq = 0;
     projected = BALANCE - log_len;
+    next_seq = log_len + 1;
+    debited = log_len;
+    credited = log_len;
+    settled();
     k = 0;
     do
     :: k < KEYS ->
@@ -160,7 +185,9 @@ inline drop_all()
     k = 0;
     cn = 0;
     cq[0] = 0;
+    cs[0] = 0;
     group = NONE;
+    group_seq = 0;
     phase = EMPTY;
     aborting = 0
 }
@@ -208,6 +235,8 @@ inline decide(c)
 #endif
         in_flight[KEY_OF(c)] = 1;
         cq[cn] = c;
+        cs[cn] = next_seq;
+        next_seq++;
         cn++
     fi
 }
@@ -223,6 +252,7 @@ end_idle:
     :: atomic { /* led_seq_abort, once the committer has failed; it ends what it refuses itself */
         aborting && cn == 0 && phase == EMPTY ->
         projected = BALANCE - log_len;
+        next_seq = log_len + 1;
         in_flight[0] = 0;
         in_flight[1] = 0;
         in_flight[2] = 0;
@@ -240,7 +270,9 @@ end_idle:
     :: atomic { /* takes a group; written, not yet synced */
         cn > 0 && phase == EMPTY && !safe ->
         group = cq[0];
+        group_seq = cs[0];
         cq[0] = 0;
+        cs[0] = 0;
         cn--;
         phase = WRITTEN
 #ifdef MUTANT_ACK_BEFORE_SYNC
@@ -249,31 +281,32 @@ end_idle:
 #endif
        }
 #ifdef MUTANT_APPEND_IN_SAFE_MODE
-    :: atomic { cn > 0 && phase == EMPTY && safe -> append(KEY_OF(cq[0])); cn--; cq[0] = 0 }
+    :: atomic { cn > 0 && phase == EMPTY && safe -> append(KEY_OF(cq[0]), cs[0]); cn--; cq[0] = 0 }
 #else
     :: atomic { /* in safe mode it refuses what is still queued */
         cn > 0 && phase == EMPTY && safe ->
         answer[cq[0]] = AGAIN;
         cq[0] = 0;
+        cs[0] = 0;
         cn--
        }
 #endif
     :: atomic { /* the sync succeeds */
         phase == WRITTEN ->
-        append(KEY_OF(group));
+        append(KEY_OF(group), group_seq);
         phase = SYNCED
        }
     :: atomic { /* the sync fails: on disk or not, nobody knows */
         phase == WRITTEN && fails < FAILS ->
         fails++;
         if
-        :: maybe = 1; maybe_key = KEY_OF(group)
+        :: maybe = 1; maybe_key = KEY_OF(group); maybe_seq = group_seq
         :: skip
         fi;
 #ifdef MUTANT_RETRY_SYNC
         /* believes a second sync: the write may have been forgotten */
         if
-        :: maybe -> append(KEY_OF(group)); maybe = 0; maybe_key = NONE
+        :: maybe -> append(KEY_OF(group), group_seq); maybe = 0; maybe_key = NONE
         :: else
         fi;
         told(group, log_len + (log_len == 0));
@@ -283,6 +316,7 @@ end_idle:
         answer[group] = AGAIN;
 #endif
         group = NONE;
+        group_seq = 0;
         phase = EMPTY
        }
     :: atomic { /* numbers for the sequencer, then the answer */
@@ -290,15 +324,53 @@ end_idle:
         c = group;
         in_flight[KEY_OF(c)] = 0;
         recent[KEY_OF(c)] = log_len;
+        debited++;
+#ifndef MUTANT_ONE_SIDE
+        credited++;
+#endif
+        settled();
 #ifndef MUTANT_ACK_BEFORE_SYNC
         told(c, log_len);
 #endif
         group = NONE;
+        group_seq = 0;
         phase = EMPTY;
         c = 0
        }
     od
 }
+
+#ifdef MUTANT_SECOND_WRITER
+/* A committer that was restarted while the first one still lives. */
+active proctype second_committer()
+{
+    byte c = NONE;
+    byte seq;
+
+end_idle:
+    do
+    :: atomic {
+        cn > 0 && c == NONE && !safe ->
+        c = cq[0];
+        seq = cs[0];
+        cq[0] = 0;
+        cs[0] = 0;
+        cn--
+       }
+    :: atomic {
+        c != NONE ->
+        append(KEY_OF(c), seq);
+        in_flight[KEY_OF(c)] = 0;
+        recent[KEY_OF(c)] = log_len;
+        debited++;
+        credited++;
+        told(c, log_len);
+        c = NONE;
+        seq = 0
+       }
+    od
+}
+#endif
 
 active proctype world()
 {
@@ -310,13 +382,13 @@ end_quiet:
         crashes < CRASHES ->
         crashes++;
         if
-        :: phase == WRITTEN -> maybe = 1; maybe_key = KEY_OF(group)
+        :: phase == WRITTEN -> maybe = 1; maybe_key = KEY_OF(group); maybe_seq = group_seq
         :: true
         fi;
 #ifndef MUTANT_LOSE_ROUND
         drop_all();
 #else
-        cn = 0; cq[0] = 0; group = NONE; phase = EMPTY; aborting = 0;
+        cn = 0; cq[0] = 0; cs[0] = 0; group = NONE; group_seq = 0; phase = EMPTY; aborting = 0;
         queued[0] = 0; queued[1] = 0; queued[2] = 0; queued[3] = 0;
 #endif
         recover()
