@@ -192,15 +192,16 @@ bool led_front_may(struct led_svc *s, const struct led_caller *caller, enum led_
     struct led_auth *auth = NULL;
     struct led_refusal refusal = {0};
     uint64_t now_ms = ron_env_wall_ms(s->env);
+    enum led_verdict verdict;
 
     ron_arena_init_over(&arena, room, sizeof room);
-    if (led_guard_open(s->guard, caller, now_ms, &arena, &auth, &refusal) == LED_VERDICT_OK &&
-        led_guard_allows(s->guard, caller, auth, scope, account, (struct ron_str){0}, now_ms,
-                         &refusal)) {
+    verdict = led_guard_open(s->guard, caller, now_ms, &arena, &auth, &refusal);
+    if (verdict == LED_VERDICT_OK && led_guard_allows(s->guard, caller, auth, scope, account,
+                                                      (struct ron_str){0}, now_ms, &refusal)) {
         return true;
     }
-    if (refusal.reason == LED_REASON_OK) {
-        led_refuse(&refusal, LED_REASON_UNAUTH, "", "the KMS has not vouched for this capability");
+    if (verdict == LED_VERDICT_ASK) {
+        led_svc_remote_vouch(s, caller, &refusal);
     }
     led_guard_count_refusal(s->guard, refusal.reason);
     *ret = refusal;

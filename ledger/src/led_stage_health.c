@@ -2,8 +2,8 @@
 /* led_stage_health.c - the task that turns pressure into readiness.
  *
  * Place: service; a loop task on a timer. Not ready: the commit queue is nine tenths full, or the
- * committer has not finished anything for LAG_MAX_MS although works wait. Safe mode, disk and index
- * set their needs themselves. */
+ * committer has not finished anything for LAG_MAX_MS although works wait. Degraded: a remote guard
+ * whose breaker is open. Safe mode, disk and index set their needs themselves. */
 #include <stdio.h>
 
 #include "led_svc.h"
@@ -54,6 +54,7 @@ static enum ron_rc health_handle(struct ron_task *t, void *arg, void **items, si
     (void)items;
     (void)count;
     look(h, now_ms);
+    led_svc_remote_look(h->s);
     ron_task_wake_at(t, now_ms + HEALTH_EVERY_MS);
     return RON_OK;
 }

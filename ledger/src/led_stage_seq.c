@@ -38,15 +38,6 @@ static void refuse(struct led_work *w, enum led_reason reason, const char *detai
     led_work_done(w);
 }
 
-/* As much room as there is, up to `want`. */
-static uint32_t reserve(struct led_svc *s, uint32_t want)
-{
-    while (want > 0 && ron_chan_reserve(s->commit, want) != RON_OK) {
-        want /= 2;
-    }
-    return want;
-}
-
 static uint32_t dispatch(struct led_seq_stage *st, struct led_work **works, size_t count,
                          uint64_t from_ns)
 {
@@ -113,7 +104,7 @@ static void window(struct led_seq_stage *st, void **items, size_t count)
     if (want == 0) {
         return;
     }
-    room = reserve(s, want);
+    room = ron_chan_reserve_some(s->commit, want, (uint32_t)count);
     if (room < count) {
         for (size_t i = room; i < count; i++) {
             works[i]->no_room = true;

@@ -489,6 +489,7 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
     s->awake_ns = (uint64_t)ron_conf_int(s->conf, LED_AWAKE_US) * 1000;
     ron_mutex_init(&s->eng_lock, RON_RANK_SHARED, "ledger.engine");
     ron_mutex_init(&s->head_lock, RON_RANK_LEAF, "ledger.head");
+    ron_mutex_init(&s->unvouched_lock, RON_RANK_LEAF, "ledger.unvouched");
     ron_cond_init(&s->eng_free);
     RON_TRY(led_works_new(&s->works, err));
     RON_TRY(led_queries_new(&s->queries, err));

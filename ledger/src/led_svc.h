@@ -53,6 +53,13 @@ struct led_oap;
 struct led_seq_stage;
 struct led_reading;
 
+/* A token for which the KMS did not vouch. */
+enum { LED_UNVOUCHED_MAX = 64 };
+struct led_unvouched {
+    struct ron_b3 token;
+    uint64_t until_ms;
+};
+
 struct led_svc {
     struct ron_app *app;
     const struct ron_env *env; /* of the journal: its disk is memory in amnesia mode */
@@ -96,6 +103,9 @@ struct led_svc {
     struct led_preval preval;
     struct led_guard *guard;
     struct led_remote *remote;
+    struct ron_au32 vouching; /* tokens about which the KMS is asked beside requests */
+    struct ron_mutex unvouched_lock;
+    struct led_unvouched unvouched[LED_UNVOUCHED_MAX];
     struct ron_cap_ring ring;
     bool has_ring;
     struct led_frozen *frozen;
@@ -125,6 +135,7 @@ struct led_svc {
     struct ron_need *need_commit;
     struct ron_need *need_disk;
     struct ron_need *need_index;
+    struct ron_need *need_guards; /* NULL: none is remote */
     char task_names[LED_SVC_TASKS_MAX][24];
     struct ron_http_route routes[LED_SVC_ROUTES_MAX];
     size_t route_count;
@@ -196,6 +207,12 @@ RON_MUST_USE enum ron_rc led_svc_remote_open(struct led_svc *s, struct ron_err *
 bool led_svc_remote_close(struct led_svc *s);
 /* Asks what the step of the work stands at; it comes back to a prevalidator, or is answered. */
 void led_svc_remote_ask(struct led_svc *s, struct led_work *w);
+/* For a request without a work whose token led_guard_open gave LED_VERDICT_ASK: asks the KMS beside
+ * and refuses for now (busy: the next try finds the verdict). Any thread. */
+void led_svc_remote_vouch(struct led_svc *s, const struct led_caller *caller,
+                          struct led_refusal *ret);
+/* Readiness of the remote guards; the health task's. */
+void led_svc_remote_look(struct led_svc *s);
 
 /* A new work into the pipeline: to a prevalidator, or RON_FULL, RON_CLOSED with the work still the
  * caller's. */

@@ -1,6 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_svc_remote.c - remote guards in the service: made from settings, asked by prevalidators. */
+#include <stdio.h>
+#include <string.h>
+
 #include "led_svc.h"
+#include "ron/base/alloc.h"
+
+enum {
+    VOUCHING_MAX = 64, /* questions about tokens of callers who do not wait for the answer */
+    REFUSED_MS = 5000, /* a no is remembered */
+};
 
 static const char *text_or_null(const struct led_svc *s, size_t key)
 {
@@ -32,6 +41,8 @@ enum ron_rc led_svc_remote_open(struct led_svc *s, struct ron_err *err)
         return RON_OK;
     }
     RON_TRY(led_remote_new(&o, &s->remote, err));
+    RON_TRY(ron_needs_add(ron_app_needs(s->app), "remote_guards", false, &s->need_guards, err));
+    ron_need_set(s->need_guards, RON_NEED_OK, "", 0);
     RON_TRY(led_remote_collect(s->remote, ron_app_metrics(s->app), err));
     return led_remote_attach(s->remote, ron_app_sup(s->app), err);
 }
@@ -65,5 +76,140 @@ void led_svc_remote_ask(struct led_svc *s, struct led_work *w)
 
     if (led_remote_ask(s->remote, w, deadline, asked, s) == LED_VERDICT_REFUSED) {
         led_work_done(w);
+    }
+}
+
+/* ---- requests without a work ----------------------------------------------------------------- */
+
+/* A token about which the KMS is asked, beyond the request that brought it. */
+struct vouching {
+    struct led_svc *s;
+    struct led_caller caller;
+    struct led_auth *auth;
+    struct ron_arena arena;
+    uint8_t room[LED_AUTH_BYTES + LED_REMOTE_BYTES];
+    char token[];
+};
+
+static void end_vouching(struct led_svc *s, struct vouching *take_v)
+{
+    (void)ron_au32_add(&s->vouching, UINT32_MAX); /* one less */
+    ron_free(take_v);
+}
+
+/* A place of its own by the hash; a later no takes it over. */
+static struct led_unvouched *no_of(struct led_svc *s, struct ron_str token, struct ron_b3 *ret_hash)
+{
+    ron_b3_hash(token.ptr, token.len, ret_hash);
+    return &s->unvouched[ret_hash->bytes[0] % LED_UNVOUCHED_MAX];
+}
+
+static void remember_no(struct led_svc *s, struct ron_str token)
+{
+    struct ron_b3 hash;
+    struct led_unvouched *no = no_of(s, token, &hash);
+
+    ron_mutex_lock(&s->unvouched_lock);
+    no->token = hash;
+    no->until_ms = ron_env_wall_ms(s->env) + REFUSED_MS;
+    ron_mutex_unlock(&s->unvouched_lock);
+}
+
+static bool was_refused(struct led_svc *s, struct ron_str token)
+{
+    struct ron_b3 hash;
+    const struct led_unvouched *no = no_of(s, token, &hash);
+    bool found;
+
+    ron_mutex_lock(&s->unvouched_lock);
+    found = no->until_ms > ron_env_wall_ms(s->env) && ron_b3_equal(&no->token, &hash);
+    ron_mutex_unlock(&s->unvouched_lock);
+    return found;
+}
+
+/* The guard remembers a yes, so the caller's next request passes. */
+static void vouched(void *arg, const struct led_refusal *refusal)
+{
+    struct vouching *v = arg;
+
+    if (refusal != NULL && refusal->reason == LED_REASON_UNAUTH) {
+        remember_no(v->s, v->caller.token);
+    }
+    end_vouching(v->s, v);
+}
+
+void led_svc_remote_vouch(struct led_svc *s, const struct led_caller *caller,
+                          struct led_refusal *ret)
+{
+    uint64_t now_ms = ron_env_wall_ms(s->env);
+    struct ron_conf_snap *conf;
+    struct vouching *v = NULL;
+    enum led_verdict verdict;
+    uint64_t try_ms;
+
+    if (was_refused(s, caller->token)) {
+        led_refuse(ret, LED_REASON_UNAUTH, "", "the KMS does not vouch for this capability");
+        return;
+    }
+    led_refuse(ret, LED_REASON_BUSY, "", "the KMS is asked for this capability; try again");
+    if (ron_au32_add(&s->vouching, 1) < VOUCHING_MAX) {
+        v = ron_alloc(sizeof *v + caller->token.len);
+    }
+    if (v == NULL) {
+        end_vouching(s, NULL);
+        return;
+    }
+    v->s = s;
+    v->caller = *caller;
+    memcpy(v->token, caller->token.ptr, caller->token.len);
+    v->caller.token.ptr = v->token;
+    ron_arena_init_over(&v->arena, v->room, sizeof v->room);
+    verdict = led_guard_open(s->guard, &v->caller, now_ms, &v->arena, &v->auth, ret);
+    if (verdict != LED_VERDICT_ASK) { /* another request was quicker */
+        if (verdict == LED_VERDICT_OK) {
+            led_refuse(ret, LED_REASON_BUSY, "", "the KMS has just answered; try again");
+        }
+        end_vouching(s, v);
+        return;
+    }
+    conf = ron_conf_box_get(ron_app_conf_box(s->app));
+    try_ms = 2 * (uint64_t)ron_conf_int(conf, LED_KMS_MS); /* a try and its repetition */
+    ron_conf_unref(conf);
+    if (led_remote_vouch(s->remote,
+                         &(struct led_remote_vouch){
+                             .caller = &v->caller,
+                             .auth = v->auth,
+                             .arena = &v->arena,
+                             .deadline = ron_deadline_after_ms(ron_env_now_ns(s->env), try_ms),
+                             .done = vouched,
+                             .arg = v},
+                         ret) == LED_VERDICT_REFUSED) {
+        end_vouching(s, v);
+    }
+}
+
+/* ---- readiness ------------------------------------------------------------------------------- */
+
+void led_svc_remote_look(struct led_svc *s)
+{
+    static const char *const names[LED_REMOTE_COUNT] = {
+        [LED_REMOTE_KMS] = "KMS",
+        [LED_REMOTE_POLICY] = "policy guard",
+        [LED_REMOTE_WALLET] = "double-spend check",
+    };
+    char cause[64];
+
+    if (s->need_guards == NULL) {
+        return;
+    }
+    for (int i = 0; i < LED_REMOTE_COUNT; i++) {
+        if (!led_remote_ready(s->remote, (enum led_remote_service)i)) {
+            (void)snprintf(cause, sizeof cause, "the %s does not answer", names[i]);
+            ron_need_set(s->need_guards, RON_NEED_DEGRADED, cause, 1);
+            return;
+        }
+    }
+    if (ron_need_state(s->need_guards) != RON_NEED_OK) {
+        ron_need_set(s->need_guards, RON_NEED_OK, "", 0);
     }
 }

@@ -139,6 +139,24 @@ def metric(ledger, name):
     return sum(float(x.rsplit(" ", 1)[1]) for x in rows if x.startswith(name))
 
 
+def vouched_beside(ledger):
+    """Requests that are no writes do not wait for the KMS: they are told to come again."""
+    def freeze(token):
+        status, _, data = ledger.ask("POST", f"/accounts/{EU}/freeze", token=token)
+        return status, json.loads(data).get("reason")
+    unknown = ledger.mint_token("ledger.freeze", "--max", "78")
+    Guard.says = {"kms_verify": (200, {"ok": False})}
+    check("remote: a freeze is told to come again", freeze(unknown) == (429, "busy"),
+          freeze(unknown))
+    check("remote: and hears the KMS's no", eventually(lambda: freeze(unknown) == (401, "unauth")),
+          freeze(unknown))
+    Guard.says = {}
+    other = ledger.mint_token("ledger.freeze", "--max", "79")
+    check("remote: or its yes", eventually(lambda: freeze(other)[0] == 200), freeze(other))
+    check("remote: and back", ledger.ask("POST", f"/accounts/{EU}/unfreeze",
+                                         token=other)[0] == 200)
+
+
 def remote():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Guard)
     server.daemon_threads = True
@@ -171,6 +189,7 @@ def remote():
         unknown = ledger.mint_token("ledger.mint", "--max", "77")
         Guard.says = {"kms_verify": (200, {"ok": False})}
         refused(ledger, "remote: the KMS's no", 401, "unauth", entry("Mint", EU, 1), token=unknown)
+        vouched_beside(ledger)
         Guard.says = {"double_spend": (500, {})}
         asked = len(Guard.asked)
         refused(ledger, "remote: 5xx", 503, "timeout", entry("Mint", EU, 1))
@@ -189,6 +208,8 @@ def remote():
         refused(ledger, "remote: breaker open", 503, "timeout", entry("Mint", EU, 1))
         check("remote: then nobody is asked", len(Guard.asked) == asked
               and metric(ledger, "breaker_refused_total") > 0, Guard.asked[asked:])
+        check("remote: readyz names it", eventually(
+            lambda: "policy guard" in ledger.get("/readyz", token=None)[1].decode()))
         Guard.says = {}
         check("remote: and it closes by itself", eventually(
             lambda: ledger.ingest(entry("Mint", EU, 1))[0] == 200))

@@ -475,6 +475,21 @@ enum ron_rc ron_chan_reserve(struct ron_chan *c, uint32_t count)
     return rc;
 }
 
+uint32_t ron_chan_reserve_some(struct ron_chan *c, uint32_t want, uint32_t due)
+{
+    uint32_t got;
+
+    RON_ASSERT(due <= want);
+    ron_mutex_lock(&c->mu);
+    got = c->closed ? 0 : RON_MIN(want, c->capacity - c->count - c->reserved);
+    c->reserved += got;
+    if (got < due) {
+        ron_stat_bump(c->closed ? &c->refused : &c->rejected, due - got);
+    }
+    ron_mutex_unlock(&c->mu);
+    return got;
+}
+
 /* The end of a closed channel may depend on the last reservation: then every receiver must look. */
 static void release_after_reservation(struct ron_chan *c)
 {

@@ -11,8 +11,8 @@
  *   validated                 channel "preval": works that passed the prevalidators
  *   sequencer                 led_seq_window on the sequencer task; `projected`, `recent` and
  *                             `in_flight` are the book and the tables of led_seq
- *   cq, cs, cn                channel "commit": works with their seqs; room is there before a seq is
- *                             given
+ *   cq, cs, cn                channel "commit": works and their seqs; room is there before a seq
+ *                             is given
  *   next_seq                  the sequencer's: what the next work gets
  *   debited, credited         the committed book: what all entries together took and gave
  *   committer                 led_commit_group: WRITTEN is between write and sync, SYNCED between

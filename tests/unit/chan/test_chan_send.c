@@ -465,6 +465,27 @@ static void test_chan_send__reserved_room__kept_from_other_senders(void **state)
     ron_chan_free(c);
 }
 
+static void test_chan_send__reserve_some__what_is_free_and_the_lack_is_counted(void **state)
+{
+    struct ron_chan *c = chan_make(*state, RON_CHAN_REJECT, 4);
+
+    assert_int_equal(ron_chan_try_send(c, msg(0), NULL), RON_OK);
+    assert_int_equal(ron_chan_reserve_some(c, 2, 2), 2);
+    assert_int_equal(ron_chan_reserve_some(c, 5, 1), 1); /* four were only wished for */
+    assert_int_equal(chan_stats(c).rejected, 0);
+    assert_int_equal(ron_chan_reserve_some(c, 5, 3), 0);
+    assert_int_equal(chan_stats(c).rejected, 3);
+    ron_chan_unreserve(c, 3);
+    assert_int_equal(ron_chan_reserve_some(c, 5, 5), 3);
+    assert_int_equal(chan_stats(c).rejected, 5);
+    ron_chan_unreserve(c, 3);
+    assert_true(ron_chan_close(c));
+    assert_int_equal(ron_chan_reserve_some(c, 2, 1), 0);
+    assert_int_equal(chan_stats(c).refused, 1);
+    chan_expect(c, 0, 1);
+    ron_chan_free(c);
+}
+
 static void test_chan_send__reserved_before_close__honoured_after_it(void **state)
 {
     struct ron_chan *c = chan_make(*state, RON_CHAN_REJECT, 4);
@@ -526,6 +547,7 @@ int main(void)
         CASE(test_chan_send__retry_once_and_room_in_the_delay__sent_after_it),
         CASE(test_chan_send__retry_once_and_close_in_the_delay__ends_it_at_once),
         CASE(test_chan_send__reserved_room__kept_from_other_senders),
+        CASE(test_chan_send__reserve_some__what_is_free_and_the_lack_is_counted),
         CASE(test_chan_send__reserved_before_close__honoured_after_it),
         CASE(test_chan_send__more_than_was_reserved__asserts),
     };

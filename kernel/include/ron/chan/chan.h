@@ -117,6 +117,9 @@ RON_MUST_USE enum ron_rc ron_chan_send_retry(struct ron_chan *c, void *item,
  * reserves first. A reservation made before a close is honoured after it; receivers see the end
  * only when none is left. */
 RON_MUST_USE enum ron_rc ron_chan_reserve(struct ron_chan *c, uint32_t count);
+/* As much as there is, up to `want`; 0 of a closed channel. `due` of them are offers that somebody
+ * waits for: what they lack is counted as rejected (or refused). */
+RON_MUST_USE uint32_t ron_chan_reserve_some(struct ron_chan *c, uint32_t want, uint32_t due);
 void ron_chan_send_reserved(struct ron_chan *c, void *item);
 void ron_chan_unreserve(struct ron_chan *c, uint32_t count);
 
