@@ -170,7 +170,10 @@ static enum ron_rc end_frame(struct led_commit *c, const struct ron_tree_hash *r
     led_log_head(c->opts.log, &head);
     frame.epoch = head.epoch;
     memcpy(frame.uuid, head.uuid, sizeof frame.uuid);
-    frame.time_ms = RON_MAX(c->time_ms, ron_env_wall_ms(c->opts.env));
+    /* A frame without entries leaves seq and root as they were: among frames of an epoch its time
+     * tells it from the one before, wherever a copy of the log looks for its place. */
+    frame.time_ms =
+        RON_MAX(c->time_ms + (frame.entries == 0 ? 1 : 0), ron_env_wall_ms(c->opts.env));
     rc = led_frame_end(&c->frame, &frame);
     if (rc != RON_OK) {
         return ron_err_set(err, rc, "a frame of %zu works cannot be built", count);

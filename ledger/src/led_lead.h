@@ -18,7 +18,8 @@
  *
  * Invariants:
  *   V1. The local log is a prefix of the one in the database. A start whose last local frame is not
- *       in the database stops in safe mode: somebody lost what we may have acknowledged.
+ *       in the database stops in safe mode: somebody lost what we may have acknowledged. So does a
+ *       follower that finds it gone, and one whose copy cannot be written.
  *   V2. Leading is decided by the claim alone: a frame without records, with the next epoch, at
  *       head + 1. The lease only says when to try.
  *       A leader that finds a newer epoch beside the lease appends something: so it is fenced, and

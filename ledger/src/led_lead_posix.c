@@ -84,23 +84,6 @@ static struct led_pg_opts pg_opts(const struct led_svc *s)
     };
 }
 
-enum ron_rc led__lead_know(struct led_lead *l, struct ron_err *err)
-{
-    struct led_svc *s = l->s;
-    const struct led_pg_opts o = pg_opts(s);
-    uint64_t random[2] = {s->env->rand_u64(s->env), s->env->rand_u64(s->env)};
-
-    if (l->known) {
-        return RON_OK;
-    }
-    if (ron_conf_bool(s->conf, LED_PG_MIGRATE)) {
-        RON_TRY(led_pg_migrate(&o, NULL, err));
-    }
-    RON_TRY(led_pg_genesis(l->tail, (const uint8_t *)random, l->uuid, err));
-    l->known = true;
-    return RON_OK;
-}
-
 static bool see_file(void *arg, const char *name, bool is_dir)
 {
     bool *found = arg;
@@ -117,6 +100,23 @@ static bool has_copy(const struct led_svc *s)
 
     (void)snprintf(path, sizeof path, "%s/log", s->dir);
     return s->env->disk->list(s->env, path, see_file, &found, NULL) == RON_OK && found;
+}
+
+enum ron_rc led__lead_know(struct led_lead *l, struct ron_err *err)
+{
+    struct led_svc *s = l->s;
+    const struct led_pg_opts o = pg_opts(s);
+    uint64_t random[2] = {s->env->rand_u64(s->env), s->env->rand_u64(s->env)};
+
+    if (l->known) {
+        return RON_OK;
+    }
+    if (ron_conf_bool(s->conf, LED_PG_MIGRATE)) {
+        RON_TRY(led_pg_migrate(&o, NULL, err));
+    }
+    RON_TRY(led_pg_genesis(l->tail, has_copy(s) ? NULL : (const uint8_t *)random, l->uuid, err));
+    l->known = true;
+    return RON_OK;
 }
 
 /* A database that is away keeps nobody from starting who has a copy of the log: it serves reads,

@@ -33,6 +33,7 @@ struct led_lead {
     struct ron_buf frame;      /* aligned as the log wants it */
     uint64_t beat_ns;          /* when it was said last who leads, */
     uint64_t looked_ns;        /* or looked at */
+    uint64_t claimed_ns;       /* when an epoch of somebody else was first seen */
     bool caught_up;
     struct ron_need *need;
 };

@@ -71,8 +71,12 @@ RON_MUST_USE enum ron_rc led_pg_new(const struct led_pg_opts *opts, struct led_p
                                     struct ron_err *err);
 void led_pg_free(struct led_pg *pg); /* NULL is fine */
 
-/* The uuid of the ledger: that of the genesis, which is written with `fresh` when there is none.
- * RON_INVALID: the server would cut appends short (statement_timeout). */
+/* Ends the connection; the next call makes another one, perhaps to another server. */
+void led_pg_drop(struct led_pg *pg);
+
+/* The uuid of the ledger: that of the genesis, which is written with `fresh` when there is none;
+ * with `fresh` NULL that is RON_NOTFOUND. RON_INVALID: the server would cut appends short
+ * (statement_timeout). */
 RON_MUST_USE enum ron_rc led_pg_genesis(struct led_pg *pg, const uint8_t fresh[LED_UUID_SIZE],
                                         uint8_t ret_uuid[LED_UUID_SIZE], struct ron_err *err);
 /* The last row. */
@@ -97,6 +101,10 @@ typedef enum ron_rc led_pg_see(void *arg, uint64_t slot, const uint8_t *bytes, s
                                struct ron_err *err);
 RON_MUST_USE enum ron_rc led_pg_read(struct led_pg *pg, uint64_t *slot, led_pg_see *see, void *arg,
                                      size_t *ret_rows, struct ron_err *err);
+
+/* Whether that row is there, with that root. RON_CORRUPT: the database has lost or changed it. */
+RON_MUST_USE enum ron_rc led_pg_holds(struct led_pg *pg, const struct led_pg_head *at,
+                                      struct ron_err *err);
 
 /* Says who leads. RON_CONFLICT: a newer epoch is written there, and stays. */
 RON_MUST_USE enum ron_rc led_pg_beat(struct led_pg *pg, uint64_t epoch,

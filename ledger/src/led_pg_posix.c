@@ -230,6 +230,11 @@ static enum ron_rc check_limits(struct led_pg *pg, struct ron_err *err)
     return rc;
 }
 
+void led_pg_drop(struct led_pg *pg)
+{
+    ron_pg_drop(pg->conn);
+}
+
 enum ron_rc led_pg_genesis(struct led_pg *pg, const uint8_t fresh[LED_UUID_SIZE],
                            uint8_t ret_uuid[LED_UUID_SIZE], struct ron_err *err)
 {
@@ -244,11 +249,18 @@ enum ron_rc led_pg_genesis(struct led_pg *pg, const uint8_t fresh[LED_UUID_SIZE]
     ron_tree_hash_empty(&empty);
     put_ledger(pg, &p[0]);
     ron_pg_bytes(&p[1], empty.bytes, sizeof empty.bytes);
-    ron_pg_bytes(&p[2], fresh, LED_UUID_SIZE);
-    RON_TRY(ask(pg, "INSERT INTO ron.ledger_log VALUES($1,0,0,1,0,$2,$2,$3) ON CONFLICT DO NOTHING",
-                p, 3, NULL, err));
+    ron_pg_bytes(&p[2], fresh, fresh != NULL ? LED_UUID_SIZE : 0);
+    if (fresh != NULL) {
+        RON_TRY(ask(pg,
+                    "INSERT INTO ron.ledger_log VALUES($1,0,0,1,0,$2,$2,$3) ON CONFLICT DO NOTHING",
+                    p, 3, NULL, err));
+    }
     RON_TRY(ask(pg, "SELECT frame FROM ron.ledger_log WHERE ledger=$1 AND slot=0", p, 1, &r, err));
-    if (ron_pg_rows(&r) != 1) {
+    if (ron_pg_rows(&r) != 1 && fresh == NULL) {
+        rc = ron_err_set(err, RON_NOTFOUND,
+                         "the database has no log of ledger %s, of which there is a copy here",
+                         pg->ledger);
+    } else if (ron_pg_rows(&r) != 1) {
         rc = ron_err_set(err, RON_CORRUPT, "ledger %s has no genesis", pg->ledger);
     } else {
         ron_pg_value(&r, 0, 0, &bytes, &len);
@@ -273,6 +285,20 @@ static enum ron_rc head_at(struct led_pg *pg, uint64_t slot, struct led_pg_head 
     ron_pg_u64(&p[1], slot);
     return ask_head(pg, "SELECT " HEAD_COLUMNS " FROM ron.ledger_log WHERE ledger=$1 AND slot=$2",
                     p, 2, ret_head, err);
+}
+
+enum ron_rc led_pg_holds(struct led_pg *pg, const struct led_pg_head *at, struct ron_err *err)
+{
+    struct led_pg_head found = {0};
+    enum ron_rc rc = head_at(pg, at->slot, &found, err);
+
+    if (rc == RON_NOTFOUND || (rc == RON_OK && (found.last_seq != at->last_seq ||
+                                                !ron_tree_hash_equal(&found.root, &at->root)))) {
+        return ron_err_set(err, RON_CORRUPT,
+                           "slot %" PRIu64 " of the database is gone or another than we know",
+                           at->slot);
+    }
+    return rc;
 }
 
 /* The first slot whose row ends at `last_seq` or behind: seqs never fall, so by halving. */

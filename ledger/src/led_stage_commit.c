@@ -65,11 +65,13 @@ static enum led_reason fail(struct led_svc *s, const struct ron_err *err, enum r
 }
 
 /* Writes were stopped while these works were in the queue. Those of the present engine are taken
- * back by the sequencer. */
+ * back by the sequencer, unless it has done so when the reign ended. */
 static void refuse_stopped(struct led_svc *s, struct led_work **works, size_t count)
 {
     if (led_svc_lease(s)) {
-        if (led_svc_of_engine(s, works[count - 1])) {
+        const struct led_work *last = works[count - 1];
+
+        if (led_svc_of_engine(s, works[count - 1]) && last->reign == ron_au32_load(&s->reign)) {
             ron_au32_store(&s->abort_wanted, 1);
             ron_task_wake(s->seq_task);
         }

@@ -41,6 +41,20 @@ static enum ron_rc begin_replay(struct led_lead *l, struct ron_err *err)
     return led_replay_new(&o, &l->replay, err);
 }
 
+/* The copy could not take what the database has: as when we lead, an operator sees to it. */
+static enum ron_rc copy_failed(struct led_lead *l, enum ron_rc rc, struct ron_err *err)
+{
+    if (rc == RON_IO || rc == RON_LIMIT) {
+        led_metrics_sync_failed(l->s);
+    }
+    led_svc_enter_safe(l->s,
+                       rc == RON_LIMIT     ? "disk full"
+                       : rc == RON_CORRUPT ? "shared log"
+                                           : "the copy of the shared log failed",
+                       err->msg);
+    return ron_err_set(err, RON_AGAIN, "this ledger is in safe mode");
+}
+
 /* Into the local log, then through tree and book. */
 static enum ron_rc take_frame(struct led_lead *l, const struct led_frame *frame,
                               struct ron_err *err)
@@ -48,14 +62,17 @@ static enum ron_rc take_frame(struct led_lead *l, const struct led_frame *frame,
     struct led_svc *s = l->s;
     struct led_svc_head head = {.seq = frame->seq_first + frame->entries - 1,
                                 .ts_ms = frame->time_ms};
+    enum ron_rc rc;
 
     if (l->replay == NULL) {
         RON_TRY(begin_replay(l, err));
     }
     led_log_set_epoch(s->eng.log, frame->epoch);
-    RON_TRY(
-        led_log_append(s->eng.log, frame, ron_buf_data(&l->frame), ron_buf_len(&l->frame), err));
-    RON_TRY(led_replay_frame(l->replay, frame, "database", err));
+    rc = led_log_append(s->eng.log, frame, ron_buf_data(&l->frame), ron_buf_len(&l->frame), err);
+    rc = rc == RON_OK ? led_replay_frame(l->replay, frame, "database", err) : rc;
+    if (rc != RON_OK) {
+        return copy_failed(l, rc, err);
+    }
     ron_au64_store(&l->latest_epoch, frame->epoch);
     head.root = frame->new_root;
     if (frame->entries > 0) {
@@ -111,6 +128,9 @@ static enum ron_rc see_row(void *arg, uint64_t slot, const uint8_t *bytes, size_
     rc = copy_frame(l, bytes, len, &frame, err);
     rc = rc == RON_OK ? take_frame(l, &frame, err) : rc;
     if (rc == RON_OK) {
+        if (frame.epoch > l->at.epoch) { /* who has just claimed is not silent */
+            l->claimed_ns = ron_env_now_ns(l->s->env);
+        }
         l->at = (struct led_pg_head){
             .slot = slot, .epoch = frame.epoch, .last_seq = frame.seq_first + frame.entries - 1};
         l->at.root = frame.new_root;
@@ -185,6 +205,43 @@ static enum ron_rc say_we_lead(struct led_lead *l, struct ron_err *err)
     return RON_OK;
 }
 
+static void fence_ended(struct led_work *w)
+{
+    struct led_svc *s = w->service;
+
+    led_works_put(s->works, w);
+}
+
+/* We were overtaken and perhaps nobody writes to us: a key of our own is cancelled, whose frame is
+ * refused by the log. Only the committer may step down (V3). */
+static void meet_the_fence(struct led_lead *l)
+{
+    struct led_svc *s = l->s;
+    struct led_work *w = led_works_get(s->works, LED_ID_MAX);
+    char key[64];
+    int len = snprintf(key, sizeof key, "ron-epoch-%" PRIu64 "-is-over", l->epoch);
+
+    if (w != NULL) { /* else somebody does write */
+        w->service = s;
+        w->done = fence_ended;
+        w->received_ns = ron_env_now_ns(s->env);
+        w->deadline = ron_deadline_after_ms(w->received_ns, LED_LEAD_CALL_MS);
+        led_front_cancel_work(s, w, (struct ron_str){key, (size_t)len});
+    }
+}
+
+/* RON_OK also when another one leads by now: the fence tells the committer. */
+static enum ron_rc beat(struct led_lead *l, struct ron_err *err)
+{
+    enum ron_rc rc = say_we_lead(l, err);
+
+    if (rc == RON_CONFLICT) {
+        meet_the_fence(l);
+        return RON_OK;
+    }
+    return rc;
+}
+
 static enum ron_rc claim(struct led_lead *l, struct ron_err *err)
 {
     struct led_svc *s = l->s;
@@ -204,7 +261,8 @@ static enum ron_rc claim(struct led_lead *l, struct ron_err *err)
     RON_TRY(empty_frame(l, &frame, err));
     rc =
         led_pg_append(l->append, &at, &frame, ron_buf_data(&l->frame), ron_buf_len(&l->frame), err);
-    if (rc == RON_CONFLICT || rc == RON_CORRUPT) {
+    if (rc == RON_CONFLICT) {
+        led_pg_drop(l->tail); /* of a server that did not show it, perhaps nobody's any more */
         return ron_err_set(err, RON_AGAIN, "another ledger was first");
     }
     RON_TRY(rc); /* What is not known to be in is read like any row if it is. */
@@ -217,7 +275,7 @@ static enum ron_rc claim(struct led_lead *l, struct ron_err *err)
     rc = take_over(l, &frame, err);
     led_svc_leave_book(s);
     RON_TRY(rc);
-    return say_we_lead(l, err);
+    return beat(l, err);
 }
 
 /* Whether nobody has been heard of for a lease. A database that does not answer tells nothing. */
@@ -280,6 +338,7 @@ static enum ron_rc follow_round(struct led_lead *l, uint64_t *ret_wait_ms, struc
     RON_TRY(new_engine(l, err));
     if (ron_au64_load(&s->durable_seq) > ron_au64_load(&s->indexed_seq) + BEHIND_MAX) {
         *ret_wait_ms = POLL_MS; /* The sequencer remembers what the index lacks, to a bound. */
+        ron_need_set(l->need, RON_NEED_DEGRADED, "waits for the index, which is far behind", 1);
         return RON_OK;
     }
     slot = l->at.slot;
@@ -292,51 +351,24 @@ static enum ron_rc follow_round(struct led_lead *l, uint64_t *ret_wait_ms, struc
         return RON_OK;
     }
     l->looked_ns = now_ns;
+    if (rows == 0) { /* else they stand behind it */
+        RON_TRY(led_pg_holds(l->tail, &l->at, err));
+    }
     RON_TRY(leader_is_silent(l, &silent, err));
+    silent = silent && now_ns - l->claimed_ns >= l->lease_ms * RON_NS_PER_MS;
     tell_need(l);
     return silent && l->caught_up && rows == 0 ? claim(l, err) : RON_OK;
-}
-
-static void fence_ended(struct led_work *w)
-{
-    struct led_svc *s = w->service;
-
-    led_works_put(s->works, w);
-}
-
-/* We were overtaken and perhaps nobody writes to us: a key of our own is cancelled, whose frame is
- * refused by the log. Only the committer may step down (V3). */
-static void meet_the_fence(struct led_lead *l)
-{
-    struct led_svc *s = l->s;
-    struct led_work *w = led_works_get(s->works, LED_ID_MAX);
-    char key[64];
-    int len = snprintf(key, sizeof key, "ron-epoch-%" PRIu64 "-is-over", l->epoch);
-
-    if (w != NULL) { /* else somebody does write */
-        w->service = s;
-        w->done = fence_ended;
-        w->received_ns = ron_env_now_ns(s->env);
-        w->deadline = ron_deadline_after_ms(w->received_ns, LED_LEAD_CALL_MS);
-        led_front_cancel_work(s, w, (struct ron_str){key, (size_t)len});
-    }
 }
 
 static enum ron_rc lead_round(struct led_lead *l, uint64_t *ret_wait_ms, struct ron_err *err)
 {
     uint64_t now_ns = ron_env_now_ns(l->s->env);
-    enum ron_rc rc;
 
     *ret_wait_ms = POLL_MS;
     if (now_ns - l->beat_ns < l->lease_ms / BEATS_PER_LEASE * RON_NS_PER_MS) {
         return RON_OK;
     }
-    rc = say_we_lead(l, err);
-    if (rc == RON_CONFLICT) {
-        meet_the_fence(l);
-        return RON_OK;
-    }
-    return rc;
+    return beat(l, err);
 }
 
 void led_lead_lost(struct led_svc *s, enum ron_rc rc, const struct ron_err *err)
@@ -345,9 +377,11 @@ void led_lead_lost(struct led_svc *s, enum ron_rc rc, const struct ron_err *err)
         s->log, ERROR, "this ledger follows from now on",
         RON_LOG_STR("cause", rc == RON_CONFLICT ? "another one leads" : "an append not settled"),
         RON_LOG_ERR(err));
+    /* In this order: a sequencer that sees the wish to take back decides on nothing new, and one
+     * that does not see it gives works the number of the reign that ends. */
+    RON_IGNORE(led_svc_set_leading(s, false));
     ron_au32_store(&s->abort_wanted, 1);
     (void)ron_au32_add(&s->reign, 1);
-    RON_IGNORE(led_svc_set_leading(s, false));
     ron_task_wake(s->seq_task);
 }
 

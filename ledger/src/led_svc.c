@@ -170,6 +170,11 @@ static enum ron_rc place_in_shared_log(struct led_svc *s, struct ron_err *err)
         led_svc_enter_safe(s, "the shared log lacks what is known here", err->msg);
         return RON_OK;
     }
+    if (rc == RON_AGAIN || rc == RON_TIMEOUT || rc == RON_CLOSED) {
+        RON_LOG(s->log, ERROR, "the database does not answer; the leader task looks later",
+                RON_LOG_ERR(err));
+        return RON_OK;
+    }
     return rc;
 }
 

@@ -8,8 +8,8 @@ twice, and in the end all of it works again.
 Method: payers go through the wallet and send each payment with the same key until the word is
 definite. One or two faults at a time, drawn at random: the leader or a follower killed or standing
 still, the database standing still, crashed, or failed over to its standby (of which a new standby
-is made), the standby gone or standing still, and the way to the database cut, slow or deaf (a relay
-on loopback between each ledger and each server). Then everything is mended: every receipt must be
+is made), the standby gone or standing still, and the way to the database cut, slow or deaf, for all
+ledgers or for one alone (a relay on loopback between each ledger and each server). Then everything is mended: every receipt must be
 in the log once and nothing else, all copies and the database have the same root, and the auditor
 agrees. About 15 s of faults; with RON_SOAK=1 (`./dev soak`) 5 minutes. RON_SEED repeats a run's
 choices."""
@@ -35,15 +35,21 @@ PAYERS = 6
 
 
 class Databases:
-    """A primary and a standby that commits wait for, each behind a relay. Which is which changes;
-    the relays, and so the connection string of the ledgers, do not."""
+    """A primary and a standby that commits wait for, each behind a relay for each ledger. Which is
+    which changes; the relays, and so the connection strings of the ledgers, do not."""
 
-    def __init__(self):
+    def __init__(self, names):
         self.primary = pgserver.Cluster()
         self.standby = pgserver.Cluster(self.primary)
-        self.relays = {id(c): Relay(c.port) for c in (self.primary, self.standby)}
-        self.dsn = relayed_dsn(*self.relays.values())
-        self.failovers = 0
+        self.relays = {(n, id(c)): Relay(c.port) for n in names
+                       for c in (self.primary, self.standby)}
+        self.names, self.failovers = names, 0
+
+    def dsn(self, name):
+        return relayed_dsn(*self.ways(name))
+
+    def ways(self, name=None):
+        return [r for (n, _), r in list(self.relays.items()) if name in (None, n)]
 
     def in_step(self):
         """Whether the standby has all that the primary has; commits wait for it then."""
@@ -55,18 +61,19 @@ class Databases:
         if not until(self.in_step, 10):
             return
         old, new = self.primary, self.standby
-        relay = self.relays.pop(id(old))
+        freed = {n: self.relays.pop((n, id(old))) for n in self.names}
         old.stop()
         new.promote()
         self.primary = new
         self.standby = pgserver.Cluster(new)
-        relay.to = self.standby.port
-        self.relays[id(self.standby)] = relay
+        for name, relay in freed.items():
+            relay.to = self.standby.port
+            self.relays[name, id(self.standby)] = relay
         old.remove()
         self.failovers += 1
 
     def remove(self):
-        for relay in self.relays.values():
+        for relay in self.ways():
             relay.close()
         self.standby.remove()
         self.primary.remove()
@@ -144,47 +151,50 @@ class Chaos:
     def database_stands_still(self):
         yield from self._still(self.db.primary)
 
-    def database_crashes(self):
-        primary = self.db.primary
-        pids = family(primary)
-        tell(pids, signal.SIGKILL)  # the server first, so that it makes no more children
-        tell(family(primary), signal.SIGKILL)
+    def _crash(self, cluster):
+        tell(family(cluster), signal.SIGKILL)  # the server first, so that it makes no more children
+        tell(family(cluster), signal.SIGKILL)
         yield
-        started(primary)
+        started(cluster)
+
+    def database_crashes(self):
+        yield from self._crash(self.db.primary)
 
     def standby_stands_still(self):
         yield from self._still(self.db.standby)
 
     def standby_crashes(self):
-        standby = self.db.standby
-        standby.stop()
-        yield
-        started(standby)
+        yield from self._crash(self.db.standby)
 
     def database_fails_over(self):
         self.db.fail_over()
         yield
 
+    def ways(self):
+        """Of all ledgers, of the leader alone, or of a follower alone."""
+        whose = self.rng.choice(("all", "leader", "leader", "follower"))
+        return self.db.ways(None if whose == "all" else self.a_node(whose == "leader").name)
+
     def way_cut(self):
-        for relay in list(self.db.relays.values()):
+        for relay in self.ways():
             relay.cut()
         yield
         self.mend()
 
     def way_slow(self):
-        for relay in list(self.db.relays.values()):
+        for relay in self.ways():
             relay.delay_s = self.rng.uniform(0.02, 0.3)
         yield
         self.mend()
 
     def way_deaf(self):
-        for relay in list(self.db.relays.values()):
+        for relay in self.ways():
             relay.deaf = True
         yield
         self.mend()
 
     def mend(self):
-        for relay in list(self.db.relays.values()):
+        for relay in self.db.ways():
             relay.mend()
 
     # Two at a time only of what does not take the other's ground away.
@@ -263,11 +273,11 @@ def main():
     _, rng = seeded()
     folder = tempfile.mkdtemp(prefix="ron-chaos-")
     make_keys(folder)
-    databases = Databases()
+    databases = Databases("abc")
     nodes = []
     try:
         for name in "abc":
-            nodes.append(Node(name, folder, databases.dsn))
+            nodes.append(Node(name, folder, databases.dsn(name)))
         group = Group(folder, nodes)
         check("begin: somebody leads", group.leader() is not None)
         with Wallet(group, "--circuit_breaker.open_duration=500ms") as wallet:

@@ -105,6 +105,29 @@ def no_database(folder, database):
     shutil.rmtree(fresh, ignore_errors=True)
 
 
+def put_back_under_a_follower(folder):
+    """2: the same while it runs: a follower whose last row is gone, with nothing behind it."""
+    database = pgserver.Cluster()
+    try:
+        with Node("i", folder, pgserver.dsn(database)) as i:
+            check("put back beside: leads", until(i.leads, 40), i.lines[-5:])
+            with Node("j", folder, pgserver.dsn(database), lease="60s") as j:
+                check("put back beside: the other follows", until(j.follows, 40), j.readyz())
+                done = pay(i, 3)
+                check("put back beside: it has all", until(
+                    lambda: j.balance("u:a") == (done, 0), 20), j.balance("u:a"))
+                i.kill()
+                database.sql("DELETE FROM ron.ledger_log WHERE slot=(SELECT max(slot) FROM "
+                             "ron.ledger_log)")
+                check("put back beside: the follower stops with an alarm",
+                      until(lambda: in_safe_mode(j), 20), j.readyz())
+                i.start()
+                check("put back beside: so does the one that comes back",
+                      until(lambda: in_safe_mode(i), 20), i.readyz())
+    finally:
+        database.remove()
+
+
 def put_back(folder, database):
     """2: the database lacks what was acknowledged here. Then 10: it is another cluster."""
     with Node("b", folder, pgserver.dsn(database)) as b:
@@ -253,6 +276,33 @@ def pooled(folder):
         database.remove()
 
 
+def fill(path):
+    """Until nothing more fits."""
+    with open(path, "wb") as f:
+        try:
+            while True:
+                f.write(b"x" * 65536)
+                f.flush()
+        except OSError:
+            pass
+
+
+def full_disk_of_a_follower(folder, database, h, filler):
+    """The leader, whose disk has room, goes on; the follower says that it does not."""
+    with Node("k", folder, pgserver.dsn(database)) as k:
+        h.stop()  # it resigns, so the other one leads
+        check("disk: the other leads", until(k.leads, 40), k.readyz())
+        h.start()
+        check("disk: it follows", until(h.follows, 40), h.readyz())
+        fill(filler)
+        end = time.monotonic() + 60
+        while time.monotonic() < end and not in_safe_mode(h):
+            k.ingest(*[entry("Mint", "u:a", 1, memo="m" * 200) for _ in range(500)])
+        check("disk: a full one stops a follower", in_safe_mode(h), h.readyz())
+        check("disk: and the leader goes on", pay(k, 2) == 2 and k.leads(), k.readyz())
+        h.stop()
+
+
 def full_disk(folder):
     """7: what cannot be written to the local copy stops the ledger, and is in the database."""
     disk = Path(folder) / "h"
@@ -269,13 +319,7 @@ def full_disk(folder):
         check("disk: leads", until(h.leads))
         done = pay(h, 3)
         filler = disk / "filler"
-        with open(filler, "wb") as f:
-            try:
-                while True:
-                    f.write(b"x" * 65536)
-                    f.flush()
-            except OSError:
-                pass
+        fill(filler)
         end = time.monotonic() + 60
         while time.monotonic() < end and not in_safe_mode(h):
             status, _ = h.ingest(*[entry("Mint", "u:a", 1, memo="m" * 200) for _ in range(500)])
@@ -290,6 +334,7 @@ def full_disk(folder):
         check("disk: an empty directory is filled from the database",
               until(lambda: h.leads() and h.balance("u:a") == (rows, 0), 40),
               (h.balance("u:a"), rows))
+        full_disk_of_a_follower(folder, database, h, filler)
     finally:
         if h is not None and h.process.poll() is None:
             h.stop()
@@ -308,6 +353,7 @@ def main():
         sessions_and_locks(folder, database)
         no_database(folder, database)
         put_back(folder, database)
+        put_back_under_a_follower(folder)
         tampered(folder)
         pooled(folder)
         full_disk(folder)

@@ -68,7 +68,8 @@ class Node(Ledger):
 
     def follows(self):
         status, found = self.readyz()
-        return status == 200 and found["degraded"]
+        return status == 200 and found.get("causes", {}).get(
+            "shared_log", "").startswith("follows")
 
     def root(self):
         """Size and root of its checkpoint."""

@@ -234,6 +234,43 @@ static void test_led_pg__another_ledger_by_that_name__its_uuid_is_told(void **st
     led_pg_free(pg);
 }
 
+/* Who has a copy does not begin another ledger in a database that was emptied. */
+static void test_led_pg__genesis_for_a_copy__none_is_made(void **state)
+{
+    struct led_pg_opts o = opts_of("copied");
+    struct led_pg *pg = NULL;
+    uint8_t found[LED_UUID_SIZE];
+
+    (void)state;
+    assert_int_equal(led_pg_migrate(&o, NULL, NULL), RON_OK);
+    assert_int_equal(led_pg_new(&o, &pg, NULL), RON_OK);
+    assert_int_equal(led_pg_genesis(pg, NULL, found, NULL), RON_NOTFOUND);
+    assert_int_equal(led_pg_genesis(pg, uuid, found, NULL), RON_OK);
+    assert_int_equal(led_pg_genesis(pg, NULL, found, NULL), RON_OK);
+    assert_memory_equal(found, uuid, sizeof uuid);
+    led_pg_free(pg);
+}
+
+static void test_led_pg__row_that_is_gone_or_another__told(void **state)
+{
+    struct led_pg_head at;
+    struct led_pg *pg = open_new("holds", &at);
+    struct led_pg_head other;
+
+    (void)state;
+    assert_int_equal(append(pg, &at, 1, 10), RON_OK);
+    assert_int_equal(led_pg_holds(pg, &at, NULL), RON_OK);
+    led_pg_drop(pg);
+    assert_int_equal(led_pg_holds(pg, &at, NULL), RON_OK);
+    other = at;
+    other.root.bytes[0] ^= 1;
+    assert_int_equal(led_pg_holds(pg, &other, NULL), RON_CORRUPT);
+    other = at;
+    other.slot++;
+    assert_int_equal(led_pg_holds(pg, &other, NULL), RON_CORRUPT);
+    led_pg_free(pg);
+}
+
 static void test_led_pg__role_of_a_ledger__may_insert_and_read_alone(void **state)
 {
     struct led_pg_opts o = opts_of("rights");
@@ -603,6 +640,8 @@ int main(void)
         CASE(test_led_pg__same_frame_again__is_in_once),
         CASE(test_led_pg__another_root_before__refused_as_forked),
         CASE(test_led_pg__another_ledger_by_that_name__its_uuid_is_told),
+        CASE(test_led_pg__genesis_for_a_copy__none_is_made),
+        CASE(test_led_pg__row_that_is_gone_or_another__told),
         CASE(test_led_pg__role_of_a_ledger__may_insert_and_read_alone),
         CASE(test_led_pg__lease__the_newer_epoch_stays),
         CASE(test_led_pg__server_restarts_between__appends_go_on),
