@@ -96,6 +96,8 @@ static bool is_old(const struct rew_emit *e, const struct rew_batch *row, uint64
 
 struct rew_emit_batch *rew_emit_next(struct rew_emit *e, uint64_t now_ms)
 {
+    /* No pause is longer; a clock that was set back would make it one. */
+    e->until_ms = RON_MIN(e->until_ms, now_ms + REW_EMIT_PAUSE_MAX_MS);
     for (uint32_t i = 0; i < e->inflight_max; i++) {
         struct rew_emit_batch *slot = &e->slots[i];
 

@@ -101,19 +101,24 @@ static bool read_query(const struct ron_http_call *call, bool *ret_wait, bool *r
     return true;
 }
 
-/* min(now + epoch_duration / 2, what the caller asked for). */
+/* min(now + epoch_duration / 2, what the caller asked for): of the run, which outlives the request
+ * that began it; how long that one waits is the listener's matter. */
 static struct ron_deadline deadline_of(struct rew_svc *s, const struct ron_http_call *call)
 {
     const struct ron_http_head *head = ron_http_head(call);
     struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
-    uint64_t half_ms = (uint64_t)ron_conf_ms(conf, REW_EPOCH_DURATION) / 2;
-    bool asked = head->timeout_ms != UINT64_MAX || head->deadline_unix_ms != UINT64_MAX;
+    uint64_t left_ms =
+        RON_MIN((uint64_t)ron_conf_ms(conf, REW_EPOCH_DURATION) / 2, head->timeout_ms);
 
     ron_conf_unref(conf);
-    struct ron_deadline ours = ron_deadline_after_ms(ron_env_now_ns(s->env), half_ms);
-    struct ron_deadline theirs = asked ? ron_http_deadline(call) : ron_deadline_never();
+    if (head->deadline_unix_ms != UINT64_MAX) {
+        uint64_t wall_ms = ron_env_wall_ms(s->env);
 
-    return theirs.at_ns < ours.at_ns ? theirs : ours;
+        left_ms =
+            RON_MIN(left_ms, head->deadline_unix_ms > wall_ms ? head->deadline_unix_ms - wall_ms
+                                                              : (uint64_t)0);
+    }
+    return ron_deadline_after_ms(ron_env_now_ns(s->env), left_ms);
 }
 
 static void submit(struct rew_svc *s, struct ron_http_call *call, struct rew_work_req *w)
@@ -299,7 +304,9 @@ static void get_proof(struct ron_http_call *call, void *arg)
     if (account.len > 3 * (size_t)REW_ACCOUNT_MAX ||
         ron_http_percent_decode(account, false, raw, sizeof raw - 1, &len) != RON_OK ||
         !rew_account_ok((struct ron_str){raw, len})) {
-        fail_text(s, call, REW_ERROR_SCHEMA, "that is no account");
+        if (may_inspect(s, call)) { /* who may not ask is told that first */
+            fail_text(s, call, REW_ERROR_SCHEMA, "that is no account");
+        }
         return;
     }
     memcpy(r.account, raw, len);

@@ -149,19 +149,26 @@ static void quarantined(struct rew_svc *s, struct rew_outcome *o)
     struct ron_err err = {0};
 
     rew_count_of(s, REW_M_RUNS, "quarantined", 1);
+    if (o->job->dry) { /* it has no epoch, so nobody is called for it */
+        RON_LOG(s->log, WARN, "a dry run broke a rule", RON_LOG_STR("epoch", o->job->request.epoch),
+                RON_LOG_STR("breach", kind), RON_LOG_STR("why", o->run.breach_text));
+        rew_tell(s, REW_EVENT_QUARANTINED, o->job->request.epoch, &o->job->request.run_key, true, 0,
+                 0, kind);
+        return;
+    }
     rew_count_of(s, REW_M_INVARIANT, kind, 1);
     rew_count(s, REW_M_QUARANTINE, 1);
     RON_LOG(s->log, ERROR, "an epoch is quarantined: nothing of it is paid",
             RON_LOG_STR("epoch", o->job->request.epoch), RON_LOG_STR("breach", kind),
             RON_LOG_STR("why", o->run.breach_text));
-    if (!o->job->dry && rew_book_quarantine(s->book, epoch, m->breach, o->run.breach_text,
-                                            ron_env_wall_ms(s->env), &err) != RON_OK) {
+    if (rew_book_quarantine(s->book, epoch, m->breach, o->run.breach_text, ron_env_wall_ms(s->env),
+                            &err) != RON_OK) {
         RON_LOG(s->log, ERROR, "the quarantine could not be written down", RON_LOG_ERR(&err));
         ron_au32_store(&s->left, 1); /* computed again, to the same verdict */
     }
     rew_look_at_quarantine(s);
-    rew_tell(s, REW_EVENT_QUARANTINED, o->job->request.epoch, &o->job->request.run_key, o->job->dry,
-             0, 0, kind);
+    rew_tell(s, REW_EVENT_QUARANTINED, o->job->request.epoch, &o->job->request.run_key, false, 0, 0,
+             kind);
 }
 
 static enum ron_rc seal(struct rew_svc *s, struct rew_outcome *o, struct ron_buf *manifest,

@@ -174,7 +174,7 @@ def rows(leader, database, peer):
         rate = [r["per_s"] for r in got]
         ratio = [a / b for a, b in zip(rate, base)]
         good = statistics.median(rate) >= aim and \
-            (times is None or not ratio or statistics.median(ratio) >= times)
+            (times is None or bool(ratio) and statistics.median(ratio) >= times)
         base_text = f" of {spread(base, 0)}/s" if base else ""
         print(f"| {text} | {spread(rate, 0)} | {statistics.median(r['p50_us'] for r in got):.0f} | "
               f"{statistics.median(r['p99_us'] for r in got):.0f} | "

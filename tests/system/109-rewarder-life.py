@@ -82,6 +82,9 @@ def full_work(ledger):
             check("work: one waits, the rest is refused", 1 <= 4 - len(refused) <= 2 and all(
                 (s, a["reason"], a["retryable"]) == (503, "backpressure", True)
                 for s, a in refused), answers)
+            status, view = r.get("/rewarder/epochs/work-0")
+            check("work: GET tells how far a run is", status == 202 and view["status"] == "running"
+                  and view["phase"] and view["rows_done"] <= view["rows"], (status, view))
             check("work: counted as dropped", total(r, "queue_dropped_total", 'queue="work"') ==
                   len(refused), r.metrics())
             check("work: an epoch that was refused is free", state(r, "work-3") is None, "")
@@ -151,6 +154,14 @@ def deadlines(ledger):
                   (503, "TIMEOUT"), (status, answer))
         check("deadline: and ends the run", eventually(lambda: state(r, "caller") is None),
               state(r, "caller"))
+    with Rewarder(ledger, "--timeouts.request=1s", "--concurrency.compute_workers=1") as r:
+        with held(r, "worker-0"):
+            began = time.monotonic()
+            check("deadline: a patient caller's", r.compute(
+                "patient", body(r), query="", headers={"Request-Timeout": "60"})[0] == 202)
+            eventually(lambda: time.monotonic() > began + 1.3)
+        check("deadline: is that of the run, not of the request", eventually(
+            lambda: state(r, "patient") == "emitted"), state(r, "patient"))
 
 
 # ---- events --------------------------------------------------------------------------------------

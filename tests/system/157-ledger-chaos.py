@@ -9,10 +9,10 @@ Method: payers go through the wallet and send each payment with the same key unt
 definite. One or two faults at a time, drawn at random: the leader or a follower killed or standing
 still, the database standing still, crashed, or failed over to its standby (of which a new standby
 is made), the standby gone or standing still, and the way to the database cut, slow or deaf, for all
-ledgers or for one alone (a relay on loopback between each ledger and each server). Then everything is mended: every receipt must be
-in the log once and nothing else, all copies and the database have the same root, and the auditor
-agrees. About 15 s of faults; with RON_SOAK=1 (`./dev soak`) 5 minutes. RON_SEED repeats a run's
-choices."""
+ledgers or for one alone (a relay on loopback between each ledger and each server). Then everything
+is mended: every receipt must be in the log once and nothing else, all copies and the database have
+the same root, and the auditor agrees. About 15 s of faults; with RON_SOAK=1 (`./dev soak`) 5
+minutes. RON_SEED repeats a run's choices."""
 import json
 import os
 import shutil
