@@ -31,6 +31,7 @@ busy_rejections_total worker_inflight tasks_spawned_total tasks_aborted_total ta
 io_timeouts_total backoff_retries_total bus_lagged_total service_restarts_total
 """.split()
 LABELLED = ['queue_depth{queue="work"}', 'queue_dropped_total{queue="work"}',
+            'queue_dropped_total{queue="events"}',
             'bus_lagged_total{bus="events"}', 'bus_lagged_total{bus="ledger"}',
             'io_timeouts_total{op="ledger_rpc",peer="ledger"}',
             'tasks_spawned_total{kind="worker"}', 'tasks_spawned_total{kind="invalidator"}',

@@ -103,7 +103,8 @@ struct wal_hold {
     struct wal_key to_pair;
     struct wal_nonce_ticket ticket;
     uint64_t nonce_last; /* of the run that begins with this operation; 0: it begins none */
-    uint8_t asked;       /* questions for a nonce or a sum that was not known */
+    uint8_t asked;       /* questions for a nonce that was not known, */
+    uint8_t asked_sums;  /* and for a day's sum */
     uint8_t done;        /* checks that it has passed */
     bool refreshed;      /* the nonce was read anew, for this operation */
     bool nonce_held;

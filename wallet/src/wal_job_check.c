@@ -268,15 +268,16 @@ static enum wal__go check_daily(struct wal_core *core, struct wal_job *job, stru
     case WAL_DAILY_UNTRACKED:
         return WAL__GO_ON;
     case WAL_DAILY_ASK:
-        if (h->asked >= ASKED_MAX) {
-            return WAL__GO_ON;
+        if (h->asked_sums >= ASKED_MAX) { /* forgotten again and again: never past the ceiling */
+            return refuse(job, WAL_REASON_BUSY, "amount",
+                          "what the account paid today is not known yet; try again");
         }
         if (!wal_daily_walk(core->daily, h->from_pair, job->_day, now_ms(core), lease_ms(core),
                             &job->_debited, &job->_page)) {
             job->_state = WAL__TURN;
             return WAL__GO_WAIT;
         }
-        h->asked++;
+        h->asked_sums++;
         return ask_debits(job);
     case WAL_DAILY_EXCEEDED:
         return refuse_amount(job, WAL_REASON_LIMITS, "the day's ceiling leaves", left);

@@ -47,6 +47,8 @@ static void fill_row(struct ron_reg_entry *e, struct ron_reg_row *row)
     row->depth = RON_MIN(published, (uint64_t)b->capacity);
     ron_reg_row_sample(row, "bus_published_total", "bus", false, published);
     ron_reg_row_sample(row, "bus_lagged_total", "bus", false, ron_stat_get(&b->lagged));
+    /* What a reader was too slow for is dropped, as the documents count queues. */
+    ron_reg_row_sample(row, "queue_dropped_total", "queue", false, ron_stat_get(&b->lagged));
     ron_reg_row_sample(row, "bus_readers", "bus", true, ron_stat_get(&b->reader_count));
 }
 
