@@ -66,7 +66,7 @@ static enum ron_rc add_target(struct cli_net *n, const struct cli_system *sys, s
                                    .inflight_max = CLI_CALLS_MAX,
                                    .try_timeout_ms = 600000,
                                    .total_timeout_ms = 600000,
-                                   .response_max = CLI_ANSWER_MAX},
+                                   .response_max = PTRDIFF_MAX / 4}, /* each call has its own */
                                &n->target, err);
 }
 
@@ -215,6 +215,8 @@ struct cli_pending *cli_call_start(struct cli_client *c, const struct cli_call *
                 .header_count = count,
                 .body = call->body,
                 .sink = call->sink != NULL ? fetch_sink : NULL,
+                /* What a sink takes is not kept here: a journal has any length. */
+                .response_max = call->sink != NULL ? 0 : CLI_ANSWER_MAX,
                 .deadline = ron_deadline_after_ms(
                     ron_env_now_ns(c->net->env), call->timeout_ms > 0 ? call->timeout_ms : CALL_MS),
                 .done = fetch_done,
