@@ -403,6 +403,16 @@ static enum ron_rc compare_frame(void *arg, const struct aud_frame *f,
     return RON_OK;
 }
 
+/* One reading. The last segment is longer than what it holds, so its end is told here. */
+static enum ron_rc walk_log(struct run *k, struct aud_walk *walk, struct ron_err *err)
+{
+    RON_TRY(aud_log_walk(&k->log, walk, err));
+    if (k->done_bytes < k->log.bytes) {
+        tell_progress(k, k->log.bytes - k->done_bytes);
+    }
+    return RON_OK;
+}
+
 static enum ron_rc read_quietly(struct run *k, const char *reading,
                                 enum ron_rc (*each)(void *, const struct aud_frame *,
                                                     const struct aud_place *),
@@ -413,7 +423,7 @@ static enum ron_rc read_quietly(struct run *k, const char *reading,
     k->reading = reading;
     k->done_bytes = 0;
     k->r->readings++;
-    return aud_log_walk(&k->log, &walk, err);
+    return walk_log(k, &walk, err);
 }
 
 static enum ron_rc compare_suspects(struct run *k, struct ron_err *err)
@@ -462,7 +472,7 @@ static enum ron_rc read_all(struct run *k, struct aud_walk *walk, struct ron_err
     meet_checkpoints(k, &start);
     *walk = (struct aud_walk){
         .findings = &k->r->findings, .on_segment = on_segment, .on_frame = on_frame, .arg = k};
-    return aud_log_walk(&k->log, walk, err);
+    return walk_log(k, walk, err);
 }
 
 static enum ron_rc new_book(struct run *k, struct ron_err *err)

@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "aud_report.h"
 #include "ron/base/alloc.h"
 #include "ron/base/build.h"
 #include "ron/base/nearest.h"
 #include "ron/io/linux_env.h"
+#include "ron/io/progress.h"
 
 enum { EXIT_GOOD = 0, EXIT_BROKEN = 1, EXIT_USAGE = 2, EXIT_UNREAD = 3 };
 
@@ -30,7 +30,6 @@ struct settings {
     struct aud_vkey key;
     struct aud_vkey witnesses[AUD_WITNESSES_MAX];
     size_t witness_count;
-    bool progress;
     bool done; /* help or version was shown */
 };
 
@@ -54,8 +53,7 @@ static const char usage[] =
     "  --entry FILE       the entry that it must be for: canonical bytes or JSON\n"
     "  --balances         print all balances, sorted\n"
     "  --json             print one JSON object\n"
-    "  --quiet            print findings only\n"
-    "  --progress         show how far it is, on a terminal\n"
+    "  --quiet            print findings only, and show no progress\n"
     "  --help             show this and exit\n"
     "  --version          show the version and exit\n"
     "\n"
@@ -202,12 +200,6 @@ static bool set_quiet(struct settings *s, const char *value)
     return s->report.quiet = true;
 }
 
-static bool set_progress(struct settings *s, const char *value)
-{
-    (void)value;
-    return s->progress = true;
-}
-
 static bool show_help(struct settings *s, const char *value)
 {
     (void)value;
@@ -238,7 +230,6 @@ static const struct option {
     {"--balances", false, set_balances},
     {"--json", false, set_json},
     {"--quiet", false, set_quiet},
-    {"--progress", false, set_progress},
     {"--help", false, show_help},
     {"-h", false, show_help},
     {"--version", false, show_version},
@@ -323,32 +314,12 @@ static bool parse(struct settings *s, int argc, char **argv)
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-struct bar {
-    const struct ron_env *env;
-    uint64_t next_ns;
-    bool shown;
-};
-
 static void show_bar(void *arg, const char *what, uint64_t done, uint64_t all)
 {
-    static const char full[] = "########################################";
-    struct bar *bar = arg;
-    uint64_t now_ns = ron_env_now_ns(bar->env);
-    unsigned percent = all > 0 ? (unsigned)(done * 100 / all) : 100;
+    struct ron_progress *bar = arg;
 
-    if (now_ns < bar->next_ns) {
-        return;
-    }
-    bar->next_ns = now_ns + 100000000;
-    bar->shown = true;
-    fprintf(stderr, "\r%-10s [%-40.*s] %3u%%", what, (int)(percent * 2 / 5), full, percent);
-}
-
-static void end_bar(const struct bar *bar)
-{
-    if (bar->shown) {
-        fprintf(stderr, "\r%60s\r", "");
-    }
+    ron_progress_phase(bar, what, "bytes", 0);
+    ron_progress_at(bar, done, all);
 }
 
 /* ---- work ------------------------------------------------------------------------------------ */
@@ -373,7 +344,7 @@ static int fail(const struct ron_err *err)
 static int audit(struct settings *s)
 {
     struct aud_result *r = ron_alloc_zero(sizeof *r);
-    struct bar bar = {.env = s->run.env};
+    struct ron_progress bar;
     struct ron_err err = {0};
     int code;
 
@@ -381,15 +352,16 @@ static int audit(struct settings *s)
         fprintf(stderr, "ron-audit: out of memory\n");
         return EXIT_UNREAD;
     }
-    if (s->progress && isatty(STDERR_FILENO) == 1) {
+    ron_progress_begin(&bar, s->run.env, "audit", "bytes");
+    if (bar.on && !s->report.quiet) {
         s->run.progress = show_bar;
         s->run.progress_arg = &bar;
     }
     if (aud_run(&s->run, r, &err) == RON_OK) {
-        end_bar(&bar);
+        ron_progress_end(&bar);
         code = verdict(&r->findings, aud_report_run(&s->report, r));
     } else {
-        end_bar(&bar);
+        ron_progress_end(&bar);
         code = fail(&err);
     }
     aud_result_done(r);

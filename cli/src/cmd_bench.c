@@ -12,10 +12,10 @@
 #include "cli.h"
 #include "money.h"
 #include "net.h"
-#include "progress.h"
 #include "ron/base/alloc.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
+#include "ron/io/progress.h"
 
 enum { ACCOUNTS = 64, BODY_SIZE = 192, SAMPLES_MAX = 1 << 20, KEY_SIZE = 64 };
 
@@ -142,15 +142,15 @@ static void report(struct bench *b, uint64_t took_ms)
 static int drive(struct bench *b)
 {
     const struct ron_env *env = ron_env_linux();
-    struct cli_progress bar;
+    struct ron_progress bar;
     uint64_t begin_ns;
     uint64_t end_ns;
     size_t at = 0;
 
-    cli_progress_begin(&bar, "bench", "transfers");
+    ron_progress_begin(&bar, env, "bench", "transfers");
     begin_ns = bar.begin_ns;
     end_ns = begin_ns + b->seconds * RON_NS_PER_S;
-
+    bar.end_ns = end_ns;
     for (size_t i = 0; i < b->width; i++) {
         if (!send_one(b, &b->slots[i])) {
             break;
@@ -162,14 +162,14 @@ static int drive(struct bench *b)
             break;
         }
         at = (at + 1) % b->width;
-        cli_progress_until(&bar, b->good, end_ns);
+        ron_progress_at(&bar, b->good, 0);
     }
     for (size_t i = 0; i < b->width; i++) {
         if (b->slots[i].pending != NULL) {
             take_one(b, &b->slots[i]);
         }
     }
-    cli_progress_end(&bar);
+    ron_progress_end(&bar);
     report(b, (ron_env_now_ns(env) - begin_ns) / RON_NS_PER_MS);
     return b->good > 0 && b->bad == 0 ? CLI_OK : CLI_FAILED;
 }

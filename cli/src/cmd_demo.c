@@ -14,11 +14,11 @@
 #include "cli.h"
 #include "hook.h"
 #include "net.h"
-#include "progress.h"
 #include "reward_live.h"
 #include "ron/base/macros.h"
 #include "ron/base/rand.h"
 #include "ron/io/linux_env.h"
+#include "ron/io/progress.h"
 #include "ron/sync/sync.h"
 #include "ron_reward_tool.h"
 
@@ -58,7 +58,7 @@ struct demo {
     char stripe[CLI_SECRET_SIZE];
     size_t stripe_len;
     char board[96];
-    struct cli_progress bar;
+    struct ron_progress bar;
 };
 
 /* ---- where it is ----------------------------------------------------------------------------- */
@@ -114,7 +114,7 @@ static void tell(struct demo *d, const char *fmt, ...)
     if (d->quiet || d->c.json) {
         return;
     }
-    cli_progress_end(&d->bar);
+    ron_progress_end(&d->bar);
     printf("%5" PRIu64 "  ", d->next);
     va_start(args, fmt);
     (void)vprintf(fmt, args);
@@ -477,7 +477,7 @@ static int play(struct demo *d)
     uint64_t begin_ns = ron_env_now_ns(env);
     int code = CLI_OK;
 
-    cli_progress_begin(&d->bar, "demo", "steps");
+    ron_progress_begin(&d->bar, env, "demo", "steps");
     for (d->done = 0; code == CLI_OK && d->done < d->steps && d->next < STEPS_MAX; d->done++) {
         uint64_t due_ns = begin_ns + d->done * (RON_NS_PER_S / d->pace);
 
@@ -489,9 +489,9 @@ static int play(struct demo *d)
             d->next++;
             code = save_place(d);
         }
-        cli_progress_at(&d->bar, d->done, d->steps);
+        ron_progress_at(&d->bar, d->done, d->steps);
     }
-    cli_progress_end(&d->bar);
+    ron_progress_end(&d->bar);
     return code;
 }
 

@@ -7,39 +7,23 @@
  *
  * Exit codes: 0 every file is good, 1 one is not or cannot be read, 2 used wrongly. */
 #include <errno.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "ron/base/macros.h"
+#include "ron/io/linux_env.h"
+#include "ron/io/progress.h"
 #include "ron_edge_tool.h"
 
-enum { BAR = 30 };
-
-struct bar {
-    const char *file;
-    bool shown;
-};
-
+/* A hash goes over the bytes of the file; the other parts count what they look at. */
 static bool draw(void *arg, const char *phase, uint64_t done, uint64_t total)
 {
-    static const char full[] = "##############################";
-    static const char rest[] = "..............................";
-    struct bar *bar = arg;
-    int filled = total == 0 ? 0 : (int)(RON_MIN(done, total) * BAR / total);
+    struct ron_progress *bar = arg;
 
-    _Static_assert(sizeof full == BAR + 1 && sizeof rest == BAR + 1, "as long as the bar");
-    bar->shown = true;
-    if (total == 0) {
-        fprintf(stderr, "\r\033[K%s: %-9s %" PRIu64, bar->file, phase, done);
-    } else {
-        fprintf(stderr, "\r\033[K%s: %-9s [%.*s%.*s] %3u%%", bar->file, phase, filled, full,
-                BAR - filled, rest, (unsigned)(RON_MIN(done, total) * 100 / total));
-    }
-    (void)fflush(stderr);
+    ron_progress_phase(bar, phase, strcmp(phase, "hash") == 0 ? "bytes" : "steps", 0);
+    ron_progress_at(bar, done, total);
     return true;
 }
 
@@ -59,7 +43,8 @@ static int told(const char *verb, enum ron_rc rc, const struct ron_err *err, str
 
 static int verify_one(const char *file, bool json, bool hash)
 {
-    struct bar bar = {.file = file};
+    const char *slash = strrchr(file, '/');
+    struct ron_progress bar;
     const struct edg_tool_watch watch = {.show = draw, .arg = &bar};
     struct ron_err err = {0};
     struct ron_buf out;
@@ -67,12 +52,10 @@ static int verify_one(const char *file, bool json, bool hash)
     enum ron_rc rc;
     int code;
 
+    ron_progress_begin(&bar, ron_env_linux(), slash == NULL ? file : slash + 1, "steps");
     ron_buf_init(&out, EDG_TOOL_REPORT_MAX);
-    rc = edg_tool_verify(file, json, hash, isatty(STDERR_FILENO) == 1 ? &watch : NULL, &out, &good,
-                         &err);
-    if (bar.shown) {
-        fprintf(stderr, "\r\033[K");
-    }
+    rc = edg_tool_verify(file, json, hash, bar.on ? &watch : NULL, &out, &good, &err);
+    ron_progress_end(&bar);
     code = told("edge verify", rc, &err, &out);
     return good ? code : CLI_FAILED;
 }

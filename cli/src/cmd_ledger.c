@@ -8,9 +8,13 @@
  *     ron ledger import --dir DIR      an NDJSON export from standard input into an empty ledger */
 #include <inttypes.h>
 #include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "cli.h"
 #include "ron/base/macros.h"
+#include "ron/io/linux_env.h"
+#include "ron/io/progress.h"
 #include "ron/obs/trace.h"
 #include "ron_ledger.h"
 
@@ -20,14 +24,15 @@ struct offline {
     const char *format;
     uint64_t from;
     uint64_t to;
-    bool progress;
+    struct ron_progress bar;
+    bool writes;       /* the export has begun */
+    uint64_t in_bytes; /* of the import: read, and in the whole file (0: not known) */
+    uint64_t in_size;
 };
 
-static int ended(const struct offline *o, enum ron_rc rc, const struct ron_err *err)
+static int ended(struct offline *o, enum ron_rc rc, const struct ron_err *err)
 {
-    if (o->progress) {
-        fputc('\n', stderr);
-    }
+    ron_progress_end(&o->bar);
     if (rc == RON_AGAIN) {
         fprintf(stderr, "ron %s: a ledger is running on %s; stop it first\n", o->verb, o->tool.dir);
     } else if (rc != RON_OK) {
@@ -36,10 +41,13 @@ static int ended(const struct offline *o, enum ron_rc rc, const struct ron_err *
     return rc == RON_OK ? CLI_OK : rc == RON_INVALID ? CLI_USAGE : CLI_FAILED;
 }
 
+/* Recovery may begin with an image, and an export in the middle: the rate counts from there on. */
 static void show_progress(void *arg, uint64_t seq, uint64_t last)
 {
-    (void)arg;
-    fprintf(stderr, "\r%" PRIu64 " of about %" PRIu64 " entries ", seq, last);
+    struct offline *o = arg;
+
+    ron_progress_phase(&o->bar, o->writes ? "writing" : "checking", "entries", seq);
+    ron_progress_at(&o->bar, seq, last);
 }
 
 static void print_report(const struct led_tool_report *r)
@@ -81,7 +89,9 @@ static int rebuild(struct offline *o)
 
 static enum ron_rc write_out(void *arg, const void *bytes, size_t len, struct ron_err *err)
 {
-    (void)arg;
+    struct offline *o = arg;
+
+    o->writes = true;
     return fwrite(bytes, 1, len, stdout) == len
                ? RON_OK
                : ron_err_set(err, RON_IO, "standard output cannot be written");
@@ -90,8 +100,10 @@ static enum ron_rc write_out(void *arg, const void *bytes, size_t len, struct ro
 static int export_journal(struct offline *o)
 {
     struct ron_err err = {0};
-    enum ron_rc rc = led_tool_export(&o->tool, o->format, o->from, o->to, write_out, NULL, &err);
+    enum ron_rc rc;
 
+    o->bar.on = o->bar.on && isatty(STDOUT_FILENO) == 0; /* the text is not drawn over */
+    rc = led_tool_export(&o->tool, o->format, o->from, o->to, write_out, o, &err);
     if (rc == RON_OK && fflush(stdout) != 0) {
         rc = ron_err_set(&err, RON_IO, "standard output cannot be written");
     }
@@ -101,17 +113,31 @@ static int export_journal(struct offline *o)
 static enum ron_rc read_in(void *arg, void *bytes, size_t size, size_t *ret_len,
                            struct ron_err *err)
 {
-    (void)arg;
+    struct offline *o = arg;
+
     *ret_len = fread(bytes, 1, size, stdin);
-    return ferror(stdin) != 0 ? ron_err_set(err, RON_IO, "standard input cannot be read") : RON_OK;
+    if (ferror(stdin) != 0) {
+        return ron_err_set(err, RON_IO, "standard input cannot be read");
+    }
+    o->in_bytes += *ret_len;
+    ron_progress_phase(&o->bar, "reading", "bytes", 0);
+    ron_progress_at(&o->bar, o->in_bytes, o->in_size);
+    return RON_OK;
 }
 
 static int import_journal(struct offline *o)
 {
     struct led_tool_report r;
     struct ron_err err = {0};
-    enum ron_rc rc = led_tool_import(&o->tool, read_in, NULL, &r, &err);
-    int code = ended(o, rc, &err);
+    struct stat in;
+    enum ron_rc rc;
+    int code;
+
+    if (fstat(STDIN_FILENO, &in) == 0 && S_ISREG(in.st_mode)) {
+        o->in_size = (uint64_t)in.st_size;
+    }
+    rc = led_tool_import(&o->tool, read_in, o, &r, &err);
+    code = ended(o, rc, &err);
 
     if (code == CLI_OK) {
         print_report(&r);
@@ -146,7 +172,6 @@ static int run_sub(const struct sub *sub, int argc, char **argv)
                    &o.format, NULL),
         CLI_NUMBER("from", "SEQ", "export: first entry (1)", &o.from, 0, UINT64_MAX),
         CLI_NUMBER("to", "SEQ", "export: last entry (the end)", &o.to, 0, UINT64_MAX),
-        CLI_FLAG("progress", "show on standard error how far it is", &o.progress),
     };
     int code;
 
@@ -159,9 +184,9 @@ static int run_sub(const struct sub *sub, int argc, char **argv)
         fprintf(stderr, "ron %s: --dir DIR is needed\n", verb);
         return CLI_USAGE;
     }
-    if (o.progress) {
-        o.tool.progress = show_progress;
-    }
+    o.tool.progress = show_progress;
+    o.tool.arg = &o;
+    ron_progress_begin(&o.bar, ron_env_linux(), sub->name, "entries");
     return sub->run(&o);
 }
 

@@ -13,10 +13,10 @@
 #include "cli.h"
 #include "money.h"
 #include "net.h"
-#include "progress.h"
 #include "ron/base/macros.h"
 #include "ron/io/child.h"
 #include "ron/io/linux_env.h"
+#include "ron/io/progress.h"
 #include "ron/merkle/note_key.h"
 
 enum {
@@ -310,7 +310,6 @@ int cli_audit(int argc, char **argv)
     if (json) {
         args[count++] = "--json";
     }
-    args[count++] = "--progress";
     args[count++] = dir;
     return become_auditor("audit", args, count);
 }
@@ -319,7 +318,8 @@ int cli_audit(int argc, char **argv)
 
 struct export_state {
     FILE *out;
-    struct cli_progress bar;
+    struct ron_progress bar;
+    uint64_t from;
     uint64_t lines;
     uint64_t total;
     bool failed;
@@ -346,7 +346,7 @@ static enum ron_rc export_piece(struct ron_http_fetch *f, void *arg, const void 
         left -= (size_t)(end - at) + 1;
         at = end + 1;
     }
-    cli_progress_at(&e->bar, e->lines, e->total);
+    ron_progress_at(&e->bar, e->lines, e->total);
     return RON_OK;
 }
 
@@ -384,6 +384,12 @@ static FILE *open_file(const char *verb, const char *path, uint32_t flags, const
     return f;
 }
 
+/* How many lines there will be; 0: not known. */
+static uint64_t lines_from(uint64_t first, uint64_t last)
+{
+    return first <= last ? last - first + 1 : 0;
+}
+
 static int export_to(struct cli_client *c, const char *path, const char *format,
                      struct export_state *e)
 {
@@ -391,8 +397,9 @@ static int export_to(struct cli_client *c, const char *path, const char *format,
     bool ndjson = strcmp(format, "ndjson") == 0;
     int code;
 
-    cli_progress_begin(&e->bar, "export", "lines");
-    e->total = ndjson ? head_seq(c) : 0;
+    ron_progress_begin(&e->bar, ron_env_linux(), "export", "lines");
+    e->bar.on = e->bar.on && isatty(fileno(e->out)) == 0; /* the text is not drawn over */
+    e->total = ndjson ? lines_from(e->from, head_seq(c)) : 0;
     code = cli_call(c,
                     &(struct cli_call){.service = "ledger",
                                        .path = path,
@@ -401,7 +408,7 @@ static int export_to(struct cli_client *c, const char *path, const char *format,
                                        .sink = export_piece,
                                        .sink_arg = e},
                     &a);
-    cli_progress_end(&e->bar);
+    ron_progress_end(&e->bar);
     if (code == CLI_OK && (e->failed || fflush(e->out) != 0)) {
         fprintf(stderr, "ron export: the output cannot be written\n");
         code = CLI_FAILED;
@@ -438,6 +445,7 @@ int cli_export(int argc, char **argv)
         return code;
     }
     (void)snprintf(path, sizeof path, "/export?format=%s&from=%" PRIu64, format, from);
+    e.from = from;
     code = cli_client_open(&c, "export");
     if (code == CLI_OK && out != NULL && strcmp(out, "-") != 0) {
         e.out = open_file("export", out, RON_OPEN_WRITE | RON_OPEN_CREATE | RON_OPEN_TRUNC, "w");
@@ -465,8 +473,7 @@ int cli_import(int argc, char **argv)
     char dir[RON_FILE_PATH_SIZE + 16];
     char verb[] = "import";
     char option[] = "--dir";
-    char progress[] = "--progress";
-    char *args[] = {verb, option, dir, progress, NULL};
+    char *args[] = {verb, option, dir, NULL};
     bool done = false;
     const struct cli_option options[] = {
         CLI_WORD("into", "DIR", "data directory for `ron up --data`; must have no ledger yet",
@@ -498,5 +505,5 @@ int cli_import(int argc, char **argv)
         }
     }
     (void)snprintf(dir, sizeof dir, "%s/ledger", into);
-    return cli_ledger_import(isatty(STDERR_FILENO) == 1 ? 4 : 3, args);
+    return cli_ledger_import(3, args);
 }

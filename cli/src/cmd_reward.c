@@ -14,12 +14,12 @@
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "cli.h"
 #include "ron/base/env.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
+#include "ron/io/progress.h"
 #include "ron_reward_tool.h"
 
 #define CLI_WORD(name_, value_, help_, text_) CLI_CHOICE(name_, value_, help_, text_, NULL)
@@ -112,36 +112,12 @@ static int told(const char *verb, enum ron_rc rc, const struct ron_err *err, str
 
 /* ---- progress -------------------------------------------------------------------------------- */
 
-enum { BAR = 30 };
-
-struct bar {
-    bool shown;
-};
-
 static void draw(void *arg, const char *phase, uint64_t done, uint64_t rows)
 {
-    static const char full[] = "##############################";
-    static const char rest[] = "..............................";
-    struct bar *bar = arg;
-    uint64_t at = rows == 0 ? 0 : RON_MIN(done, rows);
-    int filled = rows == 0 ? 0 : (int)(at * BAR / rows);
+    struct ron_progress *bar = arg;
 
-    _Static_assert(sizeof full == BAR + 1 && sizeof rest == BAR + 1, "as long as the bar");
-    bar->shown = true;
-    if (rows == 0) {
-        fprintf(stderr, "\r\033[K%-9s %" PRIu64 " rows", phase, done);
-    } else {
-        fprintf(stderr, "\r\033[K%-9s [%.*s%.*s] %3u%% of %" PRIu64 " rows", phase, filled, full,
-                BAR - filled, rest, (unsigned)(at * 100 / rows), rows);
-    }
-    (void)fflush(stderr);
-}
-
-static void bar_end(const struct bar *bar)
-{
-    if (bar->shown) {
-        fprintf(stderr, "\r\033[K");
-    }
+    ron_progress_phase(bar, phase, "rows", 0);
+    ron_progress_at(bar, done, rows);
 }
 
 /* ---- compute and verify ---------------------------------------------------------------------- */
@@ -181,7 +157,7 @@ static int needed(const char *verb, const char *const *values, const char *const
 static int run_tool(const char *verb, const struct run_words *w, bool verify)
 {
     struct rew_tool_run run = w->run;
-    struct bar bar = {0};
+    struct ron_progress bar;
     const struct rew_tool_watch watch = {.show = draw, .arg = &bar};
     uint64_t begin_ns = ron_env_now_ns(ron_env_linux());
     struct stream snapshot = {0};
@@ -204,15 +180,16 @@ static int run_tool(const char *verb, const struct run_words *w, bool verify)
         stream_close(&policy);
         return code;
     }
+    ron_progress_begin(&bar, ron_env_linux(), verify ? "verify" : "compute", "rows");
     run.snapshot = input(&snapshot);
     run.policy = input(&policy);
     run.parts = (uint32_t)w->parts;
-    run.watch = isatty(STDERR_FILENO) == 1 ? &watch : NULL;
+    run.watch = bar.on ? &watch : NULL;
     ron_buf_init(&out, OUT_MAX);
     rc = verify ? rew_tool_verify(&run, &out, &err) : rew_tool_compute(&run, &out, &good, &err);
     stream_close(&policy);
     stream_close(&snapshot);
-    bar_end(&bar);
+    ron_progress_end(&bar);
     code = told(verb, rc, &err, &out, stdout);
     if (code == CLI_OK) {
         fprintf(stderr, "%s in %" PRIu64 " ms\n",

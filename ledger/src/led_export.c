@@ -352,3 +352,9 @@ enum ron_rc led_export_next(struct led_export *ex, void *piece, size_t size, siz
     *ret_len = len;
     return RON_OK;
 }
+
+void led_export_at(const struct led_export *ex, uint64_t *ret_seq, uint64_t *ret_last_seq)
+{
+    *ret_seq = ex->last_seq;
+    *ret_last_seq = ex->opts.to_seq;
+}

@@ -48,6 +48,8 @@ void led_export_free(struct led_export *ex); /* NULL is fine */
 /* Fills up to `size` bytes; 0 at the end. */
 RON_MUST_USE enum ron_rc led_export_next(struct led_export *ex, void *piece, size_t size,
                                          size_t *ret_len, struct ron_err *err);
+/* The last entry that was taken from the log, and the one that will be. */
+void led_export_at(const struct led_export *ex, uint64_t *ret_seq, uint64_t *ret_last_seq);
 
 /* P3: our names as the others spell them. `held` names the account of what is held. */
 enum ron_rc led_export_account(enum led_export_format format, struct ron_str account, bool held,

@@ -89,7 +89,19 @@ enum ron_rc led_tool_rebuild(const struct led_tool_opts *opts, struct led_tool_r
 
 /* ---- export ---------------------------------------------------------------------------------- */
 
-static enum ron_rc pump(struct led_export *x, led_tool_write *write, void *arg, struct ron_err *err)
+static void tell_export(const struct led_tool_opts *o, const struct led_export *x)
+{
+    uint64_t seq;
+    uint64_t last;
+
+    if (o->progress != NULL) {
+        led_export_at(x, &seq, &last);
+        o->progress(o->arg, seq, last);
+    }
+}
+
+static enum ron_rc pump(const struct led_tool_opts *o, struct led_export *x, led_tool_write *write,
+                        void *arg, struct ron_err *err)
 {
     char *piece = ron_alloc(LED_EXPORT_PIECE);
     enum ron_rc rc = RON_OK;
@@ -102,14 +114,16 @@ static enum ron_rc pump(struct led_export *x, led_tool_write *write, void *arg, 
         rc = led_export_next(x, piece, LED_EXPORT_PIECE, &len, err);
         if (rc == RON_OK && len > 0) {
             rc = write(arg, piece, len, err);
+            tell_export(o, x);
         }
     }
     ron_free(piece);
     return rc;
 }
 
-static enum ron_rc export_from(struct led_recovered *r, struct led_export_opts *eo,
-                               led_tool_write *write, void *arg, struct ron_err *err)
+static enum ron_rc export_from(const struct led_tool_opts *o, struct led_recovered *r,
+                               struct led_export_opts *eo, led_tool_write *write, void *arg,
+                               struct ron_err *err)
 {
     struct led_log_head head;
     struct led_export *x = NULL;
@@ -125,7 +139,7 @@ static enum ron_rc export_from(struct led_recovered *r, struct led_export_opts *
     }
     led_reader_set_head(eo->reader, head.last_seq, &head.root);
     rc = led_export_new(eo, &x, err);
-    rc = rc == RON_OK ? pump(x, write, arg, err) : rc;
+    rc = rc == RON_OK ? pump(o, x, write, arg, err) : rc;
     led_export_free(x);
     led_reader_free(eo->reader);
     return rc;
@@ -144,7 +158,7 @@ enum ron_rc led_tool_export(const struct led_tool_opts *opts, const char *format
     RON_TRY(need_log(opts, err));
     RON_TRY(open_journal(
         opts, (struct led_recover_opts){.read_only = true, .index_in_memory = true}, &r, err));
-    rc = export_from(&r, &eo, write, arg, err);
+    rc = export_from(opts, &r, &eo, write, arg, err);
     led_recovered_done(&r);
     return rc;
 }

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import pty
+import re
 import shutil
 import signal
 import stat
@@ -417,8 +418,8 @@ def progress():
     except OSError:
         pass  # the end of a terminal nobody holds
     os.close(leader)
-    check("a terminal sees a bar", done.returncode == 0 and b"sealed" in shown and
-          b"100% of 300 rows" in shown, shown)
+    check("a terminal sees a bar with rate and remaining time", done.returncode == 0 and re.search(
+        rb"compute: sealed \[#+\] 100% of 300 rows, \d+/s, 0:00 left", shown), shown)
 
 
 def killed():

@@ -244,10 +244,51 @@ def bars(up):
     check("bench: the bar is taken away", said.endswith("\r\033[K"), said[-40:])
     code, said = on_terminal(up, "demo", "--steps", "30", "--pace", "20", "--quiet")
     check("demo: a bar with rate and remaining time", code == 0 and
-          re.search(r"demo \[.*\] +\d+%, \d+ steps/s, 0:0\d left", said), said[-300:])
+          re.search(r"demo \[.*\] +\d+% of 30 steps, \d+/s, 0:0\d left", said), said[-300:])
     code, out, err = up.ron("bench", "--seconds", "1")
     check("bench: three lines, and no bar without a terminal", code == 0 and err == "" and
           re.match(r"transfers +\d+ in \d+ ms, \d+ in a second\nlatency +p50", out), (out, err))
+
+
+KEPT_BYTES = 16 << 20  # the longest answer that a command keeps in memory
+BAR = r": {} \[#*\.*\] +\d+% of [\d.]+ {}, [\d.]+(?: [kMG]B)?/s, \d+:\d\d left"
+
+
+def offline_bars(up):
+    """Long work on files: the same bar for all of it, on a terminal only. The journal is the one
+    that the bench has made long."""
+    journal = up.folder / "long.ndjson"
+    ledger = up.folder / "long-data" / "ledger"
+    world = up.folder / "world.pmtiles"
+    made = [ron("edge", "sample", world)]
+    while len(made) < 20 and (not journal.exists() or journal.stat().st_size <= KEPT_BYTES):
+        made += [up.ron("bench", "--seconds", "2"), up.ron("export", "--out", journal)]
+    check("export: a journal that is longer than any answer that is kept",
+          all(code == 0 for code, _, _ in made) and journal.stat().st_size > KEPT_BYTES, made)
+    for phase, unit, words in (
+            ("reading", "[kM]B", ("import", journal, "--into", up.folder / "long-data")),
+            ("checking", "entries", ("ledger", "verify", "--dir", ledger)),
+            ("checking", "entries", ("ledger", "rebuild", "--dir", ledger)),
+            ("writing", "entries", ("ledger", "export", "--dir", ledger)),
+            ("auditing", "[kM]B", ("audit", ledger)),
+            ("hash", "kB", ("edge", "verify", "--hash", world))):
+        name = " ".join(map(str, words[:2] if words[0] in ("ledger", "edge") else words[:1]))
+        code, said = on_terminal(up, *map(str, words))
+        check(f"{name}: a bar with rate and remaining time on a terminal", code == 0 and
+              re.search(BAR.format(phase, unit), said), said[-300:])
+        check(f"{name}: the bar is taken away", said.rfind("\r\033[K") > said.rfind("left"),
+              said[-40:])
+    for words in (("ledger", "verify", "--dir", ledger), ("edge", "verify", "--hash", world)):
+        code, _, err = ron(*words)
+        check(f"{words[0]} {words[1]}: no bar without a terminal", code == 0 and err == "", err)
+    ours, theirs = pty.openpty()
+    code = subprocess.run([PROGRAM, "ledger", "export", "--dir", ledger, "--to", "2"],
+                          stdout=theirs, stderr=theirs, timeout=60, check=False).returncode
+    os.close(theirs)
+    said = os.read(ours, 65536).decode()
+    os.close(ours)
+    check("ledger export: no bar over a text on the same terminal", code == 0 and "left" not in said
+          and '"seq":2' in said, said)
 
 
 def looking(up):
@@ -304,6 +345,7 @@ def main():
         mailbox(up)
         webhooks(up)
         bars(up)
+        offline_bars(up)
         finding(up)
         looking(up)
     with tempfile.TemporaryDirectory() as folder:
