@@ -137,8 +137,10 @@ int cli_cap_key_list(int argc, char **argv)
         CLI_WORD("keys", "FILE", "key file (" KEYS_DEFAULT ")", &file),
         CLI_FLAG("json", "print as JSON", &json),
     };
-    int code = cli_parse("cap key list", "Lists the keys, oldest first. Shows no secret.", options,
-                         RON_ARRAY_LEN(options), argc, argv, &done);
+    int code = cli_parse("cap key list",
+                         "Lists the keys, oldest first. Shows no secret.\n\nexample:\n  ron cap "
+                         "key list --keys ron-data/cap.keys",
+                         options, RON_ARRAY_LEN(options), argc, argv, &done);
 
     if (code != CLI_OK || done) {
         return code;
@@ -186,7 +188,8 @@ int cli_cap_key_retire(int argc, char **argv)
     };
     int code = cli_parse("cap key retire",
                          "Takes a key out of the file. All its tokens are void as soon as the\n"
-                         "services have loaded the file again.",
+                         "services have loaded the file again.\n\n"
+                         "example:\n  ron cap key retire --id KEY-ID",
                          options, RON_ARRAY_LEN(options), argc, argv, &done);
 
     if (code != CLI_OK || done) {

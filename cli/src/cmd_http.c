@@ -357,7 +357,8 @@ int cli_http(int argc, char **argv)
     code = cli_parse("http",
                      "Serves routes that exercise the HTTP front until a signal, then drains.\n"
                      "SIGHUP reads the certificate anew.\n"
-                     "Exit: 0 drained, 2 a task had to be aborted, 3 a listener kept failing.",
+                     "Exit: 0 drained, 2 a task had to be aborted, 3 a listener kept failing.\n\n"
+                     "example:\n  ron http --listen 127.0.0.1:8080 --log text",
                      options, RON_ARRAY_LEN(options), argc, argv, &done);
     if (code != CLI_OK || done) {
         return code;

@@ -154,10 +154,22 @@ struct sub {
 };
 
 static const struct sub subs[] = {
-    {"verify", "Checks the whole journal of a ledger; changes nothing.", verify},
-    {"rebuild", "Makes everything that is derived from the log anew.", rebuild},
-    {"export", "Writes the journal to standard output.", export_journal},
-    {"import", "Reads an NDJSON export from standard input into an empty directory.",
+    {"verify",
+     "Checks the whole journal of a ledger; changes nothing.\n\n"
+     "example:\n  ron ledger verify --dir /srv/backup/ledger",
+     verify},
+    {"rebuild",
+     "Makes everything that is derived from the log anew.\n\n"
+     "example:\n  ron ledger rebuild --dir ron-data/ledger",
+     rebuild},
+    {"export",
+     "Writes the journal to standard output.\n\n"
+     "examples:\n  ron ledger export --dir ron-data/ledger > journal.ndjson\n"
+     "  ron ledger export --dir ron-data/ledger --format hledger | hledger -f- balance",
+     export_journal},
+    {"import",
+     "Reads an NDJSON export from standard input into an empty directory.\n\n"
+     "example:\n  ron ledger import --dir other-data/ledger < journal.ndjson",
      import_journal},
 };
 

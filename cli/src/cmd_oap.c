@@ -250,7 +250,8 @@ int cli_oap(int argc, char **argv)
 
     code = cli_parse("oap",
                      "Serves an app that exercises the OAP/1 front until a signal, then drains.\n"
-                     "Exit: 0 drained, 2 a task had to be aborted, 3 a listener kept failing.",
+                     "Exit: 0 drained, 2 a task had to be aborted, 3 a listener kept failing.\n\n"
+                     "example:\n  ron oap --listen 127.0.0.1:9444",
                      options, RON_ARRAY_LEN(options), argc, argv, &done);
     if (code != CLI_OK || done) {
         return code;

@@ -405,7 +405,9 @@ int cli_reward_key_show(int argc, char **argv)
     struct ron_buf out;
     enum ron_rc rc;
     int code;
-    const char *file = file_of("reward key show", "Prints name and public half of the key in FILE.",
+    const char *file = file_of("reward key show",
+                               "Prints name and public half of the key in FILE.\n\nexample:\n  ron "
+                               "reward key show reward.key",
                                NULL, 0, argc, argv, &code);
 
     if (file == NULL) {
@@ -464,7 +466,8 @@ int cli_reward_policy_show(int argc, char **argv)
     const char *file =
         file_of("reward policy show",
                 "Prints the hash of the canonical bytes and what the policy in FILE\n"
-                "(- is standard input) says.",
+                "(- is standard input) says.\n\nexample:\n"
+                "  ron reward policy show policy.json",
                 options, RON_ARRAY_LEN(options), argc, argv, &code);
 
     return file == NULL ? code : tell_of("reward policy show", file, rew_tool_policy_show, key);
@@ -480,7 +483,8 @@ int cli_reward_snapshot(int argc, char **argv)
     int code;
     const char *file = file_of("reward snapshot",
                                "Writes the canonical form of the snapshot in FILE (- is standard\n"
-                               "input) to standard output and its content id to standard error.",
+                               "input) to standard output and its content id to standard error.\n\n"
+                               "example:\n  ron reward snapshot usage.ndjson.zst > usage.ndjson",
                                NULL, 0, argc, argv, &code);
 
     if (file == NULL) {

@@ -16,8 +16,8 @@ enum {
 };
 
 const struct cli_verb cli_verbs[] = {
-#define V(path, fn, group, args, summary) {path, fn, CLI_GROUP_##group, args, summary},
-#define G(path, group, summary) {path, NULL, CLI_GROUP_##group, "VERB", summary},
+#define V(path, fn, group, args, summary) {path, fn, CLI_GROUP_##group, args, summary, NULL},
+#define G(path, group, summary, example) {path, NULL, CLI_GROUP_##group, "VERB", summary, example},
     CLI_VERBS(V, G)
 #undef V
 #undef G
@@ -66,12 +66,21 @@ static const char *last_word(const char *path)
     return blank == NULL ? path : blank + 1;
 }
 
-int cli_version(int argc, char **argv)
+static int print_version(void)
 {
-    (void)argc;
-    (void)argv;
     printf("ron %s (%s)\n", ron_version(), ron_build_id());
     return CLI_OK;
+}
+
+int cli_version(int argc, char **argv)
+{
+    bool done = false;
+    int code = cli_parse("version",
+                         "Prints the version of the program and what it was built from.\n\n"
+                         "example:\n  ron version",
+                         NULL, 0, argc, argv, &done);
+
+    return code != CLI_OK || done ? code : print_version();
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -92,18 +101,25 @@ static void list_all(FILE *to)
             }
         }
     }
-    fprintf(to, "\n'ron VERB --help' explains a verb.\n");
+    fprintf(to, "\n'ron VERB --help' explains a verb.\n"
+                "\nexamples:\n"
+                "  ron up                        start everything, here\n"
+                "  ron issue alice 500           and, in another terminal, use it\n"
+                "  ron transfer alice bob 40\n"
+                "  ron help transfer\n");
 }
 
-static void list_below(FILE *to, const char *path)
+static void list_below(FILE *to, const struct cli_verb *verb)
 {
+    const char *path = verb->path;
+
     fprintf(to, "usage: ron %s VERB [options]\n\nverbs:\n", path);
     for (size_t i = 0; i < cli_verb_count; i++) {
         if (cli_verb_below(&cli_verbs[i], path)) {
             fprintf(to, "  %-12s %s\n", last_word(cli_verbs[i].path), cli_verbs[i].summary);
         }
     }
-    fprintf(to, "\n'ron %s VERB --help' explains a verb.\n", path);
+    fprintf(to, "\n'ron %s VERB --help' explains a verb.\n\nexample:\n  %s\n", path, verb->example);
 }
 
 static int unknown_verb(const char *path, const char *name)
@@ -176,7 +192,7 @@ static int dispatch(int argc, char **argv)
         if (v == NULL) {
             list_all(stdout);
         } else {
-            list_below(help ? stdout : stderr, v->path);
+            list_below(help ? stdout : stderr, v);
         }
         return help ? CLI_OK : CLI_USAGE;
     }
@@ -206,7 +222,7 @@ int cli_help(int argc, char **argv)
 int main(int argc, char **argv)
 {
     if (argc > 1 && strcmp(argv[1], "--version") == 0) {
-        return cli_version(argc, argv);
+        return print_version();
     }
     return dispatch(argc, argv);
 }

@@ -5,7 +5,7 @@
  * of the man page are all made from these rows; a verb that is not here does not exist.
  *
  *     V("path", function, GROUP, "arguments", "what it does, without a full stop")
- *     G("path", GROUP, "what its verbs are about")      a word that only has verbs below it
+ *     G("path", GROUP, "what its verbs are about", "example")   a word that only has verbs below
  *
  * The path is the words after `ron`, joined by a blank. A function is given its last word as
  * argv[0]. A row of the group SERVICE runs until it is told to stop and has a man page of its own,
@@ -56,7 +56,8 @@
       "recompute a whole journal with the independent auditor")                                    \
     V("export", cli_export, PROOF, "", "write the journal of the running ledger as text")          \
     V("import", cli_import, PROOF, "FILE", "read an export into a new data directory")             \
-    G("reward", REWARD, "compute epoch payouts from files, verify published runs, check proofs")   \
+    G("reward", REWARD, "compute epoch payouts from files, verify published runs, check proofs",   \
+      "ron reward submit 2026-w46 --snapshot usage.ndjson --policy policy.json")                   \
     V("reward submit", cli_reward_submit, REWARD, "EPOCH",                                         \
       "have the running rewarder compute and settle an epoch")                                     \
     V("reward list", cli_reward_list, REWARD, "", "the epochs of the running rewarder")            \
@@ -67,27 +68,31 @@
     V("reward verify", cli_reward_verify, REWARD, "", "compute a published run anew and compare")  \
     V("reward proof", cli_reward_proof, REWARD, "", "write the proof of one payee")                \
     V("reward check-proof", cli_reward_check_proof, REWARD, "FILE", "check such a proof offline")  \
-    G("reward key", REWARD, "make and show keys that sign runs and policies")                      \
+    G("reward key", REWARD, "make and show keys that sign runs and policies",                      \
+      "ron reward key new reward.key --key-id rewarder-2026")                                      \
     V("reward key new", cli_reward_key_new, REWARD, "FILE", "make a key file")                     \
     V("reward key show", cli_reward_key_show, REWARD, "FILE",                                      \
       "print the public half of a key file")                                                       \
-    G("reward policy", REWARD, "sign and show policies")                                           \
+    G("reward policy", REWARD, "sign and show policies",                                           \
+      "ron reward policy sign --key gov.key policy.json > signed.json")                            \
     V("reward policy sign", cli_reward_policy_sign, REWARD, "FILE", "sign a policy")               \
     V("reward policy show", cli_reward_policy_show, REWARD, "FILE",                                \
       "print hash and members of a policy")                                                        \
     V("reward snapshot", cli_reward_snapshot, REWARD, "FILE",                                      \
       "write the canonical form of a snapshot")                                                    \
-    G("reward tree", REWARD, "make, check and prove with trees that contracts pay from")           \
+    G("reward tree", REWARD, "make, check and prove with trees that contracts pay from",           \
+      "ron reward tree check tree.json")                                                           \
     V("reward tree oz", cli_reward_tree_oz, REWARD, "",                                            \
       "OpenZeppelin's merkle-tree package (standard-v1)")                                          \
     V("reward tree rocketpool", cli_reward_tree_rocketpool, REWARD, "",                            \
       "a rewards file as Rocket Pool has them")                                                    \
     V("reward tree check", cli_reward_tree_check, REWARD, "FILE", "compute every hash anew")       \
     V("reward tree proof", cli_reward_tree_proof, REWARD, "FILE", "the proof of one address")      \
-    G("webhook", BRIDGE, "events as their providers send them")                                    \
+    G("webhook", BRIDGE, "events as their providers send them", "ron webhook send demo_github")    \
     V("webhook send", cli_webhook_send, BRIDGE, "PROVIDER",                                        \
       "send a sample event, signed as its provider would")                                         \
-    G("mailbox", BRIDGE, "messages that wait until somebody ends them")                            \
+    G("mailbox", BRIDGE, "messages that wait until somebody ends them",                            \
+      "ron mailbox recv builds --ack")                                                             \
     V("mailbox send", cli_mailbox_send, BRIDGE, "TOPIC [TEXT]", "put a message into a topic")      \
     V("mailbox recv", cli_mailbox_recv, BRIDGE, "TOPIC", "receive messages under a lease")         \
     V("mailbox ack", cli_mailbox_ack, BRIDGE, "TOPIC RECEIPT...", "end received messages")         \
@@ -101,8 +106,9 @@
     V("edge verify", cli_edge_verify, CONTENT, "FILE...", "look at whole packs and report")        \
     V("edge tile", cli_edge_tile, CONTENT, "FILE Z/X/Y", "take a tile out of a pack")              \
     V("edge sample", cli_edge_sample, CONTENT, "FILE", "write the sample pack")                    \
-    G("cap", TOKEN, "make keys and capability tokens, narrow and show them")                       \
-    G("cap key", TOKEN, "make, list and retire root keys")                                         \
+    G("cap", TOKEN, "make keys and capability tokens, narrow and show them",                       \
+      "ron cap show --in ron-data/operator.token")                                                 \
+    G("cap key", TOKEN, "make, list and retire root keys", "ron cap key list")                     \
     V("cap key new", cli_cap_key_new, TOKEN, "", "add a key, which mints from then on")            \
     V("cap key list", cli_cap_key_list, TOKEN, "", "list the keys")                                \
     V("cap key retire", cli_cap_key_retire, TOKEN, "", "take a key away and void its tokens")      \
@@ -147,6 +153,8 @@ struct cli_verb {
     enum cli_group group;
     const char *args;
     const char *summary;
+    const char
+        *example; /* of a word that only has verbs below it, else NULL: the verb has its own */
 };
 
 extern const struct cli_verb cli_verbs[];

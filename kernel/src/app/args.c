@@ -219,6 +219,10 @@ void ron_app_args_done(struct ron_app_args *args)
 enum ron_rc ron_app_write_help(const struct ron_conf_table *table, const char *summary,
                                struct ron_buf *out)
 {
+    static const char *const examples[] = {"--config service.toml --check-config",
+                                           "--config service.toml --log.level=debug",
+                                           "--print-reference md | less"};
+
     ron_buf_append_fmt(out, "usage: ron %s [--config FILE] [--KEY=VALUE...]\n\n%s\n\noptions:\n",
                        table->service, summary);
     for (int i = 0; i < OPT_COUNT; i++) {
@@ -241,6 +245,10 @@ enum ron_rc ron_app_write_help(const struct ron_conf_table *table, const char *s
         }
         ron_buf_append_fmt(out, "  %-26s %s%s%s%s\n", key->name, key->doc,
                            *value == '\0' ? "" : " (", value, *value == '\0' ? "" : ")");
+    }
+    ron_buf_append_text(out, "\nexamples:\n");
+    for (size_t i = 0; i < RON_ARRAY_LEN(examples); i++) {
+        ron_buf_append_fmt(out, "  ron %s %s\n", table->service, examples[i]);
     }
     return ron_buf_error(out);
 }

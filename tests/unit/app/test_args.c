@@ -131,6 +131,8 @@ static void test_app_help__lists_every_option_and_key(void **state)
     }
     assert_non_null(strstr(text, "usage: ron sample [--config FILE]"));
     assert_non_null(strstr(text, "--print-reference md|man"));
+    assert_non_null(
+        strstr(text, "\nexamples:\n  ron sample --config service.toml --check-config\n"));
     assert_non_null(strstr(text, "sample.token               A secret. (secret)"));
     ron_buf_done(&out);
 }
