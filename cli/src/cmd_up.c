@@ -36,7 +36,7 @@ static void on_event(void *arg, const struct ron_sup_event *e)
     } else if (e->kind == RON_SUP_EVENT_ESCALATED) {
         up_say(up, UP_ERROR,
                "%s ended more than five times in a minute and stays down; `ron logs --service %s` "
-               "says why",
+               "says why, `ron down` and `ron up` start it again",
                e->task, e->task);
     } else if (e->kind == RON_SUP_EVENT_ABORTED) {
         up_say(up, UP_WARN, "%s did not drain in time and was ended", e->task);

@@ -22,14 +22,14 @@ from ledgerkit import PROGRAM
 from upkit import Up, free_base, ron
 
 READY_MS = []
-SERVICES = {"ledger", "wallet", "rewarder", "edge"}
+SERVICES = {"ledger", "wallet", "rewarder", "edge", "interop", "console"}
 
 
 def first_start(up):
     told = up.told
     names = {s["name"] for s in told["services"]}
     check("start: all services of the program are ready",
-          SERVICES <= names and all(s["state"] == "ready" for s in told["services"]), told)
+          SERVICES == names and all(s["state"] == "ready" for s in told["services"]), told)
     print(f"ready after {told['ready_ms']} ms")
     READY_MS.append(told["ready_ms"])
     vkey = (up.data / "ledger.vkey").read_text()
@@ -61,6 +61,60 @@ def killed_child(up):
     code, out, err = up.ron("balance", "alice")
     check("kill: nothing acknowledged was lost", code == 0 and "alice has 500 roc" in out,
           (out, err))
+
+
+AGAIN = "wallet is started again in"
+
+
+def kill_each_start(up, name, times):
+    """Kills a service as soon as it has come up, so often; how often it did come up."""
+    old = 0
+    for turn in range(times):
+        if not eventually(lambda old=old: up.pid(name) not in (0, old), 30):
+            return turn
+        old = up.pid(name)
+        os.kill(old, signal.SIGKILL)
+    return times
+
+
+def keeps_ending(folder, base):
+    """A service that ends more than five times in a minute is given up, and only then."""
+    with Up("--only", "wallet", folder=folder, base=base) as up:
+        before = up.log().count(AGAIN)
+        check("wallet: five ends in a minute are mended", kill_each_start(up, "wallet", 5) == 5 and
+              up.all_ready() and "stays down" not in up.log(), up.log()[-2000:])
+        os.kill(up.pid("wallet"), signal.SIGKILL)
+        said = ("wallet ended more than five times in a minute and stays down; "
+                "`ron logs --service wallet` says why, `ron down` and `ron up` start it again")
+        check("wallet: the sixth is not, and what to do is told",
+              eventually(lambda: said in up.log(), 30), up.log()[-2000:])
+        code, out, _ = up.ron("status")
+        check("wallet: status names it as down, and the ledger as ready", code == 1 and
+              re.search(r"wallet .*down", out) and re.search(r"ledger .*ready", out), (code, out))
+        code, _, err = up.ron("root")
+        check("wallet: the ledger goes on", code == 0, err)
+        starts = up.log().count(AGAIN) - before
+        check("wallet: it was started again five times and no more", starts == 5, starts)
+        code, _, err = up.ron("down")
+        check("wallet: `ron down` ends it as told", code == 0 and up.stop() == 0, err)
+        up.start()
+        check("wallet: and `ron up` starts it again", up.all_ready())
+    up = Up("--only", "wallet", folder=folder, base=base)
+    wallet = up.pid("wallet")
+    check("ledger: it came up each time", kill_each_start(up, "ledger", 6) == 6, up.log()[-2000:])
+    itself = eventually(lambda: up.process.poll() is not None, 60)
+    code = up.stop()
+    check("ledger: everything ends by itself, with exit 3", itself and code == 3,
+          (code, up.errors))
+    check("ledger: what to do is told", any(
+        "the ledger ended more than five times in a minute" in x and "`ron logs --service ledger`"
+        in x and "`ron doctor`" in x for x in up.errors), up.errors)
+    check("ledger: nothing is left of it", wallet > 0 and not alive(wallet) and
+          not (up.data / "run.json").exists(), wallet)
+    with Up("--only", "wallet", folder=folder, base=base) as up:
+        code, out, err = up.ron("balance", "alice")
+        check("ledger: the next start goes on where it was", code == 0 and "alice has 500" in out,
+              (out, err))
 
 
 def drain_order(folder, base):
@@ -211,6 +265,7 @@ def main():
         killed_child(up)
     drain_order(folder, base)
     killed_up(folder, base)
+    keeps_ending(folder, base)
     cannot_start(folder, base)
     ledger_key(folder, base)
     unwritable()
