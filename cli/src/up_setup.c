@@ -221,10 +221,36 @@ static int load_cap_keys(struct up *up, struct ron_cap_keys **ret_keys)
     return rc == RON_OK ? CLI_OK : bad_key(up, "cap.keys", rc, &err, voids);
 }
 
-/* Whether the token in the file is good for long enough under these keys. Fills `text` (with a
+/* Whether a token is limited to exactly these scopes; NULL: to none. */
+static bool has_scope(const char *text, size_t len, const char *scope)
+{
+    struct ron_cap_token t;
+    struct ron_cap_caveat c;
+    bool found = scope == NULL;
+
+    if (ron_cap_token_read(text, len, &t) != RON_CAP_OK) {
+        return false;
+    }
+    for (size_t i = 0; i < t.caveat_count; i++) {
+        struct ron_str one = ron_cap_str(&t, t.caveats[i]);
+
+        if (ron_cap_caveat_parse(one.ptr, one.len, &c) == RON_CAP_OK &&
+            c.kind == RON_CAP_KIND_SCOPE) {
+            if (scope == NULL || c.value.len != strlen(scope) ||
+                memcmp(c.value.ptr, scope, c.value.len) != 0) {
+                return false;
+            }
+            found = true;
+        }
+    }
+    return found;
+}
+
+/* Whether the token in the file is good for long enough under these keys, and for what it is for:
+ * a program that gives away less replaces a token that an older one made. Fills `text` (with a
  * NUL). */
-static bool token_good(const struct up *up, const char *path, const struct ron_cap_keys *keys,
-                       char *text, size_t size)
+static bool token_good(const struct up *up, const char *path, const char *scope,
+                       const struct ron_cap_keys *keys, char *text, size_t size)
 {
     struct ron_err err = {0};
     struct ron_cap_info info = {0};
@@ -238,7 +264,8 @@ static bool token_good(const struct up *up, const char *path, const struct ron_c
         len--;
     }
     text[len] = '\0';
-    if (ron_cap_verify_signature(keys, (struct ron_str){text, len}) != RON_CAP_OK) {
+    if (ron_cap_verify_signature(keys, (struct ron_str){text, len}) != RON_CAP_OK ||
+        !has_scope(text, len, scope)) {
         return false;
     }
     any.now_ms = ron_env_wall_ms(up->env);
@@ -285,8 +312,9 @@ static const struct {
     {"tokens/wallet", "ledger", "ledger.mint,ledger.burn,ledger.transfer,ledger.hold,ledger.read"},
     {"tokens/rewarder", "ledger", "ledger.mint,ledger.transfer,ledger.read"},
     {"tokens/interop", "wallet", "wallet.issue,wallet.transfer,wallet.read"},
+    /* What its pages read; packs and topologies need no capability. */
     {"tokens/console", NULL,
-     "ledger.read,wallet.read,rewarder.inspect,edge,interop,mailbox.inspect"},
+     "ledger.read,wallet.read,rewarder.inspect,interop.inspect,mailbox.inspect"},
     {"tokens/console-write", "wallet", "wallet.issue,wallet.transfer,wallet.burn"},
 };
 
@@ -299,7 +327,7 @@ static int make_tokens(struct up *up, const struct ron_cap_keys *keys)
         struct ron_err err = {0};
 
         path_in(up, tokens[i].name, path);
-        if (!token_good(up, path, keys, text, sizeof text) &&
+        if (!token_good(up, path, tokens[i].scope, keys, text, sizeof text) &&
             make_token(up, path, tokens[i].aud, tokens[i].scope, keys, text, sizeof text, &err) !=
                 RON_OK) {
             return not_writable(up, &err);

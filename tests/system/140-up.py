@@ -15,6 +15,8 @@ import signal
 import socket
 import subprocess
 import tempfile
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 from httpkit import check, eventually, finish, status_kib
@@ -61,6 +63,52 @@ def killed_child(up):
     code, out, err = up.ron("balance", "alice")
     check("kill: nothing acknowledged was lost", code == 0 and "alice has 500 roc" in out,
           (out, err))
+
+
+CONSOLE_SCOPES = {"ledger.read", "wallet.read", "rewarder.inspect", "interop.inspect",
+                  "mailbox.inspect"}
+
+
+def status_of(url, token, method="GET"):
+    """The status of a request under a capability."""
+    asked = urllib.request.Request(url, method=method, data=b"x" if method == "POST" else None,
+                                   headers={"Authorization": f"Bearer {token.read_text().strip()}"})
+    try:
+        with urllib.request.urlopen(asked, timeout=20) as answer:
+            return answer.status
+    except urllib.error.HTTPError as err:
+        return err.code
+
+
+def least_privilege(up):
+    """The capability that the console reads with may look, and nothing else."""
+    token = up.data / "tokens/console"
+    code, out, err = ron("cap", "show", "--in", token)
+    found = re.search(r"scope = (\S+)", out)
+    check("console: its token has the scopes of its pages", code == 0 and found and
+          set(found[1].split(",")) == CONSOLE_SCOPES, (out, err))
+    looks = [status_of(up.url("interop") + path, token) for path in ("/deliveries", "/mailbox")]
+    check("console: it may look at the bridge", looks == [200, 200], looks)
+    acts = [status_of(up.url("interop") + "/put", token, "POST"),
+            status_of(up.url("interop") + "/audit", token)]
+    check("console: it may neither store there nor read the trail", acts == [403, 403], acts)
+    for words in (("edge", "purge", "/x"), ("issue", "alice", "5")):
+        code, _, err = up.ron(*words, "--token-file", token)
+        check(f"console: it may not {words[0]}", code == 5, (code, err))
+
+
+def wide_token(folder, base):
+    """A token of an older program that gave away more is replaced by the next start."""
+    with tempfile.TemporaryDirectory() as other:
+        wide = Path(other) / "wide"
+        code, _, err = ron("cap", "mint", "--keys", Path(folder) / "ron-data/cap.keys", "--scope",
+                           "ledger.read,edge,interop", "--ttl", "365d", "--out", wide)
+        check("a wide token is made", code == 0, err)
+        shutil.copy(wide, Path(folder) / "ron-data/tokens/console")
+    kept = (Path(folder) / "ron-data/tokens/wallet").read_bytes()
+    with Up(folder=folder, base=base) as up:
+        least_privilege(up)
+        check("other tokens stay as they are", (up.data / "tokens/wallet").read_bytes() == kept)
 
 
 AGAIN = "wallet is started again in"
@@ -262,7 +310,9 @@ def main():
     base = free_base()
     with Up(folder=folder, base=base) as up:
         first_start(up)
+        least_privilege(up)
         killed_child(up)
+    wide_token(folder, base)
     drain_order(folder, base)
     killed_up(folder, base)
     keeps_ending(folder, base)
