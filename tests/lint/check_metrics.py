@@ -6,9 +6,11 @@
    names.h gives; `--write` renews it.
 2. What the kernel puts into registry rows (ron_reg_row_sample, RON_HTTP_COUNTERS, RON_OAP_COUNTERS)
    is in names.h.
-3. Metrics in docs/ops/alerts.rules.yml are in names.h or in a table of definitions of a service
-   (.name = "...", or rows X(field, TYPE, UNIT, "name", ...)).
+3. Metrics in docs/ops/alerts.rules.yml and in the queries of docs/ops/grafana.json are in names.h
+   or in a table of definitions of a service (.name = "...", or rows X(field, TYPE, UNIT, "name",
+   ...)).
 """
+import json
 import re
 import sys
 
@@ -17,6 +19,7 @@ from common import ROOT, files, main, read
 NAMES = "kernel/include/ron/obs/names.h"
 PAGE = "docs/formats/metrics.md"
 RULES = "docs/ops/alerts.rules.yml"
+BOARD = "docs/ops/grafana.json"
 BEGIN, END = "<!-- generated:begin -->\n", "<!-- generated:end -->"
 TEXT = r'"((?:\\.|[^"\\])*)"'
 ROW = re.compile(rf"^\s*X\((\w+), (\w+), (\w+), {TEXT}, {TEXT},\s*{TEXT}\)", re.MULTILINE)
@@ -29,6 +32,7 @@ SERVICES = ("ledger/", "wallet/", "rewarder/", "edge/", "interop/", "console/")
 WORD = re.compile(r"(?<![\w\"{,.$])([a-z][a-z0-9]*(?:_[a-z0-9]+)+)\b(?!\s*=~?\")(?!\()")
 FUNCTIONS = {"histogram_quantile", "group_left", "group_right", "avg_over_time", "max_over_time",
              "min_over_time"}
+LABELS = re.compile(r"\b(?:by|without|on|ignoring|group_left|group_right)\s*\([^()]*\)")
 
 
 def table(root):
@@ -65,15 +69,44 @@ def produced(root):
             yield path, text.count("\n", 0, hit.start()) + 1, hit.group(1)
 
 
+def of_services(root):
+    return {name for path in files(root, ".c", ".h") if path.as_posix().startswith(SERVICES)
+            for name in DECLARED.findall(read(root, path))}
+
+
+def unknown(query, known):
+    query = LABELS.sub("", query)
+    return [word for word in WORD.findall(query) if word not in FUNCTIONS and
+            re.sub(r"_(bucket|sum|count)$", "", word) not in known]
+
+
 def rule_faults(root, known):
-    for path in files(root, ".c", ".h"):
-        if path.as_posix().startswith(SERVICES):
-            known |= set(DECLARED.findall(read(root, path)))
     for number, line in enumerate(read(root, RULES).split("\n"), 1):
         match = re.match(r"\s*(?:- )?expr: (.*)|^\s{10,}(.*)", line)
-        for word in WORD.findall(match.group(1) or match.group(2) or "") if match else []:
-            if word not in FUNCTIONS and re.sub(r"_(bucket|sum|count)$", "", word) not in known:
-                yield RULES, number, f"`{word}` is no declared metric"
+        for word in unknown(match.group(1) or match.group(2) or "", known) if match else []:
+            yield RULES, number, f"`{word}` is no declared metric"
+
+
+def queries(node):
+    """Every query below a node of the board."""
+    for key, value in node.items() if isinstance(node, dict) else enumerate(node):
+        if key == "expr":
+            yield value
+        elif isinstance(value, (dict, list)):
+            yield from queries(value)
+
+
+def board_faults(root, known):
+    try:
+        found = list(queries(json.loads(read(root, BOARD))))
+    except ValueError as err:
+        yield BOARD, 0, f"no JSON: {err}"
+        return
+    if not found:
+        yield BOARD, 0, "it asks for nothing"
+    for query in found:
+        for word in unknown(query, known):
+            yield BOARD, 0, f"`{word}` is no declared metric, in: {query}"
 
 
 def check(root):
@@ -88,8 +121,11 @@ def check(root):
             yield path, number, f"`{name}` is not in {NAMES}"
     if split_page(read(root, PAGE))[1] != as_markdown(rows):
         yield PAGE, 0, "the table differs from names.h: tests/lint/check_metrics.py --write"
+    known |= of_services(root)
     if (root / RULES).exists():
         yield from rule_faults(root, known)
+    if (root / BOARD).exists():
+        yield from board_faults(root, known)
 
 
 ONE_ROW = 'X(A, COUNTER, ONE, "a_total", "x,y", "Help.") \\\n'
@@ -121,6 +157,17 @@ CASES = [
     ("rule with an unknown metric",
      {NAMES: ONE_ROW, PAGE: PAGE_OK, RULES: "  expr: rate(b_total[5m]) > 1\n"},
      "`b_total` is no declared metric"),
+    ("board with known metrics",
+     {NAMES: ONE_ROW, PAGE: PAGE_OK, "edge/src/m.c": '{.name = "s_seconds"}', BOARD:
+      '{"panels":[{"targets":[{"expr":"sum by (job_name) (rate(a_total[1m]))"},'
+      '{"expr":"histogram_quantile(0.9, rate(s_seconds_bucket[5m]))"}]}]}'}, None),
+    ("board with an unknown metric",
+     {NAMES: ONE_ROW, PAGE: PAGE_OK, BOARD:
+      '{"panels":[{"targets":[{"expr":"a_total"},{"expr":"rate(b_total[1m])"}]}]}'},
+     "`b_total` is no declared metric, in: rate(b_total[1m])"),
+    ("board without a query", {NAMES: ONE_ROW, PAGE: PAGE_OK, BOARD: '{"panels":[]}'},
+     "asks for nothing"),
+    ("board that is cut", {NAMES: ONE_ROW, PAGE: PAGE_OK, BOARD: '{"panels":['}, "no JSON"),
 ]
 
 if __name__ == "__main__":
