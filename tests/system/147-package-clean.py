@@ -2,12 +2,20 @@
 # SPDX-License-Identifier: Apache-2.0
 # Alone: it builds the package.
 """The Debian package in a clean root: installed by dpkg where nothing is but Debian's essential
-packages and what the package says it needs, set up, run as its units run it, upgraded, removed.
+packages and what the package says it needs, set up, all six services run with the settings that it
+installed, changed as docs/ops/install.md says, upgraded, removed.
 
 Method: `./dev package`; a root made of the files that this machine's own packages of that list own,
-with a dpkg database of them alone; namespaces of their own for mounts, network and processes, so
-that the ports of the installed settings are free and nothing is left. A library that the package
-needs and does not name is missing there. Needs root; skipped without."""
+with a dpkg database of them alone (and mount(8), for this test); namespaces of their own for
+mounts, network and processes, so that the ports of the installed settings are free and nothing is
+left. A library that the package needs and does not name is missing there. Needs root; skipped
+without.
+
+No systemd runs in there. Of each unit the command, user, folders and umask are applied, and of its
+sandbox what needs no systemd: no new privileges, no capabilities, a read-only system but for the
+unit's own folders, a /tmp of its own, a /proc with its own processes alone. Not applied: the filter
+of system calls, MemoryDenyWriteExecute, PrivateDevices, the Restrict* rules, limits, restarts and
+the order of starts; of those 145-package.py only asks systemd-analyze."""
 import os
 import re
 import shutil
@@ -28,33 +36,85 @@ echo "installed: $(dpkg-query -W -f '${Status}' ron)"
 ldd /usr/bin/ron /usr/bin/ron-audit | grep 'not found' && exit 1
 echo "version: $(ron --version | head -1)"
 stat -c 'mode: %a %U %n' /var/lib/ron/keys/*
-# As StateDirectory and RuntimeDirectory of the units.
-install -d -o ron -g ron -m 0700 /var/lib/ron/ledger /run/ron/ledger /run/ron/wallet
-cd /var/lib/ron
-$as_ron ron ledger --config /etc/ron/ledger.toml >/tmp/ledger.log 2>&1 &
-L=$!
-$as_ron ron wallet --config /etc/ron/wallet.toml >/tmp/wallet.log 2>&1 &
-W=$!
-$as_ron ron cap mint --keys /var/lib/ron/keys/cap.keys --aud wallet \
-    --scope wallet.issue,wallet.transfer,wallet.read --ttl 1d >/tmp/app.token
+
+# start SERVICE: as much of its unit as goes without systemd; its number is in /tmp/SERVICE.pid.
+start()
+{
+    install -d -o ron -g ron -m 0700 "/var/lib/ron/$1" "/run/ron/$1"
+    command=$(sed -n 's/^ExecStart=//p' "/lib/systemd/system/ron-$1.service")
+    unshare --mount sh -euc '
+        for own in "/var/lib/ron/$0" "/run/ron/$0"; do mount --bind "$own" "$own"; done
+        mount -o remount,bind,ro /
+        mount -t tmpfs -o mode=1777 none /tmp
+        mount -t proc -o hidepid=invisible,subset=pid none /proc
+        cd /
+        umask 0077
+        exec setpriv --reuid=ron --regid=ron --clear-groups --no-new-privs \
+            --bounding-set=-all --inh-caps=-all --ambient-caps=-all "$@"' "$1" $command \
+        >>"/tmp/$1.log" 2>&1 &
+    echo $! >"/tmp/$1.pid"
+}
+
+# stop SERVICE: as systemctl would; it must drain.
+stop()
+{
+    kill "$(cat "/tmp/$1.pid")"
+    wait "$(cat "/tmp/$1.pid")" || { echo "$1 ended with $?"; cat "/tmp/$1.log"; exit 1; }
+}
+
+# until_done COMMAND...: it may take a while until the service is up.
+until_done()
+{
+    tries=0
+    until "$@" >/tmp/out 2>/tmp/err; do
+        tries=$((tries + 1))
+        [ $tries -lt 100 ] || { echo "$*"; cat /tmp/err /tmp/*.log; exit 1; }
+        sleep 0.1
+    done
+    cat /tmp/out
+}
+
+# The marks of the sandbox, as the kernel sees them.
+boxed()
+{
+    of=/proc/$(cat "/tmp/$1.pid")
+    sed -nE "s/^(Uid|CapEff|CapBnd|NoNewPrivs|Umask):\\s+(\\S+).*/box $1 \\1=\\2/p" "$of/status"
+    sed -nE "s/^\\S+ \\/ \\S+ (r.).*/box $1 root=\\1/p" "$of/mounts"
+}
+
+services="ledger wallet rewarder edge interop console"
+for s in $services; do start $s; done
+$as_ron ron cap mint --keys /var/lib/ron/keys/cap.keys --ttl 1d >/tmp/app.token
 chmod 600 /tmp/app.token
-export RON_WALLET_URL=http://127.0.0.1:7100 RON_TOKEN_FILE=/tmp/app.token
-tries=0
-until ron issue alice 500 --key first 2>/tmp/issue.log; do
-    tries=$((tries + 1))
-    [ $tries -lt 100 ] || { cat /tmp/issue.log /tmp/wallet.log /tmp/ledger.log; exit 1; }
-    sleep 0.1
-done
+export RON_LEDGER_URL=http://127.0.0.1:7200 RON_WALLET_URL=http://127.0.0.1:7100 \
+    RON_REWARDER_URL=http://127.0.0.1:7300 RON_EDGE_URL=http://127.0.0.1:7400 \
+    RON_INTEROP_URL=http://127.0.0.1:7500 RON_CONSOLE_URL=http://127.0.0.1:7000 \
+    RON_TOKEN_FILE=/tmp/app.token
+until_done ron issue alice 500 --key first
 ron transfer alice bob 40 --key lunch
 ron balance alice
-kill $W; wait $W; kill $L; wait $L
+echo "ledger: $(until_done ron root --json)"
+echo "rewarder: $(until_done ron reward list --json)"
+echo "edge: $(until_done ron edge packs --json)"
+echo "interop: $(until_done ron mailbox send builds ready --key one)"
+echo "console: $(until_done ron console link)"
+for s in $services; do boxed $s; done
+
+# docs/ops/install.md: the console may pay, and the bridge may.
+sh -eu /install.sh
+stop console; start console
+stop interop; start interop
+echo "console again: $(until_done ron console link)"
+echo "interop again: $(until_done ron mailbox list --json)"
+for s in console interop edge rewarder wallet ledger; do stop $s; done
 echo "services: drained"
 sha256sum /var/lib/ron/keys/cap.keys >/tmp/before
 echo '# mine' >>/etc/ron/edge.toml
 dpkg -i /ron.deb >/dev/null 2>&1
 sha256sum -c /tmp/before
 grep -c '^# mine' /etc/ron/edge.toml | sed 's/^/settings kept: /'
-unset RON_WALLET_URL RON_TOKEN_FILE
+unset RON_LEDGER_URL RON_WALLET_URL RON_REWARDER_URL RON_EDGE_URL RON_INTEROP_URL \
+    RON_CONSOLE_URL RON_TOKEN_FILE
 install -d -o ron -g ron -m 0700 /data
 $as_ron ron up --data /data >/tmp/up.log 2>&1 &
 U=$!
@@ -73,6 +133,12 @@ dpkg -r ron >/dev/null 2>&1
 test ! -e /usr/bin/ron
 test -e /var/lib/ron/keys/cap.keys && echo "removed: the keys stay"
 """
+
+
+BOX = {"CapEff=" + "0" * 16, "CapBnd=" + "0" * 16, "NoNewPrivs=1", "Umask=0077", "root=ro"}
+# What each service answers to a command, after its name.
+SAID = {"ledger": '"seq":2', "rewarder": '"epochs":', "edge": '"packs":',
+        "interop": "sent to builds", "console": "http://127.0.0.1:7000/open/"}
 
 
 def installed():
@@ -149,7 +215,7 @@ def clean_root(package, root):
     wanted = [re.split(r"[ (]", n.strip())[0] for n in needs.split(",")]
     missing = [n for n in wanted if n not in rows and n not in provides]
     check("what the package needs is in Debian", not missing and len(wanted) > 5, (wanted, missing))
-    packages = closure(wanted, rows, provides)
+    packages = closure(wanted + ["mount"], rows, provides)
     copy_files(packages, root)
     dpkg_database(packages, root)
     for folder in ("tmp", "root", "run", "proc", "dev", "var/log", "var/cache", "var/tmp", "etc"):
@@ -161,11 +227,22 @@ def clean_root(package, root):
     (root / "etc/gshadow").write_text("")
     shutil.copy(package, root / "ron.deb")
     (root / "script").write_text(SCRIPT, encoding="utf-8")
+    (root / "install.sh").write_text(changes(), encoding="utf-8")
     return packages
 
 
+def changes():
+    """What docs/ops/install.md says to do, but for systemd: the commands of its second part."""
+    text = (TREE / "docs/ops/install.md").read_text(encoding="utf-8")
+    part = text.split("## What may only look")[1].split("\n## ")[0]
+    lines = re.findall(r"^    (.*)$", part, re.M)
+    return "\n".join(x for x in lines if not x.startswith("systemctl")) + "\n"
+
+
 def run_inside(root):
-    inside = (f"mount --rbind /dev {root}/dev && mount -t proc proc {root}/proc && "
+    # The root is a mount of its own, so that a service can have it read-only.
+    inside = (f"mount --bind {root} {root} && "
+              f"mount --rbind /dev {root}/dev && mount -t proc proc {root}/proc && "
               f"ip link set lo up && exec chroot {root} /bin/sh /script")
     return subprocess.run(["unshare", "--mount", "--net", "--pid", "--fork", "--kill-child", "sh",
                            "-c", inside], capture_output=True, text=True, timeout=110, check=False)
@@ -202,6 +279,17 @@ def main():
               all(m[:2] == ("600", "ron") for m in modes), modes)
         check("clean root: money moves", "transferred 40 roc from alice to bob" in said and
               "alice has 460 roc" in said, said)
+        for name, wanted in SAID.items():
+            check(f"clean root: {name} works with its installed settings",
+                  re.search(rf"^{name}: .*{wanted}", said, re.M), said)
+        boxes = {}
+        for name, mark in re.findall(r"^box (\w+) (\S+)$", said, re.M):
+            boxes.setdefault(name, set()).add(mark)
+        user = {m for b in boxes.values() for m in b if m.startswith("Uid=")}
+        check("clean root: each ran as ron, boxed in", len(boxes) == 6 and len(user) == 1 and
+              user != {"Uid=0"} and all(b - user == BOX for b in boxes.values()), boxes)
+        check("clean root: console and bridge run with what install.md adds to them",
+              "console again: http" in said and "interop again: {" in said, said)
         check("clean root: services drain", "services: drained" in said, said)
         check("clean root: an upgrade keeps keys and settings", "cap.keys: OK" in said and
               "settings kept: 1" in said, said)
