@@ -1,13 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_live.c - smaller verbs against running services: edge packs and purge, console link. */
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli.h"
 #include "net.h"
+#include "ron/base/arena.h"
 #include "ron/base/macros.h"
 
-enum { PURGE_MAX = 8192 };
+enum {
+    PURGE_MAX = 8192,
+    PACKS_MAX = 128, /* an edge has 65 at most */
+};
 
 /* Asks once and prints the answer. */
 static int ask_and_print(struct cli_client *c, const char *verb, const struct cli_call *call)
@@ -26,24 +31,107 @@ static int ask_and_print(struct cli_client *c, const char *verb, const struct cl
     return code;
 }
 
+/* ---- packs ----------------------------------------------------------------------------------- */
+
+struct pack {
+    struct ron_str name;
+    struct ron_str kind;
+    struct ron_str tiles;
+    uint64_t zoom_min;
+    uint64_t zoom_max;
+    uint64_t bytes;
+    uint64_t present;
+};
+
+struct packs {
+    struct ron_json_items packs;
+    uint64_t present;
+};
+
+static const struct ron_json_field pack_fields[] = {
+    RON_JSON_FIELD(struct pack, name, STRING, .required = true),
+    RON_JSON_FIELD(struct pack, kind, STRING, .required = true),
+    RON_JSON_FIELD(struct pack, tiles, STRING, .required = true),
+    RON_JSON_FIELD(struct pack, zoom_min, U64, .required = true),
+    RON_JSON_FIELD(struct pack, zoom_max, U64, .required = true),
+    RON_JSON_FIELD(struct pack, bytes, U64, .required = true),
+};
+static const struct ron_json_shape pack_shape = {
+    .fields = pack_fields,
+    .count = RON_ARRAY_LEN(pack_fields),
+    .present_offset = offsetof(struct pack, present),
+    .allow_unknown = true,
+};
+static const struct ron_json_field packs_fields[] = {
+    RON_JSON_FIELD(struct packs, packs, ARRAY, .required = true, .max = PACKS_MAX,
+                   .item_size = sizeof(struct pack), .shape = &pack_shape),
+};
+
+static int print_packs(struct cli_answer *a)
+{
+    struct ron_json_shape shape = RON_JSON_SHAPE(struct packs, packs_fields, present);
+    struct packs said = {0};
+    struct ron_json_error bad = {0};
+    struct ron_arena arena;
+    const struct pack *p;
+
+    if (ron_arena_init(&arena, (PACKS_MAX + 1) * sizeof(struct pack)) != RON_OK) {
+        fprintf(stderr, "ron edge packs: out of memory\n");
+        return CLI_FAILED;
+    }
+    shape.allow_unknown = true;
+    if (ron_json_scan((char *)(uintptr_t)ron_buf_text(&a->body), ron_buf_len(&a->body), &shape,
+                      &arena, &said, &bad) != RON_OK) {
+        fprintf(stderr, "ron edge packs: the answer is not what this program knows (%s: %s)\n",
+                bad.field, bad.reason);
+        ron_arena_done(&arena);
+        return CLI_FAILED;
+    }
+    p = said.packs.items;
+    printf("%-24s %-8s %-6s %7s %12s\n", "pack", "kind", "tiles", "zooms", "bytes");
+    for (size_t i = 0; i < said.packs.count; i++) {
+        char zooms[48];
+
+        (void)snprintf(zooms, sizeof zooms, "%" PRIu64 "-%" PRIu64, p[i].zoom_min, p[i].zoom_max);
+        printf("%-24.*s %-8.*s %-6.*s %7s %12" PRIu64 "\n", (int)p[i].name.len, p[i].name.ptr,
+               (int)p[i].kind.len, p[i].kind.ptr, (int)p[i].tiles.len, p[i].tiles.ptr, zooms,
+               p[i].bytes);
+    }
+    ron_arena_done(&arena);
+    return CLI_OK;
+}
+
 int cli_edge_packs(int argc, char **argv)
 {
     struct cli_client c = {0};
+    struct cli_answer a = {0};
     bool done = false;
     const struct cli_option options[] = {CLI_CLIENT_OPTIONS(&c)};
     int code = cli_parse("edge packs",
-                         "Lists the packs that the running edge serves, as JSON.\n"
+                         "Lists the packs that the running edge serves.\n"
                          "\nexample:\n  ron edge packs",
                          options, RON_ARRAY_LEN(options), argc, argv, &done);
 
     if (code != CLI_OK || done) {
         return code;
     }
-    return ask_and_print(
-        &c, "edge packs",
-        &(struct cli_call){
-            .service = "edge", .path = "/edge/packs", .method = RON_HTTP_GET, .no_token = true});
+    code = cli_client_open(&c, "edge packs");
+    if (code == CLI_OK) {
+        code = cli_call(
+            &c,
+            &(struct cli_call){
+                .service = "edge", .path = "/edge/packs", .method = RON_HTTP_GET, .no_token = true},
+            &a);
+    }
+    if (code == CLI_OK) {
+        code = c.json ? cli_print_body(&c, &a) : print_packs(&a);
+    }
+    cli_answer_done(&a);
+    cli_client_done(&c);
+    return code;
 }
+
+/* ---- purge and link -------------------------------------------------------------------------- */
 
 int cli_edge_purge(int argc, char **argv)
 {

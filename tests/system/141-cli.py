@@ -199,6 +199,21 @@ def mailbox(up):
     check("mailbox dead: an id alone, exit 2", code == 2 and "--replay" in err, (code, err))
 
 
+def packs(up):
+    golden("edge packs", up.ron("edge", "packs"),
+           "pack                     kind     tiles    zooms        bytes\n"
+           "world                    pmtiles  mvt        0-4        78949\n")
+    golden("edge packs, json", up.ron("edge", "packs", "--json"),
+           '{"packs":[{"name":"world","kind":"pmtiles","tiles":"mvt","zoom_min":0,"zoom_max":4,'
+           '"bytes":78949}]}\n')
+    golden("edge packs, a word too many", up.ron("edge", "packs", "world"),
+           "ron edge packs: 'world' is not an option; see 'ron edge packs --help'\n", 2)
+    code, _, err = ron("edge", "packs", env={"RON_DATA": "", "RON_EDGE_URL": "http://127.0.0.1:1",
+                                             "RON_TOKEN_FILE": str(up.data / "operator.token")},
+                       cwd="/")
+    check("edge packs: nobody answers, exit 4", code == 4 and "does not answer" in err, (code, err))
+
+
 def webhooks(up):
     code, out, err = up.ron("webhook", "send", "demo_github", "--id", "d1")
     check("webhook: taken with the secret that ron up made", code == 0 and
@@ -350,6 +365,7 @@ def main():
         refusals(up)
         proofs(up)
         mailbox(up)
+        packs(up)
         webhooks(up)
         bars(up)
         offline_bars(up)
