@@ -80,7 +80,8 @@ class Contender:
             return Nginx(nginx_server(folder, self.tls), threads, prefix, self.tls)
         extra = tls_options(folder) if self.tls else []
         extra += ["--file", f"{folder}/www/file"]
-        return Ron("--workers", threads, *extra, prefix=prefix, quiet=True)
+        # All limits are on; this rate nobody reaches.
+        return Ron("--workers", threads, "--rate", "100000000", *extra, prefix=prefix, quiet=True)
 
     def url(self, server):
         return f"http{'s' if self.tls else ''}://{server.host}:{server.port}{self.path}"
