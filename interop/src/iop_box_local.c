@@ -14,7 +14,7 @@
 
 enum {
     CAPACITY = 2048, /* requests under way at once: four times the service's inflight limit */
-    SEEN_MAX = 1 << 20,
+    SEEN_MAX = 1 << 22,
     TURN_MS = 1000, /* a turn at least this often: keys age without messages too */
 };
 #define SEEN_TTL_MS (UINT64_C(24) * 60 * 60 * 1000)

@@ -37,7 +37,7 @@ struct iop_box_local_opts {
     const char *path; /* NULL: amnesia */
     const char *dsn;  /* not NULL: PostgreSQL instead of a file */
     struct iop_box_limits limits;
-    uint32_t seen_max;     /* 0: 1048576 keys */
+    uint32_t seen_max;     /* 0: 4194304 keys */
     uint64_t seen_ttl_ms;  /* 0: 24 h */
     uint64_t seen_keep_ms; /* 0: 10 min */
     uint32_t capacity;     /* of the channel; 0: 2048 */

@@ -60,7 +60,11 @@
     X(IOP_BOX_DELIVERIES, "mailbox.max_deliveries", INT, "times", 1, 1000, "10", RON_CONF_FIXED,   \
       "How often a message is delivered before it is a dead letter.")                              \
     X(IOP_DEDUP_TTL, "dedup.ttl", DURATION, "", RON_CONF_M(15), RON_CONF_H(720), "24h",            \
-      RON_CONF_FIXED, "How long a delivery is known again.")                                       \
+      RON_CONF_FIXED, "How long a delivery is known again, while dedup.max_keys has room.")        \
+    X(IOP_DEDUP_KEYS, "dedup.max_keys", INT, "keys", 1000, 67108864, "4194304", RON_CONF_FIXED,    \
+      "Keys of deliveries that are remembered, 32 to 40 bytes of memory each; when all are used "  \
+      "the oldest makes room, and one younger than twice the largest tolerance is kept and the "   \
+      "new delivery refused 429.")                                                                 \
     X(IOP_STORAGE_URL, "storage.url", STRING, "bytes", 0, 900, "", RON_CONF_FIXED,                 \
       "Base URL of a service with /put and /o that keeps the objects; the own store is a cache "   \
       "then. Empty: they are kept here.")                                                          \

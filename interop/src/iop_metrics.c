@@ -37,6 +37,19 @@ static void collect_box(struct ron_scrape *scrape, const struct iop_metrics *m,
     ron_scrape_add(scrape, m->of[IOP_M_BOX_BYTES], ron_stat_get(&box->bytes), NULL);
 }
 
+static void collect_seen(struct ron_scrape *scrape, const struct iop_svc *s)
+{
+    struct iop_metrics *m = s->metrics;
+    struct iop_seen_stats seen;
+
+    iop_seen_get_stats(s->seen, &seen);
+    ron_scrape_add(scrape, m->of[IOP_M_SEEN], seen.committed + seen.reserved, NULL);
+    ron_scrape_add(scrape, m->of[IOP_M_SEEN_MAX], (uint64_t)ron_conf_int(s->conf, IOP_DEDUP_KEYS),
+                   NULL);
+    ron_scrape_add(scrape, m->of[IOP_M_SEEN_EVICTED], seen.evicted, NULL);
+    ron_scrape_add(scrape, m->of[IOP_M_SEEN_REFUSED], seen.refused, NULL);
+}
+
 static void collect(struct ron_scrape *scrape, void *arg)
 {
     struct iop_svc *s = arg;
@@ -49,6 +62,7 @@ static void collect(struct ron_scrape *scrape, void *arg)
     ron_scrape_add(scrape, m->of[IOP_M_AUDIT_DROP], ron_stat_get(&audit->dropped), NULL);
     if (s->local != NULL) {
         collect_box(scrape, m, iop_box_local_counts(s->local));
+        collect_seen(scrape, s);
     }
 }
 

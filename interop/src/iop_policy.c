@@ -155,3 +155,41 @@ enum ron_rc iop_policy_new(const struct ron_env *env, struct ron_conf_snap *snap
     *ret_policy = p;
     return RON_OK;
 }
+
+/* ---- how long a delivery is known ------------------------------------------------------------ */
+
+static uint64_t keep_of(const struct ron_conf_snap *conf, uint32_t section)
+{
+    return ron_conf_bool_in(conf, section, IOP_P_ENABLED)
+               ? 2 * (uint64_t)ron_conf_ms_in(conf, section, IOP_P_WINDOW)
+               : 0;
+}
+
+uint64_t iop_policy_keep_ms(const struct ron_conf_snap *conf)
+{
+    size_t count = ron_conf_section_count(conf, "providers");
+    uint64_t keep_ms = IOP_KEEP_MIN_MS;
+
+    for (size_t i = 0; i < count; i++) {
+        keep_ms = RON_MAX(keep_ms, keep_of(conf, ron_conf_section(conf, "providers", i)));
+    }
+    return keep_ms;
+}
+
+enum ron_rc iop_policy_check(const struct ron_conf_snap *conf, struct ron_err *err)
+{
+    size_t count = ron_conf_section_count(conf, "providers");
+    uint64_t ttl_ms = (uint64_t)ron_conf_ms(conf, IOP_DEDUP_TTL);
+
+    for (size_t i = 0; i < count; i++) {
+        uint32_t section = ron_conf_section(conf, "providers", i);
+
+        if (keep_of(conf, section) > ttl_ms) {
+            return ron_err_set(err, RON_INVALID,
+                               "providers.%s.tolerance: a delivery can be replayed for twice that "
+                               "time, longer than dedup.ttl remembers it",
+                               ron_conf_section_name(conf, section));
+        }
+    }
+    return RON_OK;
+}

@@ -15,7 +15,12 @@
 #include "ron/obs/metrics.h"
 #include "ron/sync/sync.h"
 
-enum { IOP_NETS_MAX = 32 }; /* of one provider: GitHub publishes six */
+enum {
+    IOP_NETS_MAX = 32, /* of one provider: GitHub publishes six */
+    /* What clients of the mailbox send under a key is known so long (the mailbox's T_replay), and
+     * what bridges with their usual tolerance deliver into it. */
+    IOP_KEEP_MIN_MS = 600000,
+};
 
 /* A block of addresses; IPv4 as ::ffff:a.b.c.d. */
 struct iop_net {
@@ -61,6 +66,13 @@ void iop_policy_put(struct iop_policy_box *box, struct iop_policy *take_policy);
 RON_MUST_USE enum ron_rc iop_policy_new(const struct ron_env *env, struct ron_conf_snap *snap,
                                         const char *const *variables,
                                         struct iop_policy **ret_policy, struct ron_err *err);
+
+/* How long the key of a delivery is kept whatever comes: twice the largest window of the providers
+ * that are on, for a signed time may lie on both sides of now. */
+uint64_t iop_policy_keep_ms(const struct ron_conf_snap *conf);
+/* Whether dedup.ttl leaves so much time. RON_INVALID. */
+RON_MUST_USE enum ron_rc iop_policy_check(const struct ron_conf_snap *conf, struct ron_err *err);
+
 static inline struct iop_entry *iop_policy_entry(struct iop_policy *p,
                                                  const struct iop_provider *provider)
 {

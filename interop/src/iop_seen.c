@@ -331,6 +331,13 @@ uint64_t iop_seen_expire(struct iop_seen *s, uint64_t now_ms)
     return before;
 }
 
+void iop_seen_set_keep(struct iop_seen *s, uint64_t keep_ms)
+{
+    ron_mutex_lock(&s->lock);
+    s->opts.keep_ms = RON_MIN(keep_ms, s->opts.ttl_ms);
+    ron_mutex_unlock(&s->lock);
+}
+
 void iop_seen_get_stats(struct iop_seen *s, struct iop_seen_stats *ret_stats)
 {
     ron_mutex_lock(&s->lock);

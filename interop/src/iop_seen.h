@@ -15,14 +15,18 @@
  *       leaves nothing behind, so a failed effect can be tried again.
  *   D3. A committed key is remembered for ttl_ms. When the table is full the oldest committed key
  *       makes room, but never one younger than keep_ms (twice the window of the signatures): then a
- *       new key is refused (RON_FULL) rather than an old delivery let in again.
+ *       new key is refused (RON_FULL) rather than an old delivery let in again. So a table of n
+ *       keys takes n / keep_ms for ever, and more for a while.
+ *
+ * Memory: 24 bytes of a key and its age, 8 to 16 of the hash table (its size is a power of two);
+ * the system gives it as it is used.
  *
  * Threads: any; one lock of rank shared, held for a lookup. Never blocks. */
 #pragma once
 
 #include "iop_box.h"
 
-enum { IOP_SEEN_MAX = 1 << 24 };
+enum { IOP_SEEN_MAX = 1 << 26 }; /* 2 GiB: 100,000 a second for ten minutes */
 
 struct iop_seen_opts {
     uint32_t entries_max;
@@ -35,7 +39,7 @@ struct iop_seen_stats {
     uint64_t committed; /* now */
     uint64_t reserved;  /* now */
     uint64_t evicted;   /* made room before their time */
-    uint64_t refused;   /* D3 */
+    uint64_t refused;   /* D3: times, not keys */
     uint64_t duplicates;
 };
 
@@ -60,4 +64,6 @@ RON_MUST_USE enum ron_rc iop_seen_load(struct iop_seen *s, const struct iop_key 
                                        uint64_t at_ms);
 /* Forgets what is older than ttl_ms; the time up to which the store may forget too. */
 uint64_t iop_seen_expire(struct iop_seen *s, uint64_t now_ms);
+/* D3 from now on; at most ttl_ms is taken. What has made room already stays forgotten. */
+void iop_seen_set_keep(struct iop_seen *s, uint64_t keep_ms);
 void iop_seen_get_stats(struct iop_seen *s, struct iop_seen_stats *ret_stats);

@@ -22,6 +22,7 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
         return ron_err_set(err, RON_INVALID,
                            "timeouts.request: at most 5s, senders wait no longer");
     }
+    RON_TRY(iop_policy_check(conf, err));
     RON_TRY(iop_trail_check(conf, err));
     RON_TRY(ron_tier_check(conf, err));
     if (ron_conf_str(conf, RON_TIER_ENDPOINT).len > 0 &&
@@ -181,7 +182,9 @@ static enum ron_rc open_mailbox(struct iop_svc *s, struct ron_err *err)
                                      .path = s->amnesia ? NULL : path,
                                      .dsn = dsn.len > 0 ? dsn.text : NULL,
                                      .limits = limits,
-                                     .seen_ttl_ms = (uint64_t)ron_conf_ms(s->conf, IOP_DEDUP_TTL)},
+                                     .seen_max = (uint32_t)ron_conf_int(s->conf, IOP_DEDUP_KEYS),
+                                     .seen_ttl_ms = (uint64_t)ron_conf_ms(s->conf, IOP_DEDUP_TTL),
+                                     .seen_keep_ms = iop_policy_keep_ms(s->conf)},
         &s->local, err));
     s->box = iop_box_local_box(s->local);
     s->seen = iop_box_local_seen(s->local);
@@ -197,6 +200,9 @@ static enum ron_rc load_policy(struct iop_svc *s, struct ron_conf_snap *conf, st
     RON_TRY(iop_policy_new(s->env, conf, ron_app_environ(s->app), &policy, err));
     iop_policy_series(s, policy);
     iop_policy_put(&s->policy, policy);
+    if (s->seen != NULL) {
+        iop_seen_set_keep(s->seen, iop_policy_keep_ms(conf));
+    }
     return RON_OK;
 }
 

@@ -253,6 +253,12 @@ RON_MUST_USE enum ron_rc iop_events_add(struct iop_svc *s, struct ron_err *err);
       "Pieces of bodies that were streamed.")                                                      \
     X(DEDUP, COUNTER, ONE, "interop_dedup_rejects_total", "provider",                              \
       "Deliveries that were taken before and had no second effect.")                               \
+    X(SEEN, GAUGE, ONE, "interop_dedup_keys", "", "Keys of deliveries that are remembered now.")   \
+    X(SEEN_MAX, GAUGE, ONE, "interop_dedup_keys_max", "", "As many may be: dedup.max_keys.")       \
+    X(SEEN_EVICTED, COUNTER, ONE, "interop_dedup_evicted_total", "",                               \
+      "Keys that made room for newer ones before dedup.ttl was over.")                             \
+    X(SEEN_REFUSED, COUNTER, ONE, "interop_dedup_refused_total", "",                               \
+      "Times that a new key was refused because all that are remembered are too young to go.")     \
     X(RULES, COUNTER, ONE, "interop_rule_actions_total", "action",                                 \
       "Actions that rules asked for: mailbox, forward, wallet, or fault.")                         \
     X(ACTS, COUNTER, ONE, "interop_actions_total", "action,result",                                \

@@ -262,6 +262,44 @@ def full_queue():
               sum("duplicate" in a.json for a in again) == len(taken))
 
 
+def full_table():
+    """All keys of deliveries are used and young: what is new is refused, what was taken known."""
+    with Interop("--dedup.max_keys=1000", config=CONFIG, env=ENV) as svc:
+        c = svc.client()
+        bodies = [b'{"key":%d}' % n for n in range(1000)]
+        taken = [post(svc, "github", b, github(b), client=c).status for b in bodies]
+        check("keys: as many as the setting says are taken", set(taken) == {202}, set(taken))
+        one_more = b'{"key":1000}'
+        a = post(svc, "github", one_more, github(one_more), client=c)
+        check("keys: one more is 429 and told why", (a.status, a.code) == (429, "BACKPRESSURE") and
+              b"remembered" in a.body and a["Retry-After"] is not None, a.body)
+        a = post(svc, "github", bodies[0], github(bodies[0]), client=c)
+        check("keys: the oldest is known still", a.json.get("duplicate") is True, a.body)
+        numbers = [svc.metric("interop_dedup_" + x) for x in
+                   ("keys", "keys_max", "refused_total", "evicted_total")]
+        check("keys: counted", numbers == [1000, 1000, 1, 0], numbers)
+        svc.restart()
+        a = post(svc, "github", one_more, github(one_more))
+        check("keys: and so it is after a restart", a.status == 429 and
+              svc.metric("interop_dedup_keys") == 1000, a.body)
+
+
+def keep_reload():
+    """A tolerance that outlives dedup.ttl is refused at a reload, and all stays as it was."""
+    with Interop("--dedup.ttl=15m", config=CONFIG, env=ENV) as svc:
+        svc.file.write_text(CONFIG.replace('"STRIPE_SECRET"', '"STRIPE_SECRET"\ntolerance = "8m"'))
+        svc.process.send_signal(signal.SIGHUP)
+        check("keep: a longer tolerance is told", eventually(
+            lambda: any("longer than dedup.ttl" in x for x in svc.lines)), svc.lines[-5:])
+        body, late = b'{"id":"evt_keep"}', int(time.time()) - 400
+        a = post(svc, "stripe", body, stripe(body, ENV["STRIPE_SECRET"], late))
+        check("keep: the old one is in force", a.code == "CLOCK_SKEW", a.body)
+        svc.file.write_text(CONFIG.replace('"STRIPE_SECRET"', '"STRIPE_SECRET"\ntolerance = "7m"'))
+        svc.process.send_signal(signal.SIGHUP)
+        check("keep: one that dedup.ttl covers is taken", eventually(lambda: post(
+            svc, "stripe", body, stripe(body, ENV["STRIPE_SECRET"], late)).status == 202))
+
+
 def lagging():
     """Who watches and does not read misses the oldest, is told how many, and finds the state
     elsewhere; nobody waits for it."""
@@ -346,6 +384,9 @@ def refuses_to_start():
             ("a request that lasts longer than 5 s", ["--timeouts.request=6s"], "", "5s"),
             ("a wallet rule without a wallet", [],
              '[rules.x]\naction = "wallet"\nto = "a"\namount = "1"\n', "wallet.url"),
+            ("a replay that outlives dedup.ttl", ["--dedup.ttl=15m"],
+             CONFIG.replace('"STRIPE_SECRET"', '"STRIPE_SECRET"\ntolerance = "8m"'),
+             "providers.stripe.tolerance"),
             ("a block of addresses that is none", [],
              '[providers.github]\nallow_cidrs = ["10.0.0.0/33"]\n', "allow_cidrs"),
     ]:
@@ -370,6 +411,8 @@ def main():
         reload(svc)
     limits()
     full_queue()
+    full_table()
+    keep_reload()
     lagging()
     drain()
     refuses_to_start()

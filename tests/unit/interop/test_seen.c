@@ -111,6 +111,30 @@ static void test_seen__full__oldest_goes_but_never_a_young_one(void **state)
     iop_seen_free(s);
 }
 
+/* A window that grows while the service runs holds at once; one beyond the time of keys is cut. */
+static void test_seen__keep_set_anew__holds_from_then_on(void **state)
+{
+    struct iop_seen *s = make(ENTRIES);
+    struct iop_seen_stats stats;
+
+    (void)state;
+    for (unsigned i = 0; i < ENTRIES; i++) {
+        struct iop_key key = key_of(i);
+
+        assert_int_equal(iop_seen_load(s, &key, 1000), RON_OK);
+    }
+    iop_seen_set_keep(s, 3 * KEEP);
+    assert_int_equal(iop_seen_reserve(s, &(struct iop_key){{99}}, 1000 + 2 * KEEP), RON_FULL);
+    assert_int_equal(iop_seen_reserve(s, &(struct iop_key){{99}}, 1000 + 3 * KEEP), RON_OK);
+    iop_seen_set_keep(s, 100 * TTL);
+    assert_int_equal(iop_seen_reserve(s, &(struct iop_key){{98}}, 1000 + TTL - 1), RON_FULL);
+    assert_int_equal(iop_seen_reserve(s, &(struct iop_key){{98}}, 1000 + TTL), RON_OK);
+    iop_seen_get_stats(s, &stats);
+    assert_int_equal(stats.refused, 2);
+    assert_int_equal(stats.evicted, 2);
+    iop_seen_free(s);
+}
+
 static void test_seen__loaded__the_newest_fit(void **state)
 {
     struct iop_seen *s = make(ENTRIES);
@@ -163,6 +187,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_seen__random_run__as_the_model_says),
         cmocka_unit_test(test_seen__full__oldest_goes_but_never_a_young_one),
+        cmocka_unit_test(test_seen__keep_set_anew__holds_from_then_on),
         cmocka_unit_test(test_seen__loaded__the_newest_fit),
         cmocka_unit_test(test_seen__key__depends_on_everything_and_the_secret),
     };
