@@ -22,6 +22,11 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
         return ron_err_set(err, RON_INVALID,
                            "timeouts.request: at most 5s, senders wait no longer");
     }
+    if (ron_conf_ms(conf, IOP_B_HOLD) > ron_conf_ms(conf, IOP_B_WINDOW)) {
+        return ron_err_set(err, RON_INVALID,
+                           "readiness.brownout_hold: at most readiness.brownout_window, of which "
+                           "calls are remembered");
+    }
     RON_TRY(iop_policy_check(conf, err));
     RON_TRY(iop_trail_check(conf, err));
     RON_TRY(ron_tier_check(conf, err));

@@ -387,6 +387,9 @@ def refuses_to_start():
             ("a replay that outlives dedup.ttl", ["--dedup.ttl=15m"],
              CONFIG.replace('"STRIPE_SECRET"', '"STRIPE_SECRET"\ntolerance = "8m"'),
              "providers.stripe.tolerance"),
+            ("a brownout that outlives its window",
+             ["--readiness.brownout_hold=6m", "--readiness.brownout_window=5m"], "",
+             "readiness.brownout_hold"),
             ("a block of addresses that is none", [],
              '[providers.github]\nallow_cidrs = ["10.0.0.0/33"]\n', "allow_cidrs"),
     ]:
