@@ -3,7 +3,8 @@
  *
  * Place: service. Everything that calls an upstream tells the outcome here; the sentinel, a loop
  * task, looks once a second and sets the watch `bridge`, which every bridge request reads. Requests
- * that were shed are no calls, so a brownout cannot feed itself. */
+ * that were shed are no calls, so a brownout cannot feed itself; and without any call it ends on
+ * trial, so it cannot keep itself either (W5 of iop_brownout.h). */
 #include "iop_box_http.h"
 #include "iop_storage.h"
 
@@ -61,7 +62,8 @@ static void toggled(struct iop_svc *s, const struct iop_brownout_view *view)
                 RON_LOG_U64("calls", view->calls), RON_LOG_U64("failed", view->failed),
                 RON_LOG_U64("slow", view->slow));
     } else {
-        RON_LOG(s->log, INFO, "the brownout is over", RON_LOG_STR("cause", cause));
+        /* On trial: nobody called, and the next calls decide. */
+        RON_LOG(s->log, INFO, "the brownout is over", RON_LOG_BOOL("trial", view->trial));
     }
 }
 

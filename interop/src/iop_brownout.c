@@ -11,7 +11,12 @@
 #include "ron/base/assert.h"
 #include "ron/base/macros.h"
 
-enum { PPM = 1000000, HUNDRED = 100, TAIL_PCT = 5 }; /* the slowest 5 of 100 are beyond p95 */
+enum {
+    PPM = 1000000,
+    HUNDRED = 100,
+    TAIL_PCT = 5,      /* the slowest 5 of 100 are beyond p95 */
+    SILENCE_SHIFT = 3, /* W5: eight times at most */
+};
 
 struct sums {
     uint64_t calls;
@@ -62,6 +67,15 @@ void iop_brownout_init(struct iop_brownout *b, const struct iop_brownout_opts *o
     b->queue_half_ms = UINT64_MAX;
 }
 
+static void count(struct iop_brownout_slot *slot, const struct iop_brownout_opts *opts, bool failed,
+                  uint64_t took_ms)
+{
+    slot->calls++;
+    slot->failed += failed;
+    slot->slow += took_ms >= opts->slow_ms;
+    slot->half += took_ms >= opts->slow_ms / 2;
+}
+
 void iop_brownout_call(struct iop_brownout *b, uint64_t now_ms, bool failed, uint64_t took_ms)
 {
     uint64_t index = now_ms / b->slot_ms + 1;
@@ -70,10 +84,16 @@ void iop_brownout_call(struct iop_brownout *b, uint64_t now_ms, bool failed, uin
     if (slot->index != index) {
         *slot = (struct iop_brownout_slot){.index = index};
     }
-    slot->calls++;
-    slot->failed += failed;
-    slot->slow += took_ms >= b->opts.slow_ms;
-    slot->half += took_ms >= b->opts.slow_ms / 2;
+    count(slot, &b->opts, failed, took_ms);
+    if (b->trial) {
+        count(&b->tried, &b->opts, failed, took_ms);
+    }
+    b->last_call_ms = now_ms;
+    if (failed || took_ms >= b->opts.slow_ms / 2) {
+        b->good_run = 0;
+    } else if (b->good_run < b->opts.probes_min) {
+        b->good_run++;
+    }
 }
 
 /* Over the slots that lie in the last `span_ms`, the present one included. */
@@ -99,9 +119,10 @@ static struct sums sum(const struct iop_brownout *b, uint64_t now_ms, uint64_t s
 }
 
 /* Whether an upstream is bad enough to begin. */
-static enum iop_brownout_cause upstream_cause(const struct iop_brownout *b, const struct sums *s)
+static enum iop_brownout_cause upstream_cause(const struct iop_brownout *b, const struct sums *s,
+                                              uint32_t calls_min)
 {
-    if (s->calls < b->opts.calls_min) {
+    if (s->calls < calls_min) {
         return IOP_CAUSE_NONE;
     }
     if (s->failed * PPM > s->calls * b->opts.rate_ppm) {
@@ -116,11 +137,11 @@ static enum iop_brownout_cause upstream_cause(const struct iop_brownout *b, cons
 /* W3, the upstream's half: below half of both bounds. */
 static bool upstream_calm(const struct iop_brownout *b, const struct sums *s)
 {
-    if (s->calls == 0) {
-        return b->cause == IOP_CAUSE_QUEUE;
+    if (b->cause == IOP_CAUSE_QUEUE && s->calls == 0) {
+        return true;
     }
     if (b->cause != IOP_CAUSE_QUEUE && s->calls < b->opts.probes_min) {
-        return false;
+        return b->good_run >= b->opts.probes_min;
     }
     return s->failed * 2 * PPM < s->calls * b->opts.rate_ppm &&
            s->half * HUNDRED <= s->calls * TAIL_PCT;
@@ -144,11 +165,30 @@ static void look_at_queue(struct iop_brownout *b, uint64_t now_ms, uint64_t dept
     }
 }
 
+/* W5: what the calls of a trial say, once there are enough of them. */
+static enum iop_brownout_cause judge_trial(struct iop_brownout *b)
+{
+    const struct iop_brownout_slot *t = &b->tried;
+    struct sums s = {t->calls, t->failed, t->slow, t->half};
+    enum iop_brownout_cause cause = upstream_cause(b, &s, b->opts.probes_min);
+
+    if (cause == IOP_CAUSE_NONE && t->calls >= b->opts.probes_min) {
+        b->trial = false;
+        b->trials_failed = 0;
+    } else if (cause != IOP_CAUSE_NONE && b->trials_failed < SILENCE_SHIFT) {
+        b->trials_failed++;
+    }
+    return cause;
+}
+
 static bool begin(struct iop_brownout *b, uint64_t now_ms)
 {
     struct sums s = sum(b, now_ms, b->opts.window_ms);
-    enum iop_brownout_cause cause = upstream_cause(b, &s);
+    enum iop_brownout_cause cause = b->trial ? judge_trial(b) : IOP_CAUSE_NONE;
 
+    if (cause == IOP_CAUSE_NONE) {
+        cause = upstream_cause(b, &s, b->opts.calls_min);
+    }
     if (cause == IOP_CAUSE_NONE && b->queue_over_ms != UINT64_MAX && now_ms >= b->queue_over_ms &&
         now_ms - b->queue_over_ms >= b->opts.queue_ms) {
         cause = IOP_CAUSE_QUEUE;
@@ -157,11 +197,22 @@ static bool begin(struct iop_brownout *b, uint64_t now_ms)
         return false;
     }
     b->active = true;
+    b->trial = false;
     b->cause = cause;
     b->since_ms = now_ms;
     b->next_probe_ms = now_ms;
+    b->good_run = 0;
     b->onsets++;
     return true;
+}
+
+/* W5. */
+static bool silent(const struct iop_brownout *b, uint64_t now_ms)
+{
+    uint64_t from_ms = RON_MAX(b->since_ms, b->last_call_ms);
+
+    return b->cause != IOP_CAUSE_QUEUE && now_ms >= from_ms &&
+           now_ms - from_ms >= b->opts.hold_ms << b->trials_failed;
 }
 
 static bool end(struct iop_brownout *b, uint64_t now_ms)
@@ -169,11 +220,17 @@ static bool end(struct iop_brownout *b, uint64_t now_ms)
     struct sums s = sum(b, now_ms, b->opts.hold_ms);
     bool held = now_ms >= b->since_ms && now_ms - b->since_ms >= b->opts.hold_ms;
     bool queue_calm = b->queue_half_ms != UINT64_MAX;
+    bool calm = upstream_calm(b, &s);
 
-    if (!held || !queue_calm || !upstream_calm(b, &s)) {
+    if (!held || !queue_calm || !(calm || silent(b, now_ms))) {
         return false;
     }
     b->active = false;
+    b->trial = !calm;
+    b->tried = (struct iop_brownout_slot){0};
+    if (calm) {
+        b->trials_failed = 0;
+    }
     b->cause = IOP_CAUSE_NONE;
     b->since_ms = now_ms;
     memset(b->slots, 0, sizeof b->slots); /* W4 */
@@ -187,6 +244,7 @@ bool iop_brownout_tick(struct iop_brownout *b, uint64_t now_ms, uint64_t depth, 
         b->since_ms = now_ms; /* the clock went back: hold from here */
         b->next_probe_ms = RON_MIN(b->next_probe_ms, now_ms);
     }
+    b->last_call_ms = RON_MIN(b->last_call_ms, now_ms);
     return b->active ? end(b, now_ms) : begin(b, now_ms);
 }
 
@@ -210,6 +268,7 @@ void iop_brownout_look(const struct iop_brownout *b, uint64_t now_ms,
     struct sums s = sum(b, now_ms, b->opts.window_ms);
 
     *ret_view = (struct iop_brownout_view){.active = b->active,
+                                           .trial = b->trial,
                                            .cause = b->cause,
                                            .since_ms = b->since_ms,
                                            .calls = s.calls,

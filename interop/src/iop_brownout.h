@@ -14,7 +14,14 @@
  *       evidence for coming back.
  *   W3. It lasts at least hold_ms. Then it ends as soon as, over the last hold_ms: no cause holds
  *       at half of its bound, and, if an upstream was the cause, at least probes_min calls say so.
+ *       Where fewer come in that time, the last probes_min calls must all have been good and fast,
+ *       however long they took to come.
  *   W4. When it ends, what was counted before is forgotten: old failures do not start the next.
+ *   W5. Who stands in front of a service that is not ready sends it nothing, so there may be no
+ *       calls at all. A brownout that an upstream caused ends on trial after hold_ms without any:
+ *       bridges are open, and the next probes_min calls decide by the bounds above whether it was
+ *       over or begins again. After each trial that failed the next takes twice the silence, up to
+ *       eight times: a service that stays bad does not make readiness flap.
  *
  * The percentile is exact at its bound: p95 >= T means that more than 5 of 100 calls took T or
  * longer.
@@ -71,6 +78,11 @@ struct iop_brownout {
     enum iop_brownout_cause cause;
     uint64_t since_ms;
     uint64_t next_probe_ms;
+    uint64_t last_call_ms;
+    uint32_t good_run;              /* calls that were good and fast since the last that was not */
+    bool trial;                     /* W5: it is over, but only calls can tell */
+    uint32_t trials_failed;         /* in a row */
+    struct iop_brownout_slot tried; /* calls of the trial */
     uint64_t queue_over_ms; /* since when the queue is over its bound; UINT64_MAX: it is not */
     uint64_t queue_half_ms; /* since when it is at or below half of it; UINT64_MAX: it is not */
     uint64_t onsets;
@@ -87,6 +99,7 @@ bool iop_brownout_admit(struct iop_brownout *b, uint64_t now_ms, bool *ret_probe
 
 struct iop_brownout_view {
     bool active;
+    bool trial;
     enum iop_brownout_cause cause;
     uint64_t since_ms;
     uint64_t calls; /* of the window */

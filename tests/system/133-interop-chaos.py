@@ -7,7 +7,7 @@ dawdle.
 The sender is at-least-once and sends everything twice. Whatever was answered 202 must be acted on
 exactly once afterwards: a wallet of the test's, which honours idempotency keys as the real one
 does, keeps the sum. A burst of 5xx, and a wallet that is slow, close the bridges (503
-BACKPRESSURE), leave reads green, and are over by themselves.
+BACKPRESSURE), leave reads green, and are over by themselves, with requests and without.
 """
 import json
 import random
@@ -117,13 +117,13 @@ def kills():
 
 
 OPTIONS = ["--readiness.brownout_calls=5", "--readiness.brownout_hold=400ms",
-           "--readiness.brownout_window=2s", "--readiness.brownout_probe=20ms",
-           "--auth.reads=open"]
+           "--readiness.brownout_window=2s", "--auth.reads=open"]
+PROBES = "--readiness.brownout_probe=20ms"
 
 
 def brownout(name, cause, break_it, mend_it, *more):
     books = Books()
-    with beside_wallet(books.place, CONFIG, ENV, *OPTIONS, *more) as svc:
+    with beside_wallet(books.place, CONFIG, ENV, *OPTIONS, PROBES, *more) as svc:
         address = svc.put(b"kept").json["address"]
         break_it(books)
         numbers = iter(range(10**6))
@@ -156,6 +156,44 @@ def brownout(name, cause, break_it, mend_it, *more):
         check(f"{name}: what was taken is paid in the end", eventually(
             lambda: svc.metric('mailbox_messages{state="all"}') == 0, 60))
     books.place.close()
+
+
+def silence():
+    """Nobody is sent to a bridge that is not ready, so no call can show that all is well: it is
+    ready again by itself, and the next calls decide."""
+    delay = [0.15]
+
+    def answer(number, path, headers, body):
+        time.sleep(delay[0])
+        return 200, {}, b""  # to HEAD: it is there already
+
+    place = Place(answer)
+    numbers = iter(range(10**6))
+    active = 'brownout_active{component="bridge"}'
+
+    def put(svc):
+        return svc.put(b"object %d" % next(numbers)).code
+
+    def ready(svc):
+        return svc.get("/readyz", token=None).status == 200
+
+    with Interop(f"--storage.url={place.url}", "--readiness.upstream_p95=100ms",
+                 "--readiness.brownout_error_ppm=1000000", "--readiness.brownout_probe=10s",
+                 *OPTIONS, env=ENV) as svc:
+        check("silence: a slow storage closes the bridges", eventually(
+            lambda: put(svc) == "BACKPRESSURE", 30) and not ready(svc))
+        calls = place.count()
+        check("silence: ready again without a call", eventually(lambda: ready(svc), 30) and
+              svc.metric(active) == 0 and place.count() == calls, (place.count(), calls))
+        check("silence: the next calls are slow, and close them again", eventually(
+            lambda: put(svc) == "BACKPRESSURE", 30) and 5 <= place.count() - calls < 50,
+            place.count() - calls)
+        delay[0] = 0.0
+        check("silence: ready once more", eventually(lambda: ready(svc), 30))
+        codes = {put(svc) for _ in range(20)}
+        check("silence: and so it stays when they are well", codes == {202} and not eventually(
+            lambda: svc.metric(active) == 1, 0.5), codes)
+    place.close()
 
 
 def failing(books):
@@ -214,6 +252,7 @@ def main():
     brownout("a burst of 5xx", "errors", failing, well)
     brownout("a slow wallet", "slow", slow, well, "--readiness.upstream_p95=100ms",
              "--readiness.brownout_error_ppm=1000000")
+    silence()
     slowloris()
     stuck()
     finish()

@@ -128,19 +128,80 @@ static void test_brownout__upstream_stays_bad__it_lasts(void **state)
     assert_int_equal(b.onsets, 1);
 }
 
-static void test_brownout__no_probe_evidence__it_lasts(void **state)
+/* Few calls come: five of them, all good, are enough however long they take; four are not. */
+static void test_brownout__sparse_calls__five_good_ones_end_it(void **state)
 {
     struct iop_brownout b = fresh();
 
     (void)state;
     calls(&b, 0, 200, true, 1);
     assert_true(iop_brownout_tick(&b, 0, 0, 512));
-    /* Nobody asks: nothing is known, so nothing is claimed. */
-    assert_false(iop_brownout_tick(&b, 400000, 0, 512));
-    calls(&b, 400000, 4, false, 1);
-    assert_false(iop_brownout_tick(&b, 400001, 0, 512));
-    calls(&b, 400001, 1, false, 1);
-    assert_true(iop_brownout_tick(&b, 400002, 0, 512));
+    for (uint64_t now = 20000; now <= 80000; now += 20000) {
+        calls(&b, now, 1, false, 249);
+        assert_false(iop_brownout_tick(&b, now, 0, 512));
+    }
+    calls(&b, 100000, 1, false, 250); /* half of the bound: the count begins anew */
+    assert_false(iop_brownout_tick(&b, 100000, 0, 512));
+    for (uint64_t now = 120000; now <= 180000; now += 20000) {
+        calls(&b, now, 1, false, 1);
+        assert_false(iop_brownout_tick(&b, now, 0, 512));
+    }
+    calls(&b, 200000, 1, false, 1);
+    assert_true(iop_brownout_tick(&b, 200000, 0, 512));
+    assert_false(b.trial);
+}
+
+/* W5: nobody is sent here while it is not ready, so no call can say that all is well. */
+static void test_brownout__no_calls__ends_on_trial_after_the_hold(void **state)
+{
+    struct iop_brownout b = fresh();
+    bool probe = true;
+
+    (void)state;
+    calls(&b, 0, 200, true, 1);
+    assert_true(iop_brownout_tick(&b, 0, 0, 512));
+    calls(&b, 10000, 1, true, 1);
+    assert_false(iop_brownout_tick(&b, 39999, 0, 512));   /* silent for less than 30 s */
+    assert_false(iop_brownout_tick(&b, 40000, 205, 512)); /* the queue has something to say, too */
+    assert_true(iop_brownout_tick(&b, 40000, 0, 512));
+    assert_false(b.active);
+    assert_true(b.trial);
+    assert_true(iop_brownout_admit(&b, 40000, &probe));
+    assert_false(probe);
+    calls(&b, 50000, 4, false, 1);
+    assert_false(iop_brownout_tick(&b, 50000, 0, 512));
+    assert_true(b.trial); /* four calls are too few */
+    calls(&b, 50000, 1, false, 1);
+    assert_false(iop_brownout_tick(&b, 50000, 0, 512));
+    assert_false(b.trial);
+    calls(&b, 50000, 5, true, 1); /* from here on it takes a hundred calls again */
+    assert_false(iop_brownout_tick(&b, 50000, 0, 512));
+}
+
+static void test_brownout__trial_fails__begins_again_and_waits_longer(void **state)
+{
+    static const uint64_t silences[] = {30000, 60000, 120000, 240000, 240000};
+    struct iop_brownout b = fresh();
+    uint64_t now = 0;
+
+    (void)state;
+    calls(&b, now, 200, true, 1);
+    assert_true(iop_brownout_tick(&b, now, 0, 512));
+    for (size_t i = 0; i < RON_ARRAY_LEN(silences); i++) {
+        assert_false(iop_brownout_tick(&b, now + silences[i] - 1, 0, 512));
+        now += silences[i];
+        assert_true(iop_brownout_tick(&b, now, 0, 512));
+        calls(&b, now, 4, false, 1);
+        assert_false(iop_brownout_tick(&b, now, 0, 512));
+        calls(&b, now, 1, i == 0, 500); /* one of five is slow or has failed */
+        assert_true(iop_brownout_tick(&b, now, 0, 512));
+        assert_true(b.active);
+        assert_int_equal(b.cause, i == 0 ? IOP_CAUSE_ERRORS : IOP_CAUSE_LATENCY);
+    }
+    assert_true(iop_brownout_tick(&b, now + 240000, 0, 512));
+    calls(&b, now + 240000, 5, false, 1);
+    assert_false(iop_brownout_tick(&b, now + 240000, 0, 512));
+    assert_int_equal(b.trials_failed, 0); /* forgotten with a trial that was passed */
 }
 
 /* W1: a client that hammers is shed, and shedding is no call; so whatever the load, a brownout over
@@ -196,7 +257,9 @@ int main(void)
         cmocka_unit_test(test_brownout__queue__over_80_percent_for_a_minute),
         cmocka_unit_test(test_brownout__upstream_recovers__probes_end_it_after_the_hold),
         cmocka_unit_test(test_brownout__upstream_stays_bad__it_lasts),
-        cmocka_unit_test(test_brownout__no_probe_evidence__it_lasts),
+        cmocka_unit_test(test_brownout__sparse_calls__five_good_ones_end_it),
+        cmocka_unit_test(test_brownout__no_calls__ends_on_trial_after_the_hold),
+        cmocka_unit_test(test_brownout__trial_fails__begins_again_and_waits_longer),
         cmocka_unit_test(test_brownout__random_load__never_latches),
         cmocka_unit_test(test_brownout__clock_goes_back__no_harm),
     };
