@@ -15,7 +15,8 @@
 #include "ron/app/auth.h"
 #include "ron/cas/cas.h"
 
-enum { EDG_ORIGINS_MAX = RON_HTTP_TARGETS_MAX, EDG_URL_MAX = 8192 };
+enum { EDG_ORIGINS_MAX = 32, EDG_URL_MAX = 8192 };
+_Static_assert((int)EDG_ORIGINS_MAX <= (int)RON_HTTP_TARGETS_MAX, "each origin is a target");
 
 struct edg_origin {
     const char *name; /* of its section */

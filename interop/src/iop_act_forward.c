@@ -74,9 +74,18 @@ static enum ron_rc sign(struct iop_actor *a, const struct iop_rule *rule, const 
     return rc;
 }
 
-static void start(struct iop_actor *a, const struct iop_rule *rule, struct iop_act *act)
+/* As the rule in force says, whatever it said when the delivery came. */
+static struct ron_http_target *target_of(const struct iop_actor *a, const struct iop_policy *policy,
+                                         const struct iop_rule *rule)
 {
-    struct ron_http_target *target = iop_upstreams_forward(&a->s->up, rule->url.text);
+    const struct ron_conf_snap *conf = policy->rules->snap;
+
+    return iop_upstreams_forward(&a->s->up, conf, ron_conf_section_find(conf, "rules", rule->name));
+}
+
+static void start(struct iop_actor *a, struct ron_http_target *target, const struct iop_rule *rule,
+                  struct iop_act *act)
+{
     struct ron_http_fetch_header headers[IOP_SIGNED_FIELDS + 1];
     struct iop_signed fields = {0};
     char type[128] = "application/json";
@@ -135,7 +144,7 @@ void iop_forward_start(struct iop_actor *a, struct iop_act *act)
     } else if (off) {
         act->refused = "the target is switched off";
     } else {
-        start(a, rule, act);
+        start(a, target_of(a, policy, rule), rule, act);
     }
     iop_policy_unref(policy);
 }

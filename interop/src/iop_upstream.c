@@ -129,52 +129,68 @@ static enum ron_rc add_service(struct iop_upstreams *u, const struct ron_conf_sn
         ret, err);
 }
 
-static struct ron_http_target *find_place(const struct iop_upstreams *u, const char *host,
+static const struct iop_place *find_place(const struct iop_upstreams *u, const char *host,
                                           bool plain)
 {
     for (size_t i = 0; i < u->place_count; i++) {
         if (strcmp(u->places[i].host, host) == 0 && u->places[i].plain == plain) {
-            return u->places[i].target;
+            return &u->places[i];
         }
     }
     return NULL;
 }
 
-/* A place of the outside: public addresses only, unless its rule allows more. One try: the journal
- * has a schedule of its own. */
+/* One try: the journal has a schedule of its own. */
+static enum ron_rc add_target(struct iop_upstreams *u, const struct ron_conf_snap *conf,
+                              struct iop_place *p, bool inside, struct ron_http_target **ret,
+                              struct ron_err *err)
+{
+    static const char *const ops[] = {"forward"};
+    uint32_t timeout_ms = (uint32_t)ron_conf_ms(conf, IOP_FORWARD_TIMEOUT);
+    const char *hosts[] = {p->host};
+    char *name = p->names[inside];
+
+    (void)snprintf(name, sizeof p->names[0], inside ? "forward.%zu.private" : "forward.%zu",
+                   u->place_count);
+    return ron_http_client_add(
+        u->client,
+        &(struct ron_http_target_opts){
+            .name = name,
+            .hosts = hosts,
+            .host_count = 1,
+            .ops = ops,
+            .op_count = 1,
+            .flags = (p->plain ? RON_HTTP_TARGET_PLAIN : 0) |
+                     (inside ? RON_HTTP_TARGET_LOOPBACK | RON_HTTP_TARGET_PRIVATE : 0),
+            .breaker = ron_breaker_preset(RON_BREAKER_DEFAULT),
+            .inflight_max = 64,
+            .try_timeout_ms = timeout_ms,
+            .total_timeout_ms = timeout_ms,
+            .response_max = 65536},
+        ret, err);
+}
+
+/* A place of the outside. */
 static enum ron_rc add_place(struct iop_upstreams *u, const struct ron_conf_snap *conf,
                              uint32_t section, struct ron_err *err)
 {
-    static const char *const ops[] = {"forward"};
     struct iop_place *p = &u->places[u->place_count];
-    uint32_t timeout_ms = (uint32_t)ron_conf_ms(conf, IOP_FORWARD_TIMEOUT);
-    const char *hosts[] = {p->host};
-    char name[32];
+    char host[sizeof p->host];
+    bool plain = false;
 
-    RON_TRY(ron_http_url_host(ron_conf_str_in(conf, section, IOP_R_URL).text, p->host,
-                              sizeof p->host, &p->plain, err));
-    if (find_place(u, p->host, p->plain) != NULL) {
+    RON_TRY(ron_http_url_host(ron_conf_str_in(conf, section, IOP_R_URL).text, host, sizeof host,
+                              &plain, err));
+    if (find_place(u, host, plain) != NULL) {
         return RON_OK;
     }
-    (void)snprintf(name, sizeof name, "forward.%zu", u->place_count);
-    RON_TRY(
-        ron_http_client_add(u->client,
-                            &(struct ron_http_target_opts){
-                                .name = name,
-                                .hosts = hosts,
-                                .host_count = 1,
-                                .ops = ops,
-                                .op_count = 1,
-                                .flags = (p->plain ? RON_HTTP_TARGET_PLAIN : 0) |
-                                         (ron_conf_bool_in(conf, section, IOP_R_PRIVATE)
-                                              ? RON_HTTP_TARGET_LOOPBACK | RON_HTTP_TARGET_PRIVATE
-                                              : 0),
-                                .breaker = ron_breaker_preset(RON_BREAKER_DEFAULT),
-                                .inflight_max = 64,
-                                .try_timeout_ms = timeout_ms,
-                                .total_timeout_ms = timeout_ms,
-                                .response_max = 65536},
-                            &p->target, err));
+    if (u->place_count == IOP_FORWARD_HOSTS_MAX) {
+        return ron_err_set(err, RON_LIMIT, "rules: forwards to more than %d hosts",
+                           (int)IOP_FORWARD_HOSTS_MAX);
+    }
+    memcpy(p->host, host, sizeof host);
+    p->plain = plain;
+    RON_TRY(add_target(u, conf, p, false, &p->outside, err));
+    RON_TRY(add_target(u, conf, p, true, &p->inside, err));
     u->place_count++;
     return RON_OK;
 }
@@ -189,10 +205,6 @@ static enum ron_rc add_places(struct iop_upstreams *u, const struct ron_conf_sna
 
         if (!is_forward(conf, section)) {
             continue;
-        }
-        if (u->place_count == IOP_FORWARD_HOSTS_MAX) {
-            return ron_err_set(err, RON_LIMIT, "rules: forwards to more than %d hosts",
-                               (int)IOP_FORWARD_HOSTS_MAX);
         }
         RON_TRY(add_place(u, conf, section, err));
     }
@@ -243,15 +255,22 @@ void iop_upstreams_close(struct iop_upstreams *u)
     }
 }
 
-struct ron_http_target *iop_upstreams_forward(const struct iop_upstreams *u, const char *url)
+struct ron_http_target *iop_upstreams_forward(const struct iop_upstreams *u,
+                                              const struct ron_conf_snap *conf, uint32_t section)
 {
+    const struct iop_place *p;
     char host[256];
     bool plain = false;
 
-    if (ron_http_url_host(url, host, sizeof host, &plain, NULL) != RON_OK) {
+    if (ron_http_url_host(ron_conf_str_in(conf, section, IOP_R_URL).text, host, sizeof host, &plain,
+                          NULL) != RON_OK) {
         return NULL;
     }
-    return find_place(u, host, plain);
+    p = find_place(u, host, plain);
+    if (p == NULL) {
+        return NULL;
+    }
+    return ron_conf_bool_in(conf, section, IOP_R_PRIVATE) ? p->inside : p->outside;
 }
 
 enum ron_rc iop_upstreams_cover(const struct iop_upstreams *u, const struct ron_conf_snap *conf,
@@ -262,8 +281,7 @@ enum ron_rc iop_upstreams_cover(const struct iop_upstreams *u, const struct ron_
     for (size_t i = 0; i < count; i++) {
         uint32_t section = ron_conf_section(conf, "rules", i);
 
-        if (is_forward(conf, section) &&
-            iop_upstreams_forward(u, ron_conf_str_in(conf, section, IOP_R_URL).text) == NULL) {
+        if (is_forward(conf, section) && iop_upstreams_forward(u, conf, section) == NULL) {
             return ron_err_set(err, RON_INVALID, "rules.%s.url: a new host needs a restart",
                                ron_conf_section_name(conf, section));
         }

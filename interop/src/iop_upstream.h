@@ -6,7 +6,9 @@
  * a socket is opened (no way to this host or its network unless allowed), deadlines, retries of
  * what is safe to repeat (50-100, then 200-400 ms, three tries), a breaker for each.
  *
- * A forward's host is known from the start: a reload that brings another one is refused.
+ * A forward's host is known from the start: a reload that brings another one is refused. Each has
+ * two targets, one of which may reach this host and its network; which one is used is the word of
+ * the rule that is in force, so rules to one host do not lend each other what they are allowed.
  *
  * Threads: exchanges from blocking tasks, each with its own line of ends (struct iop_line). */
 #pragma once
@@ -16,13 +18,15 @@
 #include "ron/http/client.h"
 
 enum {
-    IOP_FORWARD_HOSTS_MAX = 24, /* of the kernel's 32 targets */
+    IOP_FORWARD_HOSTS_MAX = 24, /* two each of the kernel's 64 targets */
     IOP_BATCH_MAX = 16,         /* actions under way at one actor */
     IOP_URL_MAX = 2048 + 256,
 };
 
 struct iop_place {
-    struct ron_http_target *target;
+    struct ron_http_target *outside; /* public addresses alone */
+    struct ron_http_target *inside;  /* loopback and private ones, too */
+    char names[2][24];               /* of the targets; theirs are borrowed */
     char host[256];
     bool plain;
 };
@@ -43,8 +47,9 @@ RON_MUST_USE enum ron_rc iop_upstreams_check(const struct ron_conf_snap *conf, s
 RON_MUST_USE enum ron_rc iop_upstreams_open(struct iop_upstreams *u, struct ron_app *app,
                                             const struct ron_conf_snap *conf, struct ron_err *err);
 void iop_upstreams_close(struct iop_upstreams *u);
-/* Of the URL of a forward; NULL: it was not there at the start. */
-struct ron_http_target *iop_upstreams_forward(const struct iop_upstreams *u, const char *url);
+/* Of a rule that forwards; NULL: its host was not there at the start. */
+struct ron_http_target *iop_upstreams_forward(const struct iop_upstreams *u,
+                                              const struct ron_conf_snap *conf, uint32_t section);
 /* Whether every forward of these settings has its place. RON_INVALID. */
 RON_MUST_USE enum ron_rc iop_upstreams_cover(const struct iop_upstreams *u,
                                              const struct ron_conf_snap *conf, struct ron_err *err);

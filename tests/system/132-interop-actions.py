@@ -146,6 +146,8 @@ def forwards():
     later = {1: (503, {"Retry-After": "1"}, b""), 2: (200, {}, b"")}
     good = Place(lambda n, *_: later.get(n, (204, {}, b"")))
     gone = Place((410, {}, b""))
+    inside = Place((200, {}, b""))
+    here = inside.url.replace("127.0.0.1", "localhost")
     config = PAYMENT.replace("wallet", "mailbox").replace('op = "issue"', 'topic = "paid"') + f"""
 [rules.good]
 provider = "github"
@@ -165,11 +167,20 @@ secret_env = "SIGNING"
 allow_http = true
 allow_private = true
 
+[rules.beside]
+provider = "github"
+events = ["watch"]
+action = "forward"
+url = "{here}/beside"
+secret_env = "SIGNING"
+allow_http = true
+allow_private = true
+
 [rules.inside]
 provider = "github"
 events = ["fork"]
 action = "forward"
-url = "http://localhost:1/hook"
+url = "{here}/inside"
 secret_env = "SIGNING"
 allow_http = true
 """
@@ -217,11 +228,40 @@ allow_http = true
               all(standard_webhook_good(h, b, SIGNING) for _, h, b in good.seen))
         check("forward: done", eventually(lambda: svc.metric(
             'interop_actions_total{action="forward",result="done"}') == 3))
-        check("forward: no way to this host's own network", svc.metric(
-            'interop_actions_total{action="forward",result="retry"}') >= 2)
         check("a rule to the mailbox", pay(svc, payment(1)).status == 202)
+        private(svc, send, inside, config)
     good.close()
     gone.close()
+    inside.close()
+
+
+def private(svc, send, inside, config):
+    """A rule reaches this host when it says so itself: not because another rule for the same host
+    does, and not any longer when a reload has taken the word back."""
+    def arrived(path, body):
+        with inside.lock:
+            return (path, body) in [(p, b) for p, _, b in inside.seen]
+
+    def denied(rule):
+        return len([x for x in svc.lines if f'"rule":"{rule}","status":0,"why":"denied_address"'
+                    in x])
+
+    check("private: a rule that may, does", send(b'{"watch":1}', "watch") == 202 and
+          eventually(lambda: arrived("/beside", b'{"watch":1}')))
+    check("private: one that may not was tried and refused", eventually(
+        lambda: denied("inside") >= 1), svc.lines[-5:])
+    check("private: and never came", not any(p == "/inside" for p, _, _ in inside.seen))
+    head, beside, after = config.partition("[rules.beside]")
+    swapped = head + beside + after.replace("allow_private = true\n", "") + "allow_private = true\n"
+    svc.file.write_text(swapped, encoding="utf-8")
+    svc.process.send_signal(signal.SIGHUP)
+    check("private: a reload allows it", eventually(
+        lambda: send(b'{"fork":%d}' % time.monotonic_ns(), "fork") == 202 and
+        any(p == "/inside" for p, _, _ in inside.seen), 30))
+    was = denied("beside")
+    check("private: and forbids it", send(b'{"watch":2}', "watch") == 202 and
+          eventually(lambda: denied("beside") > was) and
+          not arrived("/beside", b'{"watch":2}'))
 
 
 def main():

@@ -39,7 +39,7 @@ struct ron_http_target;
 struct ron_http_fetch;
 
 enum {
-    RON_HTTP_TARGETS_MAX = 32,       /* origins of the largest configuration, doubled */
+    RON_HTTP_TARGETS_MAX = 64,       /* two for each place of the largest configuration */
     RON_HTTP_HOSTS_MAX = 64,         /* of one target */
     RON_HTTP_OPS_MAX = 16,           /* operations of one target: label values are bounded */
     RON_HTTP_FETCH_HEADERS_MAX = 32, /* that a caller adds; of a relay RON_HTTP_HEADERS_MAX */
