@@ -222,11 +222,11 @@ static enum ron_rc code_of(const char *op, const struct ron_http_fetch_result *r
     if (r->status == 404) {
         return RON_NOTFOUND;
     }
+    if (r->status == 0 && r->rc == RON_TIMEOUT) {
+        return ron_err_set(err, RON_TIMEOUT, "storage %s: no answer within %llu ms", op,
+                           (unsigned long long)r->took_ms);
+    }
     if (r->status == 413) {
-        if (r->status == 0 && r->rc == RON_TIMEOUT) {
-            return ron_err_set(err, RON_TIMEOUT, "storage %s: no answer within %llu ms", op,
-                               (unsigned long long)r->took_ms);
-        }
         return ron_err_set(err, RON_LIMIT, "the storage takes no object of this size");
     }
     return ron_err_set(err,
