@@ -136,6 +136,11 @@ enum ron_rc iop_file_add_topic(struct iop_file *f, uint32_t row, struct ron_str 
     return f->ops->add_topic(f, row, name, err);
 }
 
+enum ron_rc iop_file_drop_topic(struct iop_file *f, uint32_t row, struct ron_err *err)
+{
+    return f->ops->drop_topic(f, row, err);
+}
+
 enum ron_rc iop_file_add(struct iop_file *f, uint64_t id, uint32_t topic, uint64_t due_ms,
                          uint64_t sent_ms, const struct iop_msg *msg, struct ron_err *err)
 {

@@ -60,6 +60,8 @@ void iop_file_rollback(struct iop_file *f);
 
 RON_MUST_USE enum ron_rc iop_file_add_topic(struct iop_file *f, uint32_t row, struct ron_str name,
                                             struct ron_err *err);
+/* One without messages. */
+RON_MUST_USE enum ron_rc iop_file_drop_topic(struct iop_file *f, uint32_t row, struct ron_err *err);
 RON_MUST_USE enum ron_rc iop_file_add(struct iop_file *f, uint64_t id, uint32_t topic,
                                       uint64_t due_ms, uint64_t sent_ms, const struct iop_msg *msg,
                                       struct ron_err *err);
@@ -110,6 +112,7 @@ struct iop_file_ops {
     void (*rollback)(struct iop_file *f);
     enum ron_rc (*add_topic)(struct iop_file *f, uint32_t row, struct ron_str name,
                              struct ron_err *err);
+    enum ron_rc (*drop_topic)(struct iop_file *f, uint32_t row, struct ron_err *err);
     enum ron_rc (*add)(struct iop_file *f, uint64_t id, uint32_t topic, uint64_t due_ms,
                        uint64_t sent_ms, const struct iop_msg *msg, struct ron_err *err);
     enum ron_rc (*drop)(struct iop_file *f, uint64_t id, struct ron_err *err);

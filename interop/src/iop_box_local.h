@@ -20,13 +20,16 @@
 #include "ron/sync/sync.h"
 #include "ron/task/supervisor.h"
 
+/* Messages find their topic by its row when a mailbox is opened: more would make that slow. */
+enum { IOP_TOPICS_MAX = 8192 };
+
 struct iop_box_limits {
     uint32_t message_max_bytes; /* of a body */
     uint64_t topic_max_bytes;   /* of one topic, dead letters included */
     uint32_t topic_max_messages;
     uint64_t total_max_bytes;
     uint32_t total_max_messages;
-    uint32_t topics_max;
+    uint32_t topics_max;     /* at most IOP_TOPICS_MAX */
     uint32_t deliveries_max; /* then a dead letter */
 };
 struct iop_box_limits iop_box_limits_default(void);
@@ -66,10 +69,11 @@ struct iop_box_counts {
     struct ron_stat expired; /* leases that ended unanswered */
     struct ron_stat died;    /* became dead letters */
     struct ron_stat duplicates;
-    struct ron_stat failures; /* groups that could not be written */
-    struct ron_stat reloads;  /* memory was filled anew from the database */
-    struct ron_stat damaged;  /* rows that are not what was written: M6 */
-    struct ron_stat messages; /* gauges: now */
+    struct ron_stat failures;    /* groups that could not be written */
+    struct ron_stat reloads;     /* memory was filled anew from the database */
+    struct ron_stat topics_gone; /* idle ones that made room */
+    struct ron_stat damaged;     /* rows that are not what was written: M6 */
+    struct ron_stat messages;    /* gauges: now */
     struct ron_stat bytes;
     struct ron_stat dead;
     struct ron_stat topics;

@@ -74,6 +74,7 @@ static enum ron_rc load(struct iop_store *s, struct ron_err *err)
     s->queue.limits.topic_max_bytes = UINT64_MAX;
     s->queue.limits.total_max_bytes = UINT64_MAX;
     s->queue.limits.topic_max_messages = UINT32_MAX;
+    s->queue.limits.topics_max = RON_MAX(limits.topics_max, (uint32_t)IOP_TOPICS_MAX);
     rc = iop_file_load(
         s->file,
         &(struct iop_file_load){
@@ -210,6 +211,53 @@ static void sweep_seen(struct iop_store *s, uint64_t now_ms)
     }
 }
 
+/* Writes that idle topics are gone, and says which: at most IOP_TOPIC_SWEEP_MAX. */
+static enum ron_rc write_gone(struct iop_store *s, struct iop_q_topic **ret_gone,
+                              uint32_t *ret_count, struct ron_err *err)
+{
+    enum ron_rc rc = RON_OK;
+
+    *ret_count = 0;
+    for (uint32_t i = 0; i < s->queue.topic_count && *ret_count < IOP_TOPIC_SWEEP_MAX; i++) {
+        if (s->queue.topics[i]->stored && iop_queue_topic_idle(s->queue.topics[i])) {
+            ret_gone[(*ret_count)++] = s->queue.topics[i];
+        }
+    }
+    if (*ret_count == 0) {
+        return RON_OK;
+    }
+    RON_TRY(iop_file_begin(s->file, err));
+    for (uint32_t i = 0; i < *ret_count && rc == RON_OK; i++) {
+        rc = iop_file_drop_topic(s->file, ret_gone[i]->row, err);
+    }
+    if (rc != RON_OK) {
+        iop_file_rollback(s->file);
+        return rc;
+    }
+    return iop_file_commit(s->file, s->last_id, err);
+}
+
+/* Room for new topics. A failure is told by the next group. */
+static void sweep_topics(struct iop_store *s, uint64_t now_ms)
+{
+    struct iop_q_topic *gone[IOP_TOPIC_SWEEP_MAX];
+    struct ron_err err = {0};
+    uint32_t count = 0;
+
+    if (now_ms < s->topic_sweep_ms || s->queue.topic_count * 4 <= s->queue.limits.topics_max * 3) {
+        return;
+    }
+    s->topic_sweep_ms = now_ms + IOP_SEEN_SWEEP_MS;
+    if (write_gone(s, gone, &count, &err) != RON_OK) {
+        return;
+    }
+    for (uint32_t i = 0; i < count; i++) {
+        gone[i]->stored = false;
+        iop_queue_drop_topic(&s->queue, gone[i]);
+    }
+    ron_stat_bump(&s->counts.topics_gone, count);
+}
+
 void iop_store_tick(struct iop_store *s)
 {
     uint64_t now_ns = ron_env_now_ns(s->env);
@@ -220,6 +268,7 @@ void iop_store_tick(struct iop_store *s)
     iop__serve_waiters(s);
     iop__end_waiters(s, now_ns, false);
     sweep_seen(s, now_ns / RON_NS_PER_MS);
+    sweep_topics(s, now_ns / RON_NS_PER_MS);
     iop__publish(s);
 }
 

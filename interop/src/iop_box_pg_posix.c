@@ -65,7 +65,8 @@ static const char *const steps[] = {step_1};
     X(TARGET_NAME, BYTEA)                                                                          \
     X(TARGET_IS_OFF, INT8)                                                                         \
     X(TARGET_AT, INT8)                                                                             \
-    X(TARGET_REASON, BYTEA)
+    X(TARGET_REASON, BYTEA)                                                                        \
+    X(TOPIC_GONE, INT8)
 enum column {
 #define X(name, kind) COL_##name,
     COLUMNS(X)
@@ -103,7 +104,8 @@ static const char write_sql[] =
     "unnest($24::bytea[],$25::int8[],$26::int8[],$27::bytea[]) WITH ORDINALITY"
     " AS v(name,is_off,off_ms,reason,n) ORDER BY v.name,v.n DESC "
     "ON CONFLICT(name) DO UPDATE SET is_off=excluded.is_off,off_ms=excluded.off_ms,"
-    "reason=excluded.reason) "
+    "reason=excluded.reason),"
+    "h AS (DELETE FROM interop_topics USING own WHERE id=ANY($28::int8[])) "
     "SELECT count(*) FROM own";
 
 struct pg_file {
@@ -245,6 +247,13 @@ static enum ron_rc pg_add_topic(struct iop_file *file, uint32_t row, struct ron_
     (void)err; /* what does not fit is told by the commit */
     put_u64(f, COL_TOPIC_ID, row);
     put_bytes(f, COL_TOPIC_NAME, name.ptr, name.len);
+    return RON_OK;
+}
+
+static enum ron_rc pg_drop_topic(struct iop_file *file, uint32_t row, struct ron_err *err)
+{
+    (void)err;
+    put_u64(of(file), COL_TOPIC_GONE, row);
     return RON_OK;
 }
 
@@ -629,6 +638,7 @@ static const struct iop_file_ops ops = {.name = "postgres",
                                         .commit = pg_commit,
                                         .rollback = pg_rollback,
                                         .add_topic = pg_add_topic,
+                                        .drop_topic = pg_drop_topic,
                                         .add = pg_add,
                                         .drop = pg_drop,
                                         .move = pg_move,

@@ -31,7 +31,9 @@ enum ron_rc iop_queue_init(struct iop_queue *q, const struct iop_box_limits *lim
     ron_list_init(&q->spare);
     ron_list_init(&q->expired);
     ron_wheel_init(&q->wheel, now_ms);
-    q->topics = ron_alloc_array(limits->topics_max, sizeof(void *));
+    /* A file may hold more topics than are allowed now. */
+    q->topics =
+        ron_alloc_array(RON_MAX(limits->topics_max, (uint32_t)IOP_TOPICS_MAX), sizeof(void *));
     q->slots = ron_alloc_array(SLOTS_MIN, sizeof(void *));
     q->slabs = ron_alloc_array(limits->total_max_messages / SLAB + 1, sizeof *q->slabs);
     if (q->topics == NULL || q->slots == NULL || q->slabs == NULL) {
@@ -105,6 +107,16 @@ struct iop_q_topic *iop_queue_topic(const struct iop_queue *q, struct ron_str na
     return at < q->topic_count && compare(q->topics[at], name) == 0 ? q->topics[at] : NULL;
 }
 
+static bool row_used(const struct iop_queue *q, uint32_t row)
+{
+    for (uint32_t i = 0; i < q->topic_count; i++) {
+        if (q->topics[i]->row == row) {
+            return true;
+        }
+    }
+    return row == 0;
+}
+
 enum ron_rc iop_queue_make_topic(struct iop_queue *q, struct ron_str name,
                                  struct iop_q_topic **ret_topic)
 {
@@ -125,7 +137,9 @@ enum ron_rc iop_queue_make_topic(struct iop_queue *q, struct ron_str name,
     }
     memcpy(t->name, name.ptr, name.len);
     t->name_len = (uint32_t)name.len;
-    t->row = q->row_next++;
+    do {
+        t->row = q->row_next++;
+    } while (row_used(q, t->row));
     for (int i = 0; i < IOP_MSG_STATE_COUNT; i++) {
         ron_list_init(&t->lists[i]);
     }
@@ -137,16 +151,21 @@ enum ron_rc iop_queue_make_topic(struct iop_queue *q, struct ron_str name,
     return RON_OK;
 }
 
+bool iop_queue_topic_idle(const struct iop_q_topic *topic)
+{
+    for (int i = 0; i < IOP_MSG_STATE_COUNT; i++) {
+        if (topic->counts[i] > 0) {
+            return false;
+        }
+    }
+    return topic->claim == NULL && ron_list_empty(&topic->waiters);
+}
+
 void iop_queue_drop_topic(struct iop_queue *q, struct iop_q_topic *topic)
 {
     uint32_t at = place_of(q, (struct ron_str){topic->name, topic->name_len});
 
-    for (int i = 0; i < IOP_MSG_STATE_COUNT; i++) {
-        if (topic->counts[i] > 0) {
-            return;
-        }
-    }
-    if (topic->stored || !ron_list_empty(&topic->waiters)) {
+    if (topic->stored || !iop_queue_topic_idle(topic)) {
         return;
     }
     RON_ASSERT(q->topics[at] == topic);

@@ -65,7 +65,7 @@ struct iop_queue {
     struct ron_wheel wheel;
     struct iop_q_topic **topics; /* by name */
     uint32_t topic_count;
-    uint32_t row_next;
+    uint32_t row_next;        /* rows are used again after four thousand million topics */
     struct iop_q_msg **slots; /* by id, open addressing */
     uint64_t slot_mask;
     uint64_t slots_used;
@@ -88,6 +88,8 @@ struct iop_q_topic *iop_queue_topic(const struct iop_queue *q, struct ron_str na
 /* Makes it when missing: RON_FULL (too many topics), RON_NOMEM. */
 RON_MUST_USE enum ron_rc iop_queue_make_topic(struct iop_queue *q, struct ron_str name,
                                               struct iop_q_topic **ret_topic);
+/* Without messages and waiters, and no operation is about to change that. */
+bool iop_queue_topic_idle(const struct iop_q_topic *topic);
 /* A topic that is not stored, without messages and waiters, is forgotten. */
 void iop_queue_drop_topic(struct iop_queue *q, struct iop_q_topic *topic);
 

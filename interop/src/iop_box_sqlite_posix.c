@@ -55,6 +55,7 @@ static const char schema[] =
     X(META_GET, "SELECT secret,last_id FROM meta")                                                 \
     X(META_ID, "UPDATE meta SET last_id=?1 WHERE last_id<?1")                                      \
     X(TOPIC_ADD, "INSERT INTO topics(id,name) VALUES(?1,?2)")                                      \
+    X(TOPIC_DROP, "DELETE FROM topics WHERE id=?1")                                                \
     X(TOPIC_LIST, "SELECT id,name FROM topics ORDER BY id")                                        \
     X(MSG_ADD, "INSERT INTO messages(id,topic,dead,deliveries,due_ms,sent_ms,sum,reason,head,"     \
                "body) VALUES(?1,?2,0,0,?3,?4,?5,x'',?6,?7)")                                       \
@@ -271,6 +272,14 @@ static enum ron_rc sq_add_topic(struct iop_file *file, uint32_t row, struct ron_
 
     put_u64(&u, row);
     put_text(&u, name);
+    return run(&u, err);
+}
+
+static enum ron_rc sq_drop_topic(struct iop_file *file, uint32_t row, struct ron_err *err)
+{
+    struct use u = ask(of(file), SQL_TOPIC_DROP);
+
+    put_u64(&u, row);
     return run(&u, err);
 }
 
@@ -668,6 +677,7 @@ static const struct iop_file_ops ops = {.name = "sqlite",
                                         .commit = sq_commit,
                                         .rollback = sq_rollback,
                                         .add_topic = sq_add_topic,
+                                        .drop_topic = sq_drop_topic,
                                         .add = sq_add,
                                         .drop = sq_drop,
                                         .move = sq_move,

@@ -8,6 +8,9 @@
  *   2. the transaction is committed, or all of it is taken back, in the file and in memory;
  *   3. memory follows, readers get what is there, all are answered.
  *
+ * A topic stays when its messages have gone, until more than three quarters of topics_max are
+ * there: then those without messages, dead letters and long polls leave, some at a time.
+ *
  * An operation that is refused (M5, unknown topic) is refused alone. A disk that fails refuses the
  * whole group with one code, and nothing of it has happened; but for RON_TIMEOUT, F2 of
  * iop_box_file.h, after which memory is filled anew before anything else is done.
@@ -23,6 +26,7 @@ enum {
     IOP_GROUP_BYTES = 8 << 20,    /* of messages in one transaction */
     IOP_SEEN_SWEEP_MS = 100,      /* between two sweeps of old keys in the file */
     IOP_SEEN_SWEEP_MAX = 8192,    /* keys of one sweep: more than can come in that time */
+    IOP_TOPIC_SWEEP_MAX = 256,    /* topics of one sweep */
     IOP_EXPIRE_MAX = 512,         /* leases that ended, in one transaction */
     IOP_REDELIVER_FIRST_MS = 800, /* doubling, plus up to as much at random ... */
     IOP_REDELIVER_MAX_MS = 60000, /* ... and no longer than this */
@@ -48,8 +52,9 @@ struct iop_store {
     uint64_t last_id;  /* given out */
     uint64_t seen_low; /* no key in the file is older; of the wall clock */
     uint64_t sweep_ms; /* when the next sweep is due; monotonic */
-    uint32_t waiting;  /* long polls */
-    bool away;         /* the database; what looks after it says when it is back */
+    uint64_t topic_sweep_ms;
+    uint32_t waiting; /* long polls */
+    bool away;        /* the database; what looks after it says when it is back */
     struct iop_box_counts counts;
 };
 

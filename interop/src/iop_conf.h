@@ -57,6 +57,9 @@
       "1GiB", RON_CONF_FIXED, "Bytes of one topic, dead letters included; more is refused 429.")   \
     X(IOP_BOX_TOTAL, "mailbox.total_bytes", SIZE, "", RON_CONF_KIB(64), RON_CONF_GIB(1024),        \
       "4GiB", RON_CONF_FIXED, "Bytes of all topics together.")                                     \
+    X(IOP_BOX_TOPICS, "mailbox.topics", INT, "topics", 16, 8192, "1024", RON_CONF_FIXED,           \
+      "Topics at the same time; from three quarters of them on, those without messages and dead "  \
+      "letters make room.")                                                                        \
     X(IOP_BOX_DELIVERIES, "mailbox.max_deliveries", INT, "times", 1, 1000, "10", RON_CONF_FIXED,   \
       "How often a message is delivered before it is a dead letter.")                              \
     X(IOP_DEDUP_TTL, "dedup.ttl", DURATION, "", RON_CONF_M(15), RON_CONF_H(720), "24h",            \

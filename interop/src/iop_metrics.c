@@ -35,6 +35,7 @@ static void collect_box(struct ron_scrape *scrape, const struct iop_metrics *m,
     ron_scrape_add(scrape, m->of[IOP_M_BOX_MESSAGES], ron_stat_get(&box->messages), "all");
     ron_scrape_add(scrape, m->of[IOP_M_BOX_MESSAGES], ron_stat_get(&box->dead), "dead");
     ron_scrape_add(scrape, m->of[IOP_M_BOX_BYTES], ron_stat_get(&box->bytes), NULL);
+    ron_scrape_add(scrape, m->of[IOP_M_BOX_TOPICS], ron_stat_get(&box->topics), NULL);
 }
 
 static void collect_seen(struct ron_scrape *scrape, const struct iop_svc *s)

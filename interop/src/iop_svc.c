@@ -180,6 +180,7 @@ static enum ron_rc open_mailbox(struct iop_svc *s, struct ron_err *err)
     (void)snprintf(path, sizeof path, "%s/mailbox.sqlite", ron_conf_str(s->conf, IOP_DIR).text);
     limits.topic_max_bytes = (uint64_t)ron_conf_bytes(s->conf, IOP_BOX_TOPIC);
     limits.total_max_bytes = (uint64_t)ron_conf_bytes(s->conf, IOP_BOX_TOTAL);
+    limits.topics_max = (uint32_t)ron_conf_int(s->conf, IOP_BOX_TOPICS);
     limits.deliveries_max = (uint32_t)ron_conf_int(s->conf, IOP_BOX_DELIVERIES);
     RON_TRY(iop_box_local_new(
         &(struct iop_box_local_opts){.env = s->env,

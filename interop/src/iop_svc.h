@@ -274,7 +274,8 @@ RON_MUST_USE enum ron_rc iop_events_add(struct iop_svc *s, struct ron_err *err);
     X(BOX_GROUPS, COUNTER, ONE, "mailbox_groups_total", "", "Transactions of the mailbox.")        \
     X(BOX_OPS, COUNTER, ONE, "mailbox_ops_total", "op", "Messages by what happened to them.")      \
     X(BOX_MESSAGES, GAUGE, ONE, "mailbox_messages", "state", "Messages now: all, and dead ones.")  \
-    X(BOX_BYTES, GAUGE, ONE, "mailbox_bytes", "", "Bytes of all messages.")
+    X(BOX_BYTES, GAUGE, ONE, "mailbox_bytes", "", "Bytes of all messages.")                        \
+    X(BOX_TOPICS, GAUGE, ONE, "mailbox_topics", "", "Topics now; as many as mailbox.topics may be.")
 
 enum iop_metric_id {
 #define X(id, type, unit, name, labels, help) IOP_M_##id,

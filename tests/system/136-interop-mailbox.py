@@ -8,7 +8,7 @@ import json
 import threading
 import time
 
-from httpkit import check, finish
+from httpkit import check, eventually, finish
 from interopkit import Interop
 
 
@@ -139,6 +139,30 @@ def limits():
               == 1 and send(svc, "a", big).status == 200)
 
 
+def topics():
+    """Names come and go: those without messages make room, also for more than fit at once."""
+    with Interop("--mailbox.topics=16") as svc:
+        check("topics: one that is needed", send(svc, "needed", {"body": "x"}).status == 200)
+
+        def used_once(name):
+            if send(svc, name, {"body": "x"}).status != 200:
+                return False
+            got = recv(svc, name).json["messages"]
+            return answer(svc, "ack", name, [m["receipt"] for m in got]).json["done"] == 1
+
+        good = [eventually(lambda n=n: used_once(f"once.{n}")) for n in range(50)]
+        check("topics: fifty more, one after the other", all(good), good)
+        check("topics: bounded, and counted", 1 <= svc.metric("mailbox_topics") <= 16)
+        svc.restart()
+        check("topics: what has a message is there", svc.call(
+            "GET", "/mailbox/needed").json["topics"][0]["ready"] == 1)
+        for n in range(15):
+            eventually(lambda n=n: send(svc, f"held.{n}", {"body": "x"}).status == 200)
+        check("topics: with messages in all of them a new one is refused", eventually(
+            lambda: svc.metric("mailbox_topics") == 16 and
+            send(svc, "one.more", {"body": "x"}).code == "BACKPRESSURE"))
+
+
 def main():
     with Interop() as svc:
         plain(svc)
@@ -147,6 +171,7 @@ def main():
         dead(svc)
         killed(svc)
     limits()
+    topics()
     finish()
 
 

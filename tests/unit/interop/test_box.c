@@ -231,6 +231,98 @@ static void test_box__limits__each_refused_with_its_code(void **state)
     box_close(&b);
 }
 
+static enum ron_rc put_and_ack(struct box *b, const char *topic)
+{
+    struct iop_receipt receipt;
+    char body[8];
+
+    RON_TRY(box_put(b, topic, "x", 0, NULL));
+    assert_int_equal(box_recv(b, topic, &receipt, body, sizeof body), 1);
+    return box_answer(b, IOP_OP_ACK, topic, receipt, 0);
+}
+
+/* Whoever may send cannot use up the names of topics for good. */
+static void test_box__topics_full__those_without_messages_make_room(void **state)
+{
+    struct box b;
+    char name[8];
+
+    (void)state;
+    box_init(&b, true);
+    b.opts.limits.topics_max = 8;
+    assert_int_equal(box_open(&b), RON_OK);
+    assert_int_equal(box_put(&b, "kept", "x", 0, NULL), RON_OK);
+    for (int i = 0; i < 5; i++) {
+        (void)snprintf(name, sizeof name, "a%d", i);
+        assert_int_equal(put_and_ack(&b, name), RON_OK);
+    }
+    box_pass(&b, 200);
+    assert_int_equal(b.store.queue.topic_count, 6); /* there is room: all stay */
+    assert_string_equal(box_stats(&b, "a0").name, "a0");
+    assert_int_equal(put_and_ack(&b, "b0"), RON_OK);
+    assert_int_equal(put_and_ack(&b, "b1"), RON_OK);
+    assert_int_equal(box_put(&b, "b2", "x", 0, NULL), RON_FULL);
+    box_pass(&b, 200);
+    assert_int_equal(b.store.queue.topic_count, 1);
+    assert_int_equal(ron_stat_get(&b.store.counts.topics_gone), 7);
+    box_reopen(&b); /* and the file knows it */
+    assert_int_equal(b.store.queue.topic_count, 1);
+    assert_int_equal(box_stats(&b, "kept").ready, 1);
+    for (int i = 0; i < 7; i++) { /* a name that has gone is as good as a new one */
+        (void)snprintf(name, sizeof name, "a%d", i);
+        assert_int_equal(box_put(&b, name, "x", 0, NULL), RON_OK);
+    }
+    box_pass(&b, 200);
+    assert_int_equal(b.store.queue.topic_count, 8); /* none is without messages */
+    assert_int_equal(box_put(&b, "b2", "x", 0, NULL), RON_FULL);
+    b.opts.limits.topics_max = 4; /* a smaller limit leaves what is there */
+    box_reopen(&b);
+    assert_int_equal(b.store.queue.topic_count, 8);
+    assert_int_equal(box_stats(&b, "a6").ready, 1);
+    box_close(&b);
+}
+
+/* A topic with dead letters alone, or that somebody waits at, is in use. */
+static void test_box__topics_full__dead_letters_and_waiters_keep_theirs(void **state)
+{
+    struct box b;
+    unsigned answers = 0;
+    struct iop_op wait = {.kind = IOP_OP_RECV,
+                          .done = box_done,
+                          .arg = &answers,
+                          .recv = {.topic = box_str("awaited"),
+                                   .max = 1,
+                                   .max_bytes = 100,
+                                   .visibility_ms = 1000,
+                                   .wait_ms = 20000}};
+    struct iop_op *ops[] = {&wait};
+
+    (void)state;
+    box_init(&b, true);
+    b.opts.limits.topics_max = 3;
+    b.opts.limits.deliveries_max = 1;
+    assert_int_equal(box_open(&b), RON_OK);
+    assert_int_equal(box_put(&b, "dead", "x", 0, NULL), RON_OK);
+    {
+        struct iop_receipt receipt;
+        char body[8];
+
+        assert_int_equal(box_recv(&b, "dead", &receipt, body, sizeof body), 1);
+        assert_int_equal(box_answer(&b, IOP_OP_NACK, "dead", receipt, 0), RON_OK);
+    }
+    assert_int_equal(put_and_ack(&b, "awaited"), RON_OK);
+    iop_store_apply(&b.store, ops, 1);
+    assert_int_equal(put_and_ack(&b, "idle"), RON_OK);
+    box_pass(&b, 200);
+    assert_int_equal(box_stats(&b, "dead").dead, 1);
+    assert_int_equal(b.store.queue.topic_count, 2);
+    assert_int_equal(box_put(&b, "awaited", "here", 0, NULL), RON_OK);
+    assert_int_equal(answers, 1);
+    assert_int_equal(wait.recv.count, 1);
+    iop_op_done(&wait);
+    box_close(&b);
+}
+
 static void test_box__put_of_many__all_or_none(void **state)
 {
     struct box b;
@@ -442,6 +534,8 @@ int main(void)
         BOX_CASE(test_box__same_key__one_effect_also_after_restart),
         BOX_CASE(test_box__same_key_in_one_group__one_effect),
         BOX_CASE(test_box__limits__each_refused_with_its_code),
+        BOX_CASE(test_box__topics_full__those_without_messages_make_room),
+        BOX_CASE(test_box__topics_full__dead_letters_and_waiters_keep_theirs),
         BOX_CASE(test_box__put_of_many__all_or_none),
         BOX_CASE(test_box__dead_letters__listed_replayed_purged),
         BOX_CASE(test_box__long_poll__answered_by_a_put_or_by_time),
