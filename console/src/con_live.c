@@ -383,6 +383,7 @@ enum ron_rc con_live_add(struct con_svc *s, struct ron_err *err)
         &(struct ron_http_events_opts){.registry = ron_app_registry(s->app),
                                        .env = s->env,
                                        .sup = ron_app_sup(s->app),
+                                       .log = ron_app_log(s->app),
                                        .bus_name = "live",
                                        .chan_name = "streams",
                                        .task_name = "watchers",

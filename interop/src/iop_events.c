@@ -79,6 +79,7 @@ enum ron_rc iop_events_add(struct iop_svc *s, struct ron_err *err)
         &(struct ron_http_events_opts){.registry = ron_app_registry(s->app),
                                        .env = s->env,
                                        .sup = ron_app_sup(s->app),
+                                       .log = ron_app_log(s->app),
                                        .bus_name = "events",
                                        .chan_name = "streams",
                                        .task_name = "event_streams",

@@ -238,6 +238,7 @@ enum ron_rc rew_health_add(struct rew_svc *s, struct ron_err *err)
         &(struct ron_http_events_opts){.registry = ron_app_registry(s->app),
                                        .env = s->env,
                                        .sup = ron_app_sup(s->app),
+                                       .log = ron_app_log(s->app),
                                        .bus_name = "events",
                                        .chan_name = "streams",
                                        .task_name = "event_streams",

@@ -333,6 +333,9 @@ def lagging():
         missed = int(told[1])
         check("lagging: it is told how many it missed, and that is counted", missed > 0 and
               svc.metric('bus_lagged_total{bus="events"}') >= missed, missed)
+        warning = re.compile(r'"level":"warn".*a reader of events lags.*"missed":[1-9]')
+        check("lagging: the log warns of it, too", eventually(
+            lambda: any(warning.search(x) for x in svc.lines)), svc.lines[-5:])
         rows = svc.get("/deliveries?limit=2").json["deliveries"]
         check("lagging: the state has what it missed", rows[0]["b3"] == b3(last), rows)
         s.close()

@@ -10,9 +10,11 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/chan/chan.h"
+#include "ron/obs/log.h"
 
 enum {
     TAKE = 32,       /* events formatted at once: they fit one piece of a stream */
+    WARN_MS = 1000,  /* between two lines of the log: a reader that lags does so again and again */
     BEAT_MS = 15000, /* below the minute after which proxies close what is silent */
 };
 
@@ -35,7 +37,9 @@ struct ron_http_events {
     struct ron_chan *joining;
     struct ron_task *task;
     struct ron_au32 count;
-    uint8_t *taken; /* room for TAKE messages */
+    uint64_t missed;  /* by readers that lagged, not yet told to the log */
+    uint64_t warn_ms; /* when that may be told next */
+    uint8_t *taken;   /* room for TAKE messages */
     uint32_t stream_count;
     struct stream *streams[];
 };
@@ -61,6 +65,7 @@ static bool format(struct ron_http_events *v, struct stream *st)
         enum ron_rc rc = ron_bus_poll(&st->reader, v->taken, TAKE, &count, &missed);
 
         if (rc == RON_LAGGED) {
+            v->missed += missed;
             RON_IGNORE(ron_buf_append_fmt(
                 &st->pending, "event: lagged\ndata: {\"missed\":%" PRIu64 "}\n\n", missed));
             return true;
@@ -166,6 +171,22 @@ static uint64_t look_again_ms(const struct stream *st, uint64_t now_ms, uint64_t
     return RON_MIN(st->beat_ms, left < BEAT_MS ? now_ms + left : UINT64_MAX);
 }
 
+/* When it is to be looked at again; UINT64_MAX: all is told. */
+static uint64_t tell_missed(struct ron_http_events *v, uint64_t now_ms)
+{
+    if (v->missed == 0 || v->opts.log == NULL) {
+        return UINT64_MAX;
+    }
+    if (now_ms < v->warn_ms) {
+        return v->warn_ms;
+    }
+    RON_LOG(v->opts.log, WARN, "a reader of events lags and misses the oldest",
+            RON_LOG_STR("bus", v->opts.bus_name), RON_LOG_U64("missed", v->missed));
+    v->missed = 0;
+    v->warn_ms = now_ms + WARN_MS;
+    return UINT64_MAX;
+}
+
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
     struct ron_http_events *v = arg;
@@ -194,6 +215,7 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
         }
     }
     v->stream_count = kept;
+    next_ms = RON_MIN(next_ms, tell_missed(v, now_ms));
     ron_task_wake_at(t, next_ms);
     return RON_OK;
 }

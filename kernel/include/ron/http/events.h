@@ -28,6 +28,7 @@ struct ron_http_events_opts {
     struct ron_registry *registry;
     const struct ron_env *env;
     struct ron_sup *sup;
+    struct ron_log *log;   /* readers that lag are warned of, once a second at most; NULL: not */
     const char *bus_name;  /* in the registry and the label of bus_lagged_total */
     const char *chan_name; /* of the queue of streams that begin */
     const char *task_name;
