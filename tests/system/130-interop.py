@@ -15,6 +15,7 @@ import socket
 import threading
 import time
 
+from holdkit import held
 from httpkit import check, eventually, finish
 from interopkit import SECRET, Interop, github, stripe
 from rewarderkit import b3
@@ -203,14 +204,18 @@ def reload(svc):
     svc.process.send_signal(signal.SIGHUP)  # the file is not there
     check("reload: a missing file is told", eventually(
         lambda: any("were not reloaded" in x for x in svc.lines)), svc.lines[-5:])
-    check("reload: degraded, and still serving", svc.get("/readyz", token=None).json["degraded"] and
-          post(svc, "github", body, github(body)).status == 202)
+    ready = svc.get("/readyz", token=None)
+    check("reload: degraded, why, and still serving", ready.json["degraded"] and
+          "policy_loaded" in ready.json["causes"] and
+          post(svc, "github", body, github(body)).status == 202, ready.body)
     (svc.folder / "next").write_text("the next secret\n")
     os.chmod(svc.folder / "next", 0o600)
     svc.process.send_signal(signal.SIGHUP)
     check("reload: both secrets are live", eventually(
         lambda: post(svc, "github", b"[1]", github(b"[1]", secret="the next secret")).status
         == 202) and post(svc, "github", b"[2]", github(b"[2]")).status == 202)
+    check("reload: nothing is missing any more", "policy_loaded" not in svc.get(
+        "/readyz", token=None).json.get("causes", {}))
 
 
 def limits():
@@ -260,6 +265,32 @@ def full_queue():
         check("full: sent again all are taken, those before as duplicates",
               all(a.status == 202 for a in again) and
               sum("duplicate" in a.json for a in again) == len(taken))
+
+
+def full_uploads():
+    """A queue that is full makes the bridge not ready, by name; empty again it is."""
+    with Interop("--concurrency.uploads=1", "--timeouts.request=5s", config=CONFIG,
+                 env=ENV) as svc:
+        def missing():
+            return svc.get("/readyz", token=None).json.get("missing", [])
+
+        host, port = svc.addr.rsplit(":", 1)
+        check("queues: within limits", missing() == [])
+        try:
+            with held(svc, "upload-0"):
+                crowd = [socket.create_connection((host, int(port)), 20) for _ in range(258)]
+                for n, s in enumerate(crowd):
+                    s.sendall(f"POST /put HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer "
+                              f"{svc.token}\r\nContent-Type: application/octet-stream\r\n"
+                              f"Content-Length: 3\r\n\r\n{n:03}".encode())
+                check("queues: `uploads` is full, and /readyz names it", eventually(
+                    lambda: missing() == ["queues_within_limits"], 4), missing())
+        except PermissionError:
+            print("left out: ptrace is not allowed")
+            return
+        check("queues: ready when it is not", eventually(lambda: missing() == []), missing())
+        for s in crowd:
+            s.close()
 
 
 def full_table():
@@ -417,6 +448,7 @@ def main():
         reload(svc)
     limits()
     full_queue()
+    full_uploads()
     full_table()
     keep_reload()
     lagging()

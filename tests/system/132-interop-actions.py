@@ -130,7 +130,13 @@ def passport():
     wallet = Place()
     with Interop(f"--wallet.url={wallet.url}", f"--passport.url={desk.url}", config=PAYMENT,
                  env=ENV) as svc:
+        check("passport: nothing is missing before",
+              not svc.get("/readyz", token=None).json["degraded"])
         check("passport: accepted", pay(svc, payment(1)).status == 202)
+        check("passport: away, and /readyz names it", eventually(
+            lambda: desk.count() == 1 and "passport_reachable" in svc.get(
+                "/readyz", token=None).json.get("causes", {})),
+            svc.get("/readyz", token=None).body)
         check("passport: the wallet gets what was issued", eventually(lambda: wallet.count() == 1)
               and wallet.seen[0][1]["Authorization"] == "Bearer tok-2", wallet.seen)
         path, _, body = desk.seen[1]
@@ -138,6 +144,9 @@ def passport():
         check("passport: what was asked for", path == "/v1/passport/issue" and asked["ttl_s"] <= 60
               and asked["audience"] == "svc-wallet" and "max = 1250" in asked["caveats"], asked)
         check("passport: never asked twice for one attempt", desk.count() == 2)
+        check("passport: back, and no longer named", eventually(
+            lambda: "passport_reachable" not in svc.get("/readyz", token=None).json.get(
+                "causes", {})), svc.get("/readyz", token=None).body)
     desk.close()
     wallet.close()
 
