@@ -4,9 +4,9 @@
  * another database stands behind it.
  *
  * A message is sent to a topic, received under a lease (the visibility timeout), and acknowledged,
- * after which it is gone. A lease that ends without an acknowledgement, or a nack, brings the
- * message back after a delay; after `deliveries_max` deliveries it is a dead letter, which waits
- * for a replay or a purge.
+ * after which it is gone. A lease that ends without an acknowledgement brings the message back at
+ * once, a nack after the delay that it names or one that doubles; after `deliveries_max` deliveries
+ * it is a dead letter, which waits for a replay or a purge.
  *
  * Rules:
  *   M1. RON_OK of PUT, ACK, NACK, REPLAY and PURGE means durable. All operations of one group

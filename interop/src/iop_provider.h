@@ -278,9 +278,9 @@ bool iop_provider_needs_scratch(const struct iop_provider *p);
 enum iop_refusal iop_check_get(const struct iop_provider *p, struct ron_str query,
                                struct iop_answer *ret_answer);
 
-/* Keys of de-duplication, made of what is signed. The first always counts; the second (an unsigned
- * id) recognises a retry whose body changed. A delivery is a duplicate when one of them is known.
- * Neither reveals a digest of the provider (they are BLAKE3 with a context of their own). Returns 1
- * or 2. */
+/* Keys of de-duplication. The first, of what is signed, decides whether a delivery is a duplicate;
+ * the second, of an unsigned id that whoever replays a delivery can change, decides nothing and is
+ * there for who looks for a retry whose body changed. Neither reveals a digest of the provider
+ * (they are BLAKE3 with a context of their own). Returns 1 or 2. */
 size_t iop_delivery_keys(const struct iop_delivery *d, const char *provider,
                          const struct ron_b3 *body, struct ron_b3 ret_keys[2]);
