@@ -177,18 +177,28 @@ void edg_fill_behind(struct edg_svc *s, const struct edg_want *want)
     (void)join(s, want, NULL);
 }
 
-void edg_fills_spoil(struct edg_svc *s, uint32_t origin, struct ron_str target, bool prefix)
+void edg_fills_spoil(struct edg_svc *s, uint32_t origin, struct ron_str target)
 {
     ron_mutex_lock(&s->fills.mu);
     RON_LIST_FOREACH(node, &s->fills.list)
     {
         struct edg_fill *x = RON_LIST_ENTRY(node, struct edg_fill, link);
-        struct ron_str has = x->want.target;
 
-        if (prefix) {
-            has.len = RON_MIN(has.len, target.len);
+        if (x->want.origin == origin && same(x->want.target, target)) {
+            x->spoiled = true;
         }
-        if (x->want.origin == origin && same(has, target)) {
+    }
+    ron_mutex_unlock(&s->fills.mu);
+}
+
+void edg_fills_spoil_path(struct edg_svc *s, uint32_t origin, struct ron_str path, bool prefix)
+{
+    ron_mutex_lock(&s->fills.mu);
+    RON_LIST_FOREACH(node, &s->fills.list)
+    {
+        struct edg_fill *x = RON_LIST_ENTRY(node, struct edg_fill, link);
+
+        if (x->want.origin == origin && edg_target_is(x->want.target, path, prefix)) {
             x->spoiled = true;
         }
     }

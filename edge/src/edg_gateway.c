@@ -77,6 +77,7 @@ enum ron_rc edg_gateway_open(struct edg_svc *s, struct ron_err *err)
     g->authority = strstr(g->origin->url, "://") + 3;
     g->host = (struct ron_str){host.text, host.len};
     g->pass_host = ron_conf_bool(s->conf, EDG_GW_PASS_HOST);
+    g->port = ron_conf_str(s->conf, RON_APP_TLS_CERT).len > 0 ? ":443" : ":80";
     g->object_max = (uint64_t)ron_conf_bytes(s->conf, EDG_OBJECT_BYTES);
     g->seed = s->env->rand_u64(s->env);
     ron_mutex_init(&g->passes_mu, RON_RANK_SHARED, "edge.passes");
@@ -121,6 +122,47 @@ const char *edg_gateway_url(const struct edg_svc *s)
     return s->gateway->origin->url;
 }
 
+/* ---- hosts ----------------------------------------------------------------------------------- */
+
+/* One spelling of a host that is passed on: small letters, without the port that needs no mention.
+ * RON_LIMIT: no such name exists. */
+static enum ron_rc spell_host(const struct edg_gateway *g, struct ron_str host,
+                              char room[EDG_HOST_MAX], struct ron_str *ret_host)
+{
+    struct ron_str port = edg_str(g->port);
+
+    if (host.len > port.len && memcmp(host.ptr + host.len - port.len, port.ptr, port.len) == 0) {
+        host.len -= port.len;
+    }
+    if (host.len > EDG_HOST_MAX) {
+        return RON_LIMIT;
+    }
+    for (size_t i = 0; i < host.len; i++) {
+        room[i] = edg_lower(host.ptr[i]);
+    }
+    *ret_host = (struct ron_str){room, host.len};
+    return RON_OK;
+}
+
+enum ron_rc edg_gateway_key(const struct edg_svc *s, const struct ron_http_head *head,
+                            struct ron_str target, char room[EDG_KEY_MAX], struct ron_str *ret_key)
+{
+    const struct edg_gateway *g = s->gateway;
+    struct ron_str host = {room, 0};
+
+    if (!g->pass_host || g->host.len > 0) { /* The origin is told one host only. */
+        *ret_key = target;
+        return RON_OK;
+    }
+    RON_TRY(spell_host(g, head->host, room, &host));
+    if (target.len > EDG_KEY_MAX - host.len) {
+        return RON_LIMIT;
+    }
+    memcpy(room + host.len, target.ptr, target.len);
+    *ret_key = (struct ron_str){room, host.len + target.len};
+    return RON_OK;
+}
+
 /* ---- calls to the origin --------------------------------------------------------------------- */
 
 enum ron_rc edg_call_add(struct edg_call *call, const char *name, struct ron_str value)
@@ -153,6 +195,7 @@ enum ron_rc edg_call_make(struct edg_svc *s, enum edg_hop way, struct ron_str ta
     RON_TRY(edg_call_add(ret_call, "Surrogate-Capability",
                          edg_str(EDG_PSEUDONYM "=\"Surrogate/1.0\"")));
     if (g->pass_host && edg_fields_get(request, "Host", &host) == 1) {
+        RON_TRY(spell_host(g, host, ret_call->host, &host));
         RON_TRY(edg_call_add(ret_call, "Host", host));
     }
     return RON_OK;
@@ -225,14 +268,17 @@ void edg_gateway_read(struct edg_out *out)
 {
     struct edg_svc *s = out->s;
     const struct edg_stored *stored = NULL;
-    struct edg_want want = {.origin = EDG_GATEWAY,
-                            .target = out->head->target,
-                            .request = edg_fields_of(out->head),
-                            .fwd = EDG_FWD_STALE};
+    struct edg_want want = {
+        .origin = EDG_GATEWAY, .request = edg_fields_of(out->head), .fwd = EDG_FWD_STALE};
     bool others = false;
+    char room[EDG_KEY_MAX];
     struct edg_ask ask;
     struct edg_use use;
 
+    if (edg_gateway_key(s, out->head, out->head->target, room, &want.target) != RON_OK) {
+        edg_fail(out, EDG_ERROR_BAD_PATH);
+        return;
+    }
     if (edg_table_find(s->stored, EDG_GATEWAY, want.target, want.request, &stored, &others) !=
         RON_OK) {
         stored = NULL;

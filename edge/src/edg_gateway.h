@@ -20,7 +20,9 @@
  *       choose the same variant.
  *   G4. A write that succeeded is followed by no answer from before it: the stored ones are gone
  *       before its own answer is sent, and fills under way are not kept nor joined.
- *   G5. One try a call: whether an application's request may be repeated, only its client knows.
+ *   G5. Where the origin is told the client's host, stored answers are of that host alone: the host
+ *       stands before the target in their key, in the very spelling in which it is sent.
+ *   G6. One try a call: whether an application's request may be repeated, only its client knows.
  *
  * Threads: requests on loops, fills on workers, passes on the task of the gateway's client. */
 #pragma once
@@ -33,6 +35,11 @@
 
 /* Its place among the origins of stored answers: behind all of them. */
 enum { EDG_GATEWAY = EDG_ORIGINS_MAX };
+
+enum {
+    EDG_HOST_MAX = 261, /* a DNS name, a colon and a port */
+    EDG_KEY_MAX = EDG_HOST_MAX + EDG_URL_MAX,
+};
 
 /* RON_INVALID names the setting. */
 RON_MUST_USE enum ron_rc edg_gateway_check(const struct ron_conf_snap *conf, struct ron_err *err);
@@ -57,6 +64,7 @@ void edg_passes_free(struct edg_svc *s);
 /* The call to the origin for this request: URL, and fields with ours added. RON_LIMIT. */
 struct edg_call {
     char url[EDG_URL_MAX];
+    char host[EDG_HOST_MAX];
     char via[512];
     struct ron_http_field fields[RON_HTTP_HEADERS_MAX];
     size_t count;
@@ -94,3 +102,7 @@ void edg_gateway_head(struct edg_svc *s, const struct ron_http_head *head,
                       uint64_t begun_ms);
 /* A target that was asked for by many and may not be kept: for a while nobody waits for another. */
 void edg_gateway_mark(struct edg_svc *s, struct ron_str target);
+/* Under what an answer to `target` is stored (G5), in `room` or as it is. RON_LIMIT: too long. */
+RON_MUST_USE enum ron_rc edg_gateway_key(const struct edg_svc *s, const struct ron_http_head *head,
+                                         struct ron_str target, char room[EDG_KEY_MAX],
+                                         struct ron_str *ret_key);

@@ -21,10 +21,15 @@ bool edg_gateway_judge(const struct edg_svc *s, const struct edg_exchange *excha
     return edg_store_judge(&judged, &s->gateway->origin->policy) == EDG_STORE_OK;
 }
 
-static void drop(struct edg_svc *s, struct ron_str target)
+static void drop(struct edg_svc *s, const struct ron_http_head *head, struct ron_str target)
 {
-    edg_fills_spoil(s, EDG_GATEWAY, target, false);
-    (void)edg_table_drop(s->stored, EDG_GATEWAY, target);
+    char room[EDG_KEY_MAX];
+    struct ron_str key;
+
+    if (edg_gateway_key(s, head, target, room, &key) == RON_OK) { /* else nothing is stored */
+        edg_fills_spoil(s, EDG_GATEWAY, key);
+        (void)edg_table_drop(s->stored, EDG_GATEWAY, key);
+    }
 }
 
 void edg_gateway_invalidate(struct edg_svc *s, const struct ron_http_head *head, int status,
@@ -40,11 +45,11 @@ void edg_gateway_invalidate(struct edg_svc *s, const struct ron_http_head *head,
     if (!edg_invalidates(head->method, status)) {
         return;
     }
-    drop(s, head->target);
+    drop(s, head, head->target);
     for (size_t i = 0; i < RON_ARRAY_LEN(names); i++) {
         if (edg_fields_get(response, names[i], &value) == 1 &&
             edg_location(&base, value, room, sizeof room, &target) == RON_OK) {
-            drop(s, target);
+            drop(s, head, target);
         }
     }
 }

@@ -65,8 +65,8 @@ static enum ron_rc start(struct run *r)
     if (call == NULL) {
         return ron_err_set(&r->got->err, RON_NOMEM, "no memory for a call");
     }
-    RON_GOTO(edg_call_make(r->s, want->alone ? EDG_HOP_PASS : EDG_HOP_FILL, want->target,
-                           want->request, call),
+    RON_GOTO(edg_call_make(r->s, want->alone ? EDG_HOP_PASS : EDG_HOP_FILL,
+                           edg_target_path(want->target), want->request, call),
              out);
     RON_GOTO(add_conditions(want->stale, call), out);
     r->k->status = 0;

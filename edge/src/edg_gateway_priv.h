@@ -19,6 +19,7 @@ struct edg_gateway {
     struct ron_http_target *target;
     struct ron_str host; /* empty: all */
     bool pass_host;
+    const char *port; /* that needs no mention in Host, with its colon */
     uint64_t object_max;
     uint64_t seed; /* so that nobody chooses which targets share a mark */
     char below[1024];

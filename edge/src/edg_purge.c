@@ -120,9 +120,10 @@ static size_t purge_path(struct edg_svc *s, const struct edg_read *r)
         return 0;
     }
     edg_shared_purge(s, origin, target, r->prefix);
-    edg_fills_spoil(s, origin, target, r->prefix);
-    return r->prefix ? edg_table_drop_prefix(s->stored, origin, target)
-                     : edg_table_drop(s->stored, origin, target);
+    edg_fills_spoil_path(s, origin, target, r->prefix);
+    return r->prefix || origin == EDG_GATEWAY /* of every host */
+               ? edg_table_drop_path(s->stored, origin, target, r->prefix)
+               : edg_table_drop(s->stored, origin, target);
 }
 
 void edg_purge(struct edg_svc *s, const struct edg_read *r, struct edg_out *out)

@@ -198,9 +198,10 @@ void edg_fill_wait(struct edg_out *out, const struct edg_want *want);
 void edg_fill_late(struct ron_http_call *call, void *arg);
 /* A fill that nobody waits for. Full: the next request asks again. */
 void edg_fill_behind(struct edg_svc *s, const struct edg_want *want);
-/* Fills under way of a target, or with `prefix` of all that begin so, are neither joined nor kept
- * from now on. */
-void edg_fills_spoil(struct edg_svc *s, uint32_t origin, struct ron_str target, bool prefix);
+/* Fills under way of a target are neither joined nor kept from now on. */
+void edg_fills_spoil(struct edg_svc *s, uint32_t origin, struct ron_str target);
+/* The same of a path, whatever the host, or with `prefix` of all that begin so. */
+void edg_fills_spoil_path(struct edg_svc *s, uint32_t origin, struct ron_str path, bool prefix);
 bool edg_fill_spoiled(struct edg_svc *s, const struct edg_fill *f);
 /* The fill leaves the list, and its waiters, the first first, are the caller's. */
 struct edg_waiter *edg_fill_end(struct edg_svc *s, struct edg_fill *f);

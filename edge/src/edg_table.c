@@ -374,7 +374,26 @@ bool edg_table_drop_one(struct edg_table *t, const struct edg_stored *stored)
     return found;
 }
 
-size_t edg_table_drop_prefix(struct edg_table *t, uint32_t origin, struct ron_str prefix)
+struct ron_str edg_target_path(struct ron_str target)
+{
+    while (target.len > 0 && target.ptr[0] != '/') {
+        target.ptr++;
+        target.len--;
+    }
+    return target;
+}
+
+bool edg_target_is(struct ron_str target, struct ron_str path, bool prefix)
+{
+    struct ron_str has = edg_target_path(target);
+
+    if (prefix) {
+        has.len = RON_MIN(has.len, path.len);
+    }
+    return same(has, path);
+}
+
+size_t edg_table_drop_path(struct edg_table *t, uint32_t origin, struct ron_str path, bool prefix)
 {
     size_t records = 0;
 
@@ -386,10 +405,9 @@ size_t edg_table_drop_prefix(struct edg_table *t, uint32_t origin, struct ron_st
         RON_LIST_FOREACH_SAFE(node, &sh->lru)
         {
             struct target *x = RON_LIST_ENTRY(node, struct target, lru);
-            struct ron_str has = x->variants[0]->target;
 
-            has.len = RON_MIN(has.len, prefix.len);
-            if (x->variants[0]->origin == origin && same(has, prefix)) {
+            if (x->variants[0]->origin == origin &&
+                edg_target_is(x->variants[0]->target, path, prefix)) {
                 take_out(sh, x, &gone);
             }
         }

@@ -29,7 +29,7 @@ enum {
 struct edg_stored {
     uint32_t origin; /* its place in the configuration */
     int status;
-    struct ron_str target; /* path and query, as asked */
+    struct ron_str target; /* path and query, as asked; a gateway's may have its host before it */
     struct ron_str vary;   /* canonical; empty: it does not vary */
     struct ron_str key;    /* of the request that chose it, under `vary` */
     struct edg_fields fields;
@@ -82,6 +82,9 @@ enum ron_rc edg_table_put(struct edg_table *t, const struct edg_stored *take_sto
 size_t edg_table_drop(struct edg_table *t, uint32_t origin, struct ron_str target);
 /* This very record, if it is still there: its bytes are gone or damaged. */
 bool edg_table_drop_one(struct edg_table *t, const struct edg_stored *stored);
-/* All targets of an origin that begin with `prefix`; how many records there were. Walks the whole
- * table, a shard at a time. */
-size_t edg_table_drop_prefix(struct edg_table *t, uint32_t origin, struct ron_str prefix);
+/* All targets of an origin with this path and query, whatever their host, or with `prefix` all that
+ * begin so; how many records there were. Walks the whole table, a shard at a time. */
+size_t edg_table_drop_path(struct edg_table *t, uint32_t origin, struct ron_str path, bool prefix);
+/* A target without the host before it, and whether it is this one, or begins so. */
+struct ron_str edg_target_path(struct ron_str target);
+bool edg_target_is(struct ron_str target, struct ron_str path, bool prefix);

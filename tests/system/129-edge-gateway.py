@@ -313,6 +313,44 @@ def store(origin):
               edge.metric('cas_evictions_total{store="edge"}') > 0)
 
 
+def hosts_apart(origin):
+    """An origin that answers by Host: nobody gets, joins or loses what is another host's."""
+    release, slow = threading.Event(), threading.Event()
+
+    def by_host(handler):
+        slow.set()
+        release.wait(20)
+        return 200, FRESH, handler.headers["Host"].encode()
+
+    def asked():
+        return origin.count("/tenant")
+    names = ("a.example", "b.example", "a.example:8080")
+    with gateway(origin, "--concurrency.fill_workers=16") as edge, \
+            concurrent.futures.ThreadPoolExecutor(30) as pool:
+        origin.answers["/tenant"] = by_host
+        first = pool.submit(edge.get, "/tenant", Host=names[0])
+        slow.wait(20)
+        rest = [pool.submit(edge.get, "/tenant", Host=names[i % 3]) for i in range(1, 30)]
+        eventually(lambda: asked() == 3)
+        release.set()
+        check("hosts: who waits gets the answer of its own", [f.result().body.decode() for f in
+              (first, *rest)] == [names[i % 3] for i in range(30)])
+        check("hosts: one call each", asked() == 3, asked())
+        check("hosts: stored apart", [edge.get("/tenant", Host=n).body.decode() for n in names] ==
+              list(names) and asked() == 3)
+        a = edge.get("/tenant", Host="A.Example:80")
+        check("hosts: letters and the usual port are no other host", a.body == b"a.example" and
+              "; hit" in a["Cache-Status"], a["Cache-Status"])
+        edge.get("/tenant2", Host="A.Example:80")
+        check("hosts: the origin sees the spelling under which it is stored",
+              origin.last("/tenant2")["Host"] == "a.example", origin.last("/tenant2"))
+        origin.answers["/tenant"] = (200, FRESH, b"after")
+        send(edge, "PUT", "/tenant", b"x", Host="b.example")
+        check("hosts: a write is of its host", [edge.get("/tenant", Host=n).body for n in names] ==
+              [b"a.example", b"after", b"a.example:8080"])
+        check("hosts: a name that cannot be", edge.get("/tenant", Host="h" * 300).status == 400)
+
+
 def hosts(origin):
     origin.answers["/app/x"] = (200, FRESH, b"x")
     with gateway(origin, "--gateway.prefix=/app", "--gateway.host=app.example",
@@ -321,6 +359,11 @@ def hosts(origin):
         check("the origin's own host is sent", origin.last("/app/x")["Host"] in origin.url)
         check("another host", edge.get("/app/x", Host="other.example").status == 404)
         check("another path", edge.get("/x", Host="app.example").status == 404)
+    origin.answers["/fixed"] = lambda h: (200, FRESH, h.headers["Host"].encode())
+    with gateway(origin, "--gateway.pass_host=false") as edge:
+        check("a host that is not told divides nothing",
+              edge.get("/fixed", Host="a.example").body == edge.get("/fixed", Host="b").body and
+              origin.count("/fixed") == 1)
 
 
 the_origin = Origin()
@@ -336,5 +379,6 @@ with gateway(the_origin, "--edge.object_bytes=4MiB", "--limits.max_body_bytes=16
     failures(the_origin, the_edge)
 others_meanwhile(the_origin)
 store(the_origin)
+hosts_apart(the_origin)
 hosts(the_origin)
 finish()

@@ -73,10 +73,15 @@ def purges(origin, keys):
         edge.get(LIVE + "/a")
         edge.get("/a")
         check("purge: it is asked for again, the gateway's own is not", origin.count("/a") == 3)
-        check("purge: a prefix of the gateway", purge(edge, token, prefix="/b/")[1]["records"] == 2)
+        edge.get("/b/1", Host="other.example")
+        check("purge: a prefix of the gateway, of every host",
+              purge(edge, token, prefix="/b/")[1]["records"] == 3)
         edge.get("/b/1")
         edge.get(LIVE + "/b/1")
-        check("purge: again", origin.count("/b/1") == 3)
+        check("purge: again", origin.count("/b/1") == 4)
+        edge.get("/b/1", Host="other.example")
+        check("purge: a path of the gateway, of every host",
+              purge(edge, token, path="/b/1")[1]["records"] == 2)
         identity = b3(b"/c" * 100)
         check("purge: the bytes", purge(edge, token, id=identity) ==
               (200, {"records": 0, "objects": 1}))
@@ -96,22 +101,25 @@ def purges(origin, keys):
                   json.loads(done.stdout) == told,
                   done.stdout + done.stderr)
         check("purge: nothing there", purge(edge, token, path="/none")[1]["records"] == 0)
-        check("purge: counted", edge.metric('edge_purges_total{kind="path"}') == 3)
+        check("purge: counted", edge.metric('edge_purges_total{kind="path"}') == 4)
         asked, release = threading.Event(), threading.Event()
 
         def slow(_handler):
             asked.set()
             release.wait(20)
             return 200, FRESH, b"old"
-        origin.answers["/slow"] = slow
-        with concurrent.futures.ThreadPoolExecutor(1) as pool:
-            first = pool.submit(edge.get, LIVE + "/slow")
-            asked.wait(20)
-            purge(edge, token, path=LIVE + "/slow")
-            release.set()
-            check("purge: a fill under way is answered", first.result().body == b"old")
-        origin.answers["/slow"] = (200, FRESH, b"new")
-        check("purge: but not kept", edge.get(LIVE + "/slow").body == b"new")
+        for path in (LIVE + "/slow", "/slow"):
+            origin.answers["/slow"] = slow
+            asked.clear()
+            release.clear()
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                first = pool.submit(edge.get, path)
+                asked.wait(20)
+                purge(edge, token, path=path)
+                release.set()
+                check("purge: a fill under way is answered", first.result().body == b"old")
+            origin.answers["/slow"] = (200, FRESH, b"new")
+            check("purge: but not kept", edge.get(path).body == b"new")
     with edge_of(origin) as edge:
         c = edge.client()
         c.request("POST", "/edge/purge", body="{}")
@@ -122,14 +130,14 @@ def restarts(origin, folder):
     origin.answers["/page"] = (200, {**FRESH, "Vary": "Accept-Language", "X-A": "1"}, b"page" * 50)
     origin.answers["/tile"] = (200, FRESH, b"tile" * 50)
     with edge_of(origin, folder=folder) as edge:
-        edge.get("/page", Accept_Language="de")
+        edge.get("/page", Accept_Language="de", Host="a.example")
         edge.get(LIVE + "/tile")
     index = folder / "stored.idx"
     check("restart: the index is kept", index.exists() and index.stat().st_mode & 0o777 == 0o600)
     kept = index.read_bytes()
     with edge_of(origin, folder=folder) as edge:
         check("restart: it is taken at the start", not index.exists())
-        a = edge.get("/page", Accept_Language="de")
+        a = edge.get("/page", Accept_Language="de", Host="a.example")
         check("restart: stored answers are still there", (a.status, a.body, a["X-A"], a["ETag"]) ==
               (200, b"page" * 50, "1", '"v1"') and "; hit" in a["Cache-Status"] and
               edge.get(LIVE + "/tile").body == b"tile" * 50 and
@@ -139,7 +147,8 @@ def restarts(origin, folder):
         edge.expect = -9
     with edge_of(origin, folder=folder) as edge:
         check("after a kill: asked for anew, never an older index",
-              edge.get("/page", Accept_Language="de").status == 200 and origin.count("/page") == 2)
+              edge.get("/page", Accept_Language="de", Host="a.example").status == 200 and
+              origin.count("/page") == 2)
     for name, data in (("cut", kept[:-1]), ("bit", kept[:40] + b"\xff" + kept[41:]), ("none", b"")):
         index.write_bytes(data)
         with edge_of(origin, folder=folder) as edge:
@@ -156,7 +165,7 @@ def damage(origin, folder):
         origin.answers[path] = (200, FRESH, body)
     with edge_of(origin, folder=folder) as edge:
         for path in bodies:
-            edge.get(path)
+            edge.get(path, Host="a.example")
             edge.get(LIVE + path)
     for path, body in bodies.items():
         name = b3(body)[3:]
@@ -168,7 +177,7 @@ def damage(origin, folder):
         files[0].write_bytes(data)
     with edge_of(origin, folder=folder) as edge:
         for path, body in bodies.items():
-            a = edge.get(path, Range="bytes=0-99999")
+            a = edge.get(path, Range="bytes=0-99999", Host="a.example")
             check(f"damage: {path}: filled again", a.body == body[:100000], a.status)
             check(f"damage: {path}: for both", edge.get(LIVE + path).body == body)
             check(f"damage: {path}: one more request of each way at most",

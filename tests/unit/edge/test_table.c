@@ -189,9 +189,17 @@ static void test_table__drops__take_what_they_name(void **state)
     assert_int_equal(find(t, 1, "/a/1", NULL, &others), 5);
     put(t, 0, "/a/1", "gzip", 6);
     put(t, 0, "/a/1", "br", 7);
-    assert_int_equal(edg_table_drop_prefix(t, 0, text("/a/")), 3);
+    assert_int_equal(edg_table_drop_path(t, 0, text("/a/"), true), 3);
     assert_int_equal(find(t, 0, "/b", NULL, &others), 4);
     assert_int_equal(find(t, 1, "/a/1", NULL, &others), 5);
+    /* Of every host, but no more than the path says. */
+    put(t, 0, "h1/p", NULL, 1);
+    put(t, 0, "h2:81/p", NULL, 2);
+    put(t, 0, "h1/p/q", NULL, 3);
+    put(t, 1, "h1/p", NULL, 4);
+    assert_int_equal(edg_table_drop_path(t, 0, text("/p"), false), 2);
+    assert_int_equal(edg_table_drop(t, 1, text("h1/p")), 1);
+    assert_int_equal(edg_table_drop_path(t, 0, text("/p"), true), 1);
     /* One record, and only that one. */
     put(t, 0, "/c", "gzip", 8);
     put(t, 0, "/c", "br", 9);
@@ -211,7 +219,7 @@ static void test_table__drops__take_what_they_name(void **state)
     assert_int_equal(find(t, 0, "/c", "br", &others), 9);
     edg_table_get_stats(t, &stats);
     assert_int_equal(stats.records, 2);
-    assert_int_equal(edg_table_drop_prefix(t, 0, text("")), 2);
+    assert_int_equal(edg_table_drop_path(t, 0, text(""), true), 2);
     edg_table_get_stats(t, &stats);
     assert_int_equal(stats.records, 0);
     assert_int_equal(stats.bytes, 0);
