@@ -440,6 +440,50 @@ static bool has_encoded_slash(struct ron_str text)
     return false;
 }
 
+/* The byte at the front of a path, percent-decoded, and how many it takes. What is badly encoded
+ * stands for itself. */
+static char front_byte(struct ron_str path, size_t *ret_len)
+{
+    char byte = path.ptr[0];
+    size_t len = 0;
+
+    *ret_len = 1;
+    if (byte == '%' && path.len >= 3 &&
+        ron_http_percent_decode((struct ron_str){path.ptr, 3}, false, &byte, 1, &len) == RON_OK) {
+        *ret_len = 3;
+    }
+    return byte;
+}
+
+bool edg_path_stays(struct ron_str path)
+{
+    size_t dots = 0;
+    bool only = true; /* dots so far in this segment */
+    bool name = true; /* not behind a semicolon */
+
+    while (path.len > 0) {
+        size_t len = 1;
+        char byte = front_byte(path, &len);
+
+        if (byte == '/' || byte == '\\') {
+            if (only && (dots == 1 || dots == 2)) {
+                return false;
+            }
+            dots = 0;
+            only = true;
+            name = true;
+        } else if (byte == ';') {
+            name = false;
+        } else if (name) {
+            dots += byte == '.';
+            only = only && byte == '.';
+        }
+        path.ptr += len;
+        path.len -= len;
+    }
+    return !only || (dots != 1 && dots != 2);
+}
+
 enum ron_rc edg_path_decode(struct ron_str text, char ret_path[EDG_PATH_MAX + 1])
 {
     char path[EDG_PATH_MAX + 1];

@@ -70,6 +70,11 @@ void edg_files_free(struct edg_files *f);
  * control; RON_NOTFOUND: no file can have that name. */
 RON_MUST_USE enum ron_rc edg_path_decode(struct ron_str text, char ret_path[EDG_PATH_MAX + 1]);
 
+/* Whether a path, still encoded, stays below where it begins for whoever reads it: no segment is a
+ * dot or two, not even to an origin that takes %2f, a backslash or %5c for a slash, or ends a name
+ * at a semicolon. */
+bool edg_path_stays(struct ron_str path);
+
 /* RON_OK: *ret_check tells this caller, and nobody else, to have the file looked at again
  * (edg_files_load) while the known one is served. RON_AGAIN: not known, or not looked at for too
  * long: edg_files_load. */

@@ -331,6 +331,8 @@ static void on_request(struct ron_http_call *call, void *arg)
 
     if (is_ours(out.head->path) || (g->host.len > 0 && !edg_same(g->host, out.head->host))) {
         edg_fail(&out, EDG_ERROR_NOT_FOUND);
+    } else if (!edg_path_stays(out.head->path)) {
+        edg_fail(&out, EDG_ERROR_BAD_PATH); /* The prefix is all that is open of the origin. */
     } else if (edg_hop_looped(edg_fields_of(out.head), EDG_PSEUDONYM)) {
         edg_fail(&out, EDG_ERROR_LOOP);
     } else if (out.head->method == RON_HTTP_GET || out.head->method == RON_HTTP_HEAD) {

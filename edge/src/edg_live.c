@@ -129,6 +129,10 @@ void edg_live(struct edg_out *out, struct ron_str origin, struct ron_str path)
     uint32_t index = 0;
     int len;
 
+    if (!edg_path_stays(path)) {
+        edg_fail(out, EDG_ERROR_BAD_PATH);
+        return;
+    }
     if (edg_origins_find(&s->origins, origin, &index) == NULL) {
         edg_fail(out, EDG_ERROR_NOT_ALLOWED);
         return;

@@ -98,10 +98,11 @@ def redirects(origin, trap):
 # ---- settings and names --------------------------------------------------------------------------
 
 def starts(url, *more):
-    """The edge with this origin, or None when it does not start."""
+    """The edge with this origin, or None when it does not start because of it."""
     try:
         return edge_of(url, *more)
-    except RuntimeError:
+    except RuntimeError as e:
+        check(f"{url}: what is told is its setting", "origins.map" in str(e), e)
         return None
 
 
@@ -164,7 +165,12 @@ def names(trap, folder):
 # ---- paths ---------------------------------------------------------------------------------------
 
 def raw(edge, target):
-    """The status of a request with exactly this target, and what the origin would get."""
+    """The status of a request with exactly this target."""
+    return whole(edge, target)[0]
+
+
+def whole(edge, target):
+    """The same, and the whole answer."""
     host, port = edge.addr.rsplit(":", 1)
     with socket.create_connection((host, int(port)), timeout=20) as s:
         s.sendall(f"GET {target} HTTP/1.1\r\nHost: {edge.addr}\r\nConnection: close\r\n\r\n"
@@ -172,7 +178,42 @@ def raw(edge, target):
         answer = b""
         while piece := s.recv(65536):
             answer += piece
-    return int(answer.split(b" ", 2)[1])
+    return int(answer.split(b" ", 2)[1]), answer
+
+
+# Each leads out of its folder for somebody: as it is, decoded, or to a server of another habit.
+OUT = ("../secret", "a/../../secret", "%2e%2e/secret", ".%2e/secret", "..%2fsecret",
+       "%2e%2e%2fsecret", "a%2f..%2f..%2fsecret", "a/..%2F../secret", "a/%2e%2e/%2E%2E/secret",
+       "..;/secret", "\\..\\secret", "%5c..%5csecret", "..%5csecret")
+
+
+def folder_of(root):
+    """The folder of a real server that decodes before it looks: what leads out is never sent."""
+    (root / "public").mkdir(parents=True)
+    (root / "secret").write_bytes(b"the secret")
+    (root / "public" / "open").write_bytes(b"open")
+    for path in (root, root / "public"):
+        path.chmod(0o755)
+    root.parent.chmod(0o755)
+    with Nginx(f"    root {root};\n    location / {{ }}\n") as nginx:
+        url = f"http://127.0.0.1:{nginx.port}"
+        with socket.create_connection(("127.0.0.1", nginx.port), timeout=20) as s:
+            s.sendall(b"GET /public/..%2fsecret HTTP/1.0\r\n\r\n")
+            check("this server would give it away", b"the secret" in s.makefile("rb").read())
+        here = ("--origins.map.allow_http=true", "--origins.map.allow_private=true")
+        with edge_of(url + "/public", *here) as edge:
+            check("what is in the folder is served", edge.get(BASE + "open").body == b"open")
+            for path in OUT:
+                status, answer = whole(edge, BASE + path)
+                check(f"folder: {path} is refused, nothing of it served",
+                      status == 400 and b"the secret" not in answer, (status, answer))
+        with edge_of(url, *here, "--gateway.origin=map", "--gateway.prefix=/public") as edge:
+            check("gateway: what is below its prefix is served",
+                  edge.get("/public/open").body == b"open")
+            for path in OUT:
+                status, answer = whole(edge, "/public/" + path)
+                check(f"gateway: {path} is refused, nothing of it served",
+                      status == 400 and b"the secret" not in answer, (status, answer))
 
 
 def paths(origin, trap):
@@ -182,15 +223,15 @@ def paths(origin, trap):
     with edge_of(origin.url + "/public", "--origins.map.allow_http=true",
                  "--origins.map.allow_private=true") as edge:
         before = len(origin.seen)
-        for path in ("../secret", "a/../../secret", "%2e%2e/secret", ".%2e/secret",
-                     "..%2fsecret", "%2e%2e%2fsecret", "a/%2e%2e/%2E%2E/secret",
-                     f"@127.0.0.1:{port}/x", f"//127.0.0.1:{port}/x", f":{port}/x",
-                     f"http://127.0.0.1:{port}/x", f"%00@127.0.0.1:{port}", "a%0d%0aHost:%20x/y",
-                     "..;/secret", "\\..\\secret", "%5c..%5csecret"):
+        for path in OUT:
+            raw(edge, BASE + path)
+            check(f"path {path}: never sent", len(origin.seen) == before, origin.seen[before:])
+        for path in (f"@127.0.0.1:{port}/x", f"//127.0.0.1:{port}/x", f":{port}/x",
+                     f"http://127.0.0.1:{port}/x", f"%00@127.0.0.1:{port}", "a%0d%0aHost:%20x/y"):
             status = raw(edge, BASE + path)
             seen = [p for p, _ in origin.seen[before:]]
             check(f"path {path}: {status}, within the folder", status != 200 and
-                  all(p.startswith("/public/") and "/../" not in p for p in seen), seen)
+                  all(p.startswith("/public/") for p in seen), seen)
             hosts = {h["Host"] for _, h in origin.seen[before:]}
             check(f"path {path}: no other host is named",
                   hosts <= {origin.url.removeprefix("http://")}, hosts)
@@ -272,6 +313,7 @@ def main():
         literals(trap)
         names(trap, Path(name))
         paths(origin, trap)
+        folder_of(Path(name) / "site")
         tls(Path(name))
     finish()
 

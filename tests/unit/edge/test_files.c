@@ -296,6 +296,29 @@ static void test_path__table__is_decoded_or_refused(void **state)
                      RON_NOTFOUND);
 }
 
+static void test_path__stays__where_it_begins_for_every_reader(void **state)
+{
+    static const char *const good[] = {"",      "a",        "a/b",    "a..b/c",       "...",
+                                       "a%2fb", "%2e%2e.x", "..a/b",  "a/.b",         "a;..",
+                                       "a/;x",  "%",        "a%zz/b", "%2E%2E%2E%2Fx"};
+    static const char *const bad[] = {
+        "..",         ".",          "../a",       "a/../b",  "%2e%2e/a",     "a/%2E.",
+        "..%2fa",     "%2e%2e%2Fa", "a%2f..%2fb", "a%2f..",  "\\..\\a",      "a%5c..%5Cb",
+        "..;/secret", "..;x=1",     "a/.;b/c",    "..%3b/a", "a/%2e%2e;y/z", "a%2f%2e"};
+
+    (void)state;
+    for (size_t i = 0; i < RON_ARRAY_LEN(good); i++) {
+        if (!edg_path_stays((struct ron_str){good[i], strlen(good[i])})) {
+            fail_msg("'%s' is refused", good[i]);
+        }
+    }
+    for (size_t i = 0; i < RON_ARRAY_LEN(bad); i++) {
+        if (edg_path_stays((struct ron_str){bad[i], strlen(bad[i])})) {
+            fail_msg("'%s' is let through", bad[i]);
+        }
+    }
+}
+
 static void test_type__endings__are_known_in_any_case(void **state)
 {
     (void)state;
@@ -320,6 +343,7 @@ int main(void)
         TEST(test_files__more_than_fit__the_longest_unused_go),
         TEST(test_files__too_large_or_no_file__is_refused),
         cmocka_unit_test(test_path__table__is_decoded_or_refused),
+        cmocka_unit_test(test_path__stays__where_it_begins_for_every_reader),
         cmocka_unit_test(test_type__endings__are_known_in_any_case),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
