@@ -18,6 +18,10 @@
     X(EDG_PACKS_REQUIRED, "edge.packs_required", LIST, "names", 0, 64, "", RON_CONF_RELOAD,        \
       "Packs without which the edge is not ready; of the others a damaged one is told as "         \
       "degraded.")                                                                                 \
+    X(EDG_PUBLIC_URL, "edge.public_url", STRING, "bytes", 0, 255, "", RON_CONF_RELOAD,             \
+      "Where clients find the edge, such as https://map.example or https://example.org/maps; "     \
+      "TileJSON names tiles below it. Empty: as the request names it, which is http:// behind "    \
+      "a front that does the TLS.")                                                                \
     X(EDG_FILES_DIR, "edge.files_dir", STRING, "bytes", 0, 900, "", RON_CONF_FIXED,                \
       "Folder that is served below /edge/assets/files/; empty serves none.")                       \
     X(EDG_FILES_CHECK, "edge.files_check", DURATION, "", 1, RON_CONF_H(1), "1s", RON_CONF_FIXED,   \

@@ -227,31 +227,78 @@ static void on_archive(struct edg_out *out, struct edg_pack *take_pack)
     edg_answer(out, &c);
 }
 
-/* The template of its tiles, as this request reached us: behind another front that is what the
- * browser knows, too, if it passes Host on. */
+/* Where the edge is for its clients: as the settings say, else as this request reached us, which
+ * behind another front is what the browser knows, too, if it passes Host on and does no TLS. */
+static int put_base(struct edg_out *out, char *url, size_t size)
+{
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(out->s->app));
+    struct ron_conf_str public = ron_conf_str(conf, EDG_PUBLIC_URL);
+    bool tls = ron_conf_str(conf, RON_APP_TLS_CERT).len > 0;
+    struct ron_str host = out->head->host;
+    int len = public.len > 0 ? snprintf(url, size, "%s", public.text)
+                             : snprintf(url, size, "%s://%.*s", tls ? "https" : "http",
+                                        (int)host.len, host.ptr != NULL ? host.ptr : "");
+
+    ron_conf_unref(conf);
+    return len;
+}
+
+/* The template of its tiles. */
+static bool put_template(struct edg_out *out, const struct edg_pack *pack, char *url, size_t size,
+                         struct ron_str *ret_url)
+{
+    int base = put_base(out, url, size);
+    int more;
+
+    if (base <= 0 || (size_t)base >= size) {
+        return false;
+    }
+    more = snprintf(url + base, size - (size_t)base, "/edge/assets/%s/{z}/{x}/{y}.%s",
+                    edg_pack_name(pack), ext_of(edg_pack_info(pack)->tile_type));
+    *ret_url = (struct ron_str){url, (size_t)base + (size_t)more};
+    return more > 0 && ret_url->len < size;
+}
+
+static void release_text(void *arg)
+{
+    struct ron_buf *body = arg;
+
+    ron_buf_done(body);
+    ron_free(body);
+}
+
 static void on_tilejson(struct edg_out *out, struct edg_pack *take_pack)
 {
-    const struct ron_http_head *head = out->head;
-    struct ron_str proto = {"http", 4};
-    struct ron_str host = head->host;
-    struct ron_buf body;
+    struct ron_buf *body = ron_alloc(sizeof *body);
+    struct ron_str template;
+    struct ron_b3 id;
     char url[512];
-    int len;
 
-    if (ron_conf_str(out->s->conf, RON_APP_TLS_CERT).len > 0) {
-        proto = (struct ron_str){"https", 5};
+    if (body == NULL) {
+        edg_pack_unref(take_pack);
+        edg_fail(out, EDG_ERROR_BUSY);
+        return;
     }
-    len = snprintf(url, sizeof url, "%.*s://%.*s/edge/assets/%s/{z}/{x}/{y}.%s", (int)proto.len,
-                   proto.ptr, (int)host.len, host.ptr, edg_pack_name(take_pack),
-                   ext_of(edg_pack_info(take_pack)->tile_type));
-    ron_buf_init(&body, EDG_METADATA_BYTES_MAX + 65536);
-    if (len <= 0 || (size_t)len >= sizeof url ||
-        edg_pack_tilejson(take_pack, (struct ron_str){url, (size_t)len}, &body) != RON_OK) {
+    ron_buf_init(body, EDG_METADATA_BYTES_MAX + 65536);
+    if (!put_template(out, take_pack, url, sizeof url, &template) ||
+        edg_pack_tilejson(take_pack, template, body) != RON_OK) {
+        release_text(body);
         edg_fail(out, EDG_ERROR_INTERNAL);
     } else {
-        edg_answer_text(out, 200, "application/json", &body);
+        struct edg_content c = {.blob = {.bytes = ron_buf_data(body),
+                                         .fd = -1,
+                                         .length = ron_buf_len(body),
+                                         .release = release_text,
+                                         .arg = body},
+                                .mtime_s = RON_HTTP_NO_MTIME,
+                                .type = "application/json",
+                                .cache_control = out->s->cache_control,
+                                .source = EDG_FROM_PACK};
+
+        ron_b3_hash(ron_buf_data(body), ron_buf_len(body), &id);
+        edg_tag_of(&id, c.tag);
+        edg_answer(out, &c);
     }
-    ron_buf_done(&body);
     edg_pack_unref(take_pack);
 }
 

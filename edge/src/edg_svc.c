@@ -41,12 +41,34 @@ static enum ron_rc check_origins(const struct ron_conf_snap *conf, struct ron_er
     return RON_OK;
 }
 
+/* A base to which paths are appended, and which stands in JSON and in templates. */
+static enum ron_rc check_public_url(const struct ron_conf_snap *conf, struct ron_err *err)
+{
+    struct ron_conf_str url = ron_conf_str(conf, EDG_PUBLIC_URL);
+    bool tls = strncmp(url.text, "https://", 8) == 0;
+    const char *host = url.text + (tls ? 8 : 7);
+
+    if (url.len == 0) {
+        return RON_OK;
+    }
+    if ((!tls && strncmp(url.text, "http://", 7) != 0) || *host == '\0' || *host == '/' ||
+        url.text[url.len - 1] == '/' || strpbrk(url.text, "?#{}\"\\@ ") != NULL ||
+        !ron_http_is_value((struct ron_str){url.text, url.len})) {
+        return ron_err_set(err, RON_INVALID,
+                           "edge.public_url: '%s' is not http[s]://HOST[:PORT][/PATH], without a "
+                           "slash at its end",
+                           url.text);
+    }
+    return RON_OK;
+}
+
 static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_err *err)
 {
     struct ron_conf_str control = ron_conf_str(conf, EDG_CACHE_CONTROL);
 
     RON_TRY(edg_packs_check(conf, err));
     RON_TRY(check_origins(conf, err));
+    RON_TRY(check_public_url(conf, err));
     RON_TRY(edg_origins_check(conf, err));
     RON_TRY(edg_gateway_check(conf, err));
     RON_TRY(ron_tier_check(conf, err));

@@ -236,6 +236,46 @@ def swapped_under_load():
         check("swap: both were seen", len(seen) == 2, seen)
 
 
+def tilejson():
+    """A representation like the others, and one that names tiles where clients find them."""
+    pack, config = SCRATCH / "sample.pmtiles", SCRATCH / "edge.toml"
+    subprocess.run([os.environ["RON_BIN"], "edge", "sample", pack], check=True, capture_output=True)
+    path = "/edge/assets/sample.json"
+    config.write_text("")
+    with Edge(f"--config={config}", packs={"sample": pack}) as edge:
+        check("TileJSON: ready", ready(edge))
+        a = edge.get(path)
+        check("TileJSON: a strong tag of its bytes, and how long it may be kept",
+              a["ETag"] == f'"{b3(a.body)}"' and a["Content-Type"] == "application/json" and
+              a["Cache-Control"] == edge.get("/edge/assets/sample/0/0/0.mvt")["Cache-Control"] and
+              a["Cache-Control"], dict(a.headers))
+        h = edge.get(path, method="HEAD")
+        check("TileJSON: HEAD", (h.status, h.body, h["ETag"], h["Content-Length"]) ==
+              (200, b"", a["ETag"], str(len(a.body))), dict(h.headers))
+        n = edge.get(path, If_None_Match=a["ETag"])
+        check("TileJSON: 304 by its tag", (n.status, n.body, n["ETag"]) == (304, b"", a["ETag"]))
+        r = edge.get(path, Range="bytes=0-9")
+        check("TileJSON: a range", (r.status, r.body) == (206, a.body[:10]))
+        check("TileJSON: as the request names us",
+              json.loads(edge.get(path, Host="a.example").body)["tiles"] ==
+              ["http://a.example/edge/assets/sample/{z}/{x}/{y}.mvt"])
+        config.write_text('[edge]\npublic_url = "https://map.example/base"\n')
+        edge.process.send_signal(signal.SIGHUP)
+        check("TileJSON: as edge.public_url says, after a reload", eventually(
+            lambda: json.loads(edge.get(path).body)["tiles"] ==
+            ["https://map.example/base/edge/assets/sample/{z}/{x}/{y}.mvt"]), edge.get(path).body)
+        check("TileJSON: which is another tag", edge.get(path, If_None_Match=a["ETag"]).status ==
+              200)
+    for wrong in ("map.example", "ftp://map.example", "https://", "https:///x", "https://a/",
+                  "https://a?x", "https://a/{z}", 'https://a"b', "https://user@a"):
+        try:
+            with Edge(f"--edge.public_url={wrong}"):
+                told = ""
+        except RuntimeError as e:
+            told = str(e)
+        check(f"TileJSON: {wrong} is no public URL", "edge.public_url" in told, told)
+
+
 if DATA.is_dir():
     public_archives()
     tiles_and_tags()
@@ -244,5 +284,6 @@ if DATA.is_dir():
 else:
     print("left out: ../shared/data/pmtiles is not there")
 mbtiles()
+tilejson()
 shutil.rmtree(SCRATCH, ignore_errors=True)
 finish()
