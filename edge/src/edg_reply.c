@@ -53,11 +53,21 @@ void edg_answer_text(struct edg_out *out, int status, const char *type, const st
     ron_http_answer(out->call, status, type, ron_buf_data(body), ron_buf_len(body));
 }
 
+/* What the listener refuses before a route sees it looks like what a route refuses. */
+void edg_refusal(void *arg, struct ron_http_call *call, const struct ron_http_head *head,
+                 const struct ron_http_error *error)
+{
+    struct edg_out out = {.s = arg, .call = call, .head = head};
+
+    edg_add_cors(&out);
+    add(&out, "X-Reason", text_of(error->reason));
+}
+
 /* ---- CORS ------------------------------------------------------------------------------------ */
 
 static bool header_of(const struct ron_http_head *head, const char *name, struct ron_str *ret)
 {
-    return ron_http_field_get(head, name, ret) == RON_OK;
+    return head != NULL && ron_http_field_get(head, name, ret) == RON_OK;
 }
 
 /* Access-Control-Allow-Origin when the request's origin is listed, and Vary. False: it is not, and
@@ -93,7 +103,7 @@ void edg_add_cors(struct edg_out *out)
     if (allow_origin(out)) {
         add(out, "Access-Control-Expose-Headers",
             text_of("Accept-Ranges, Age, Cache-Status, Content-Length, Content-Range, ETag, "
-                    "X-Corr-ID, X-Reason"));
+                    "Retry-After, X-Corr-ID, X-Reason"));
     }
 }
 

@@ -316,6 +316,7 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
     RON_TRY(edg_packs_add(s, err));
     RON_TRY(edg_readers_add(s, err));
     edg_routes_fill(s);
+    ron_app_set_on_refusal(app, edg_refusal, s);
     return RON_OK;
 }
 

@@ -99,6 +99,9 @@ void edg_answer_object(struct edg_out *out, struct ron_cas_obj *take_obj,
 /* Whether they do. */
 bool edg_object_is_plain(const struct ron_cas_obj *obj);
 void edg_fail(struct edg_out *out, enum edg_error error);
+/* ron_http_refusal of the listener, with the edg_svc. */
+void edg_refusal(void *arg, struct ron_http_call *call, const struct ron_http_head *head,
+                 const struct ron_http_error *error);
 void edg_answer_text(struct edg_out *out, int status, const char *type, const struct ron_buf *body);
 void edg_answer_empty(struct edg_out *out, int status);
 /* Access-Control-* when the request's Origin is allowed, and Vary: Origin. */

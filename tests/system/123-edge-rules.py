@@ -10,6 +10,7 @@ bytes that are known here. Origins are sockets of this test, so that what stands
 as long as the test wants."""
 import email
 import gzip
+import http.client
 import http.server
 import json
 import re
@@ -40,6 +41,8 @@ def refused(edge, name, a, status, reason, label=None):
     body = json.loads(a.body)
     check(f"refused: {name}: {status} {reason}", (a.status, body["reason"]) == (status, reason) and
           set(body) >= {"code", "message", "retryable", "corr_id"}, (a.status, a.body))
+    check(f"refused: {name}: X-Reason repeats it", a.headers.get_all("X-Reason") == [reason],
+          dict(a.headers))
     if status in (429, 503):
         check(f"refused: {name}: says when to come again", a["Retry-After"] is not None)
     check(f"refused: {name}: counted", eventually(
@@ -117,6 +120,17 @@ def by_policy():
                   headers={"Content-Encoding": "gzip"})
         refused(edge, "a body that unpacks too far", Answer(c.getresponse()), 413,
                 "decompress_cap")
+    with Edge("--timeouts.read=200ms", "--cors.allow_origins=*") as edge:
+        for name, text in (("head", b""), ("body", b"Content-Length: 5\r\n\r\n")):
+            host, port = edge.addr.rsplit(":", 1)
+            with socket.create_connection((host, int(port)), timeout=20) as s:
+                s.sendall(f"GET {BASE}a HTTP/1.1\r\nHost: {edge.addr}\r\n".encode() + text)
+                r = http.client.HTTPResponse(s)
+                r.begin()
+                a = Answer(r)
+            refused(edge, f"a {name} that does not come", a, 408, "read_timeout", "timeout")
+            check(f"refused: a {name} that does not come: any page may read that",
+                  a["Access-Control-Allow-Origin"] == "*", dict(a.headers))
     with Edge(*origin_options(url), "--amnesia.enabled=true", "--edge.amnesia_bytes=0B",
               files={"a": b"a"}) as edge:
         refused(edge, "an origin, and nothing may be kept", edge.get("/edge/assets/o/map/weak"),
@@ -131,17 +145,15 @@ def by_policy():
 
 
 def by_load():
-    with Edge("--limits.rate_per_second=5", "--limits.burst=5", files={"a": b"a"}) as edge:
-        last = None
+    page = "https://map.example"
+    with Edge("--limits.rate_per_second=5", "--limits.burst=5", f"--cors.allow_origins={page}",
+              files={"a": b"a"}) as edge:
         for _ in range(12):
-            last = edge.get(BASE + "a")
-        refused_rate = last
-        check("rate: beyond it 429", refused_rate.status == 429, refused_rate.status)
-        check("rate: envelope and Retry-After",
-              json.loads(refused_rate.body)["reason"] == "rate_limit" and
-              refused_rate["Retry-After"] is not None)
-        check("rate: metrics are always answered and count it",
-              edge.metric('edge_rejects_total{reason="rate_limit"}') >= 1)
+            last = edge.get(BASE + "a", Origin=page)
+        refused(edge, "beyond the rate", last, 429, "rate_limit")
+        check("rate: a page of another site can read it",
+              last["Access-Control-Allow-Origin"] == page and
+              "X-Reason" in last["Access-Control-Expose-Headers"], dict(last.headers))
     origin = Silent()
     with Edge(*origin_options(origin.url), "--ingress.max_inflight=2", "--ingress.timeout_secs=2",
               "--edge.fill_timeout=2s",  # no longer than the request: nobody is promised anything
@@ -152,12 +164,13 @@ def by_load():
         check("inflight: two wait", eventually(
             lambda: edge.metric('inflight_requests{route=""}') == 2))
         a = edge.get("/edge/assets/o/map/x")
-        check("inflight: a third is 429", a.status == 429, a.status)
+        refused(edge, "a third in flight", a, 429, "busy", "rate_limit")
         check("inflight: hits are served on", edge.get(BASE + "a").status in (200, 429))
         begun = time.monotonic()
         answers = [c.getresponse() for c in clients]
         took = time.monotonic() - begun
-        check("timeout: both are 503", [r.status for r in answers] == [503, 503])
+        check("timeout: both are 503", [(r.status, r.headers["X-Reason"]) for r in answers] ==
+              [(503, "timeout")] * 2, [dict(r.headers) for r in answers])
         check("timeout: within its time and what a busy machine adds", took < 8, took)
         check("timeout: counted", edge.metric('edge_rejects_total{reason="timeout"}') >= 2)
         origin.close()
@@ -168,7 +181,7 @@ def deadlines():
     with Edge(*origin_options(origin.url), files={"a": b"a"}) as edge:
         begun = time.monotonic()
         a = edge.get("/edge/assets/o/map/d", Request_Timeout="soon")
-        check("deadline: what is no number is refused", a.status == 400, a.status)
+        refused(edge, "a deadline that is no number", a, 400, "bad_deadline")
         begun = time.monotonic()
         a = edge.get("/edge/assets/o/map/d", Request_Timeout="1")
         took = time.monotonic() - begun
@@ -178,8 +191,7 @@ def deadlines():
         took = time.monotonic() - begun
         check("deadline: Deadline ends it", a.status == 202 and took < 4.5, took)
         a = edge.get(BASE + "a", Deadline=str(int(time.time() * 1000) - 1000))
-        check("deadline: one that has passed", a.status == 503 and
-              json.loads(a.body)["reason"] == "timeout", a.body)
+        refused(edge, "a deadline that has passed", a, 503, "timeout")
         check("deadline: a hit in time", edge.get(BASE + "a", Request_Timeout="2").status == 200)
         origin.close()
 

@@ -344,6 +344,12 @@ void ron_app_set_on_done(struct ron_app *app,
     app->on_done_arg = arg;
 }
 
+void ron_app_set_on_refusal(struct ron_app *app, ron_http_refusal *on_refusal, void *arg)
+{
+    app->on_refusal = on_refusal;
+    app->on_refusal_arg = arg;
+}
+
 void ron_app_set_client_key(struct ron_app *app, ron_http_client_key *key, void *arg)
 {
     app->client_key = key;

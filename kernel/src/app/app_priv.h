@@ -48,6 +48,8 @@ struct ron_app {
     void *client_key_arg;
     void (*on_done)(void *arg, const struct ron_http_done *done); /* NULL: nobody else counts */
     void *on_done_arg;
+    ron_http_refusal *on_refusal; /* NULL: the server's refusals are as they are */
+    void *on_refusal_arg;
 
     struct ron_tls_ctx *tls;
     uint32_t uids[APP_UIDS_MAX];

@@ -185,6 +185,8 @@ enum ron_rc ron__app_serve(struct ron_app *app, struct ron_err *err)
         .request_timeout_ms = ron__app_ms(app, "timeouts.request"),
         .on_done = on_done,
         .on_done_arg = app,
+        .on_refusal = app->on_refusal,
+        .on_refusal_arg = app->on_refusal_arg,
         .tracer = app->tracer,
     };
     RON_TRY(ron_http_server_new(&o, &app->http, err));

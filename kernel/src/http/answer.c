@@ -147,16 +147,22 @@ static void write_head(struct http_conn *c, const struct http_answer *a)
     ron_buf_commit(&w->out, (size_t)(p - (char *)room));
 }
 
+/* Whether its head is whole, and still there. */
+static bool is_parsed(const struct http_conn *c)
+{
+    return c->state >= HTTP_BODY && c->in != NULL;
+}
+
 static bool is_head_request(const struct http_conn *c)
 {
-    return c->state >= HTTP_BODY && c->in != NULL && c->in->parser.head.method == RON_HTTP_HEAD;
+    return is_parsed(c) && c->in->parser.head.method == RON_HTTP_HEAD;
 }
 
 static void count_answer(struct http_conn *c, const struct http_answer *a)
 {
     struct http_worker *w = c->w;
     const struct ron_http_opts *o = &w->server->opts;
-    bool parsed = c->state >= HTTP_BODY && c->in != NULL;
+    bool parsed = is_parsed(c);
     const struct http_route *route = parsed ? c->in->match.route : NULL;
     struct ron_http_done done = {.route = route == NULL ? NULL : route->def,
                                  .method = parsed ? c->in->parser.head.method : RON_HTTP_GET,
@@ -223,7 +229,7 @@ static struct ron_str make_corr_id(struct http_worker *w)
 
 void ron__http_call_init(struct ron_http_call *call, struct http_conn *c)
 {
-    bool parsed = c->state >= HTTP_BODY && c->in != NULL;
+    bool parsed = is_parsed(c);
     struct ron_str sent = c->reply != NULL ? ron_http_reply_corr_id(c->reply)
                           : parsed         ? c->in->parser.head.corr_id
                                            : (struct ron_str){0};
@@ -274,6 +280,7 @@ void ron_http_fail_with(struct ron_http_call *call, const struct ron_http_error 
 static void fail_call(struct ron_http_call *call, enum ron_http_reason reason,
                       uint32_t retry_after_s)
 {
+    const struct ron_http_opts *o = &call->w->server->opts;
     struct ron_http_error e = ron_http_error_of(reason);
 
     e.retry_after_s = retry_after_s;
@@ -284,6 +291,9 @@ static void fail_call(struct ron_http_call *call, enum ron_http_reason reason,
     }
     if (reason == RON_HTTP_BUSY || reason == RON_HTTP_RATE) {
         ron_stat_bump(&call->w->busy, 1);
+    }
+    if (o->on_refusal != NULL) {
+        o->on_refusal(o->on_refusal_arg, call, is_parsed(call->c) ? ron_http_head(call) : NULL, &e);
     }
     ron_http_fail_with(call, &e);
 }

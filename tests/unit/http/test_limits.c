@@ -167,6 +167,8 @@ static void test_limits__connections__503_and_closed(void **state)
     web_close(web);
 }
 
+static int name_refusal_arg;
+
 static void test_limits__body__413_before_it_is_read(void **state)
 {
     static char large[200000];
@@ -199,6 +201,55 @@ static void test_limits__body__413_before_it_is_read(void **state)
     cli_close(&c);
     fx_until(ron_au64_load(&web->server->body_memory) == 0);
     assert_int_equal(web_counters(web).rejected[RON_HTTP_BODY_LARGE], 2);
+    web_close(web);
+}
+
+/* Tells what it was told, as a service would. */
+static void name_refusal(void *arg, struct ron_http_call *call, const struct ron_http_head *head,
+                         const struct ron_http_error *error)
+{
+    struct ron_str host = head != NULL ? head->host : (struct ron_str){"none", 4};
+
+    assert_ptr_equal(arg, &name_refusal_arg);
+    assert_int_equal(
+        ron_http_add_header(call, "X-Why", (struct ron_str){error->reason, strlen(error->reason)}),
+        RON_OK);
+    assert_int_equal(ron_http_add_header(call, "X-Who", host), RON_OK);
+}
+
+static void test_limits__refusals__have_headers_of_the_service(void **state)
+{
+    struct web *web = web_open(1, (struct ron_http_opts){.body_max = 1000,
+                                                         .on_refusal = name_refusal,
+                                                         .on_refusal_arg = &name_refusal_arg});
+    static const struct {
+        const char *text;
+        const char *why;
+        const char *who;
+        int status;
+    } rows[] = {
+        {POST("/echo", "1001", ""), "X-Why: too_large", "X-Who: a", 413},
+        {GET("/none"), "X-Why: not_found", "X-Who: a", 404},
+        {"GET /hi HTTP/1.1\r\n\r\n", "X-Why: host_missing", "X-Who: none", 400},
+    };
+    static struct answer a;
+    struct cli c;
+
+    (void)state;
+    for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
+        cli_open(&c, web);
+        cli_say(&c, rows[i].text);
+        cli_answer(&c, false, &a);
+        assert_int_equal(a.status, rows[i].status);
+        assert_non_null(strstr(a.head, rows[i].why));
+        assert_non_null(strstr(a.head, rows[i].who));
+        cli_close(&c);
+    }
+    cli_open(&c, web);
+    cli_say(&c, GET("/hi"));
+    cli_answer(&c, false, &a);
+    assert_null(strstr(a.head, "X-Why"));
+    cli_close(&c);
     web_close(web);
 }
 
@@ -579,6 +630,7 @@ int main(void)
         cmocka_unit_test(test_limits__inflight__429_and_old_work_goes_on),
         cmocka_unit_test(test_limits__connections__503_and_closed),
         cmocka_unit_test(test_limits__body__413_before_it_is_read),
+        cmocka_unit_test(test_limits__refusals__have_headers_of_the_service),
         cmocka_unit_test(test_limits__head__414_and_431),
         cmocka_unit_test(test_limits__slow_head_and_body__408),
         cmocka_unit_test(test_limits__slow_body_rate__408_although_bytes_come),

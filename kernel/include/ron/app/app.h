@@ -101,5 +101,7 @@ void ron_app_set_client_key(struct ron_app *app, ron_http_client_key *key, void 
  * worker's thread: for a service that counts refusals under names of its own. */
 void ron_app_set_on_done(struct ron_app *app,
                          void (*on_done)(void *arg, const struct ron_http_done *done), void *arg);
+/* In build: headers of the service for what the server refuses (ron/http/server.h, on_refusal). */
+void ron_app_set_on_refusal(struct ron_app *app, ron_http_refusal *on_refusal, void *arg);
 void ron_app_set_state(struct ron_app *app, void *state);
 void *ron_app_state(const struct ron_app *app);

@@ -126,6 +126,11 @@ enum ron_http_scope {
  * everyone from the limit. */
 typedef struct ron_str ron_http_client_key(void *arg, const struct ron_http_head *head);
 
+/* Called on the worker before the server itself refuses a request; adds headers of the service with
+ * ron_http_add_header, and does nothing else. `head` is NULL where none could be read. */
+typedef void ron_http_refusal(void *arg, struct ron_http_call *call,
+                              const struct ron_http_head *head, const struct ron_http_error *error);
+
 /* Zero means the default in brackets. */
 struct ron_http_opts {
     const char *name; /* of the tasks and in the registry: [a-z0-9_.-], at most 15 characters */
@@ -162,6 +167,8 @@ struct ron_http_opts {
     uint32_t rate_min_bytes_per_s; /* [1024] of a body and of an answer, after the timeout above */
     void (*on_done)(void *arg, const struct ron_http_done *done);
     void *on_done_arg;
+    ron_http_refusal *on_refusal; /* [none] */
+    void *on_refusal_arg;
     struct ron_tracer *tracer; /* [none] a server span for each request that reaches its handler */
 };
 
