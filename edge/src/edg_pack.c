@@ -267,6 +267,11 @@ void edg_pack_unref(struct edg_pack *p)
 
 /* ---- what it says of itself ------------------------------------------------------------------ */
 
+enum ron_rc edg_pack_stat(const struct edg_pack *p, struct ron_file_stat *ret_stat)
+{
+    return p->env->disk->stat_fd(p->env, p->fd, ret_stat);
+}
+
 const char *edg_pack_name(const struct edg_pack *p)
 {
     return p->name;

@@ -146,6 +146,8 @@ RON_MUST_USE enum ron_rc edg_pack_open(const struct edg_pack_opts *opts, struct 
 struct edg_pack *edg_pack_ref(struct edg_pack *p); /* any thread */
 void edg_pack_unref(struct edg_pack *p);           /* any thread; NULL does nothing */
 
+/* Of the file that is open. */
+RON_MUST_USE enum ron_rc edg_pack_stat(const struct edg_pack *p, struct ron_file_stat *ret_stat);
 const char *edg_pack_name(const struct edg_pack *p);
 const char *edg_pack_path(const struct edg_pack *p);
 const struct edg_pack_info *edg_pack_info(const struct edg_pack *p);

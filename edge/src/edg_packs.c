@@ -174,25 +174,6 @@ static bool go_on(void *arg, const char *phase, uint64_t done, uint64_t total)
     return !ron_task_stopping(s->verifier);
 }
 
-/* Looks at the whole file; the first fault is the reason. */
-static enum ron_rc verify(struct edg_svc *s, const struct pack_row *row, struct ron_err *err)
-{
-    struct edg_verify_report report;
-
-    RON_TRY(edg_verify(
-        &(struct edg_verify_opts){
-            .env = s->env, .path = row->path, .progress = go_on, .progress_arg = s},
-        &report, err));
-    for (uint32_t i = 0; i < RON_MIN(report.notes.count, (uint32_t)EDG_FINDINGS_MAX); i++) {
-        RON_LOG(s->log, INFO, "a note on a pack", RON_LOG_STR("pack", row->name),
-                RON_LOG_STR("note", report.notes.texts[i]));
-    }
-    if (report.faults.count > 0) {
-        return ron_err_set(err, RON_CORRUPT, "%s", report.faults.texts[0]);
-    }
-    return RON_OK;
-}
-
 static enum ron_rc open_one(struct edg_svc *s, const struct pack_row *row,
                             struct edg_pack **ret_pack, struct ron_err *err)
 {
@@ -201,20 +182,20 @@ static enum ron_rc open_one(struct edg_svc *s, const struct pack_row *row,
                                  .path = row->path,
                                  .name = row->name,
                                  .readers = (uint32_t)ron_conf_int(s->conf, EDG_READERS_N)};
+    struct edg_verify_opts verify = {
+        .env = s->env, .path = row->path, .progress = go_on, .progress_arg = s};
+    struct edg_verify_report report;
     struct edg_pack *p = NULL;
     enum ron_rc rc;
 
     s->verified = row->name;
-    rc = verify(s, row, err);
-    if (rc == RON_OK) {
-        rc = edg_pack_open(&opts, &p, err);
-    }
-    if (rc == RON_OK) {
-        rc = edg_pack_hash(p, go_on, s, err);
+    rc = edg_verify_open(&verify, &opts, &report, &p, err);
+    for (uint32_t i = 0; i < RON_MIN(report.notes.count, (uint32_t)EDG_FINDINGS_MAX); i++) {
+        RON_LOG(s->log, INFO, "a note on a pack", RON_LOG_STR("pack", row->name),
+                RON_LOG_STR("note", report.notes.texts[i]));
     }
     edg_count_of(s, EDG_M_PACK_LOADS, rc == RON_OK ? "ok" : "failed", 1);
     if (rc != RON_OK) {
-        edg_pack_unref(p);
         ron_err_prefix(err, "pack %s (%s)", row->name, row->path);
         return rc;
     }

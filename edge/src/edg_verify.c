@@ -175,6 +175,58 @@ enum ron_rc edg_verify(const struct edg_verify_opts *opts, struct edg_verify_rep
     return rc;
 }
 
+/* ---- what is served -------------------------------------------------------------------------- */
+
+enum { OPEN_TRIES = 3 }; /* of a file that changes under us */
+
+/* Both verifying and opening go by the name, MBTiles several times. The name led to the same file
+ * before and afterwards, and that is the one that is open: then it led there all the time. */
+static enum ron_rc open_once(const struct edg_verify_opts *opts, const struct edg_pack_opts *pack,
+                             struct edg_verify_report *report, struct edg_pack **ret_pack,
+                             struct ron_err *err)
+{
+    const struct ron_env *env = opts->env;
+    struct ron_file_stat before = {0};
+    struct ron_file_stat after = {0};
+    struct ron_file_stat opened = {0};
+    struct edg_pack *p = NULL;
+    enum ron_rc rc = env->disk->stat(env, opts->path, &before);
+
+    if (rc != RON_OK) {
+        return ron_err_set(err, rc, "the file cannot be looked at");
+    }
+    RON_TRY(edg_verify(opts, report, err));
+    if (report->faults.count > 0) {
+        return ron_err_set(err, RON_CORRUPT, "%s", report->faults.texts[0]);
+    }
+    RON_TRY(edg_pack_open(pack, &p, err));
+    rc = edg_pack_hash(p, opts->progress, opts->progress_arg, err);
+    if (rc == RON_OK && (edg_pack_stat(p, &opened) != RON_OK ||
+                         env->disk->stat(env, opts->path, &after) != RON_OK ||
+                         !ron_file_same(&before, &opened) || !ron_file_same(&before, &after))) {
+        rc = ron_err_set(err, RON_AGAIN, "the file was changed while it was verified");
+    }
+    if (rc != RON_OK) {
+        edg_pack_unref(p);
+        return rc;
+    }
+    *ret_pack = p;
+    return RON_OK;
+}
+
+enum ron_rc edg_verify_open(const struct edg_verify_opts *opts, const struct edg_pack_opts *pack,
+                            struct edg_verify_report *ret_report, struct edg_pack **ret_pack,
+                            struct ron_err *err)
+{
+    enum ron_rc rc = RON_AGAIN;
+
+    *ret_report = (struct edg_verify_report){0};
+    for (int i = 0; i < OPEN_TRIES && rc == RON_AGAIN; i++) {
+        rc = open_once(opts, pack, ret_report, ret_pack, err);
+    }
+    return rc;
+}
+
 /* ---- the report ------------------------------------------------------------------------------ */
 
 static const char *kind_name(const struct edg_pack_info *i)

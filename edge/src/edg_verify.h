@@ -53,6 +53,14 @@ struct edg_verify_opts {
 RON_MUST_USE enum ron_rc edg_verify(const struct edg_verify_opts *opts,
                                     struct edg_verify_report *ret_report, struct ron_err *err);
 
+/* Verifies a pack, opens it to be served and hashes it (edg_pack.h), all of one and the same file:
+ * if another one got its name meanwhile, or it was written to, all of that is done again, a few
+ * times. RON_CORRUPT: it has faults; RON_AGAIN: it kept changing. `ret_report` as above. */
+RON_MUST_USE enum ron_rc edg_verify_open(const struct edg_verify_opts *opts,
+                                         const struct edg_pack_opts *pack,
+                                         struct edg_verify_report *ret_report,
+                                         struct edg_pack **ret_pack, struct ron_err *err);
+
 /* A report for people, and as one JSON object. */
 void edg_verify_tell(const struct edg_verify_report *r, const char *path, struct ron_buf *out);
 void edg_verify_json(const struct edg_verify_report *r, const char *path, struct ron_buf *out);

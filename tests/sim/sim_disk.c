@@ -315,7 +315,8 @@ static struct ron_file_stat stat_of(const struct sim_inode *in)
                                   .is_file = !in->is_dir,
                                   .mtime_ms = in->mtime_ms,
                                   .mode = in->is_dir ? 0700 : 0600,
-                                  .owned = true};
+                                  .owned = true,
+                                  .number = (uint64_t)(uintptr_t)in};
 }
 
 static enum ron_rc disk_stat_fd(const struct ron_env *env, int fd, struct ron_file_stat *ret_stat)

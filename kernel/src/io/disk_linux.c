@@ -186,6 +186,9 @@ static struct ron_file_stat file_stat_of(const struct stat *st)
                                                  (uint64_t)st->st_mtim.tv_nsec / RON_NS_PER_MS,
         .mode = (uint32_t)st->st_mode & 07777,
         .owned = st->st_uid == geteuid(),
+        .device = (uint64_t)st->st_dev,
+        .number = (uint64_t)st->st_ino,
+        .changed_ns = (uint64_t)st->st_ctim.tv_sec * RON_NS_PER_S + (uint64_t)st->st_ctim.tv_nsec,
     };
 }
 

@@ -229,6 +229,7 @@ static struct ron_file_stat stat_of(const struct ron__mem_node *node)
         .mode = node->mode,
         .mtime_ms = node->mtime_ms,
         .owned = true,
+        .number = (uint64_t)(uintptr_t)node,
     };
 }
 

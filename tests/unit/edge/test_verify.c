@@ -377,6 +377,96 @@ static void test_verify__sidecar__good_bad_and_malformed(void **state)
 
 /* ---- MBTiles --------------------------------------------------------------------------------- */
 
+/* ---- of one file ----------------------------------------------------------------------------- */
+
+/* Renames `from[0]`, `from[1]`... to "v", one each time that a phase begins. */
+struct swap {
+    struct pk_world *w;
+    const char *phase; /* NULL: any of the verification */
+    const char *from[4];
+    size_t next;
+    bool done; /* with this turn; the hash of the pack ends one */
+};
+
+static bool swap_now(void *arg, const char *phase, uint64_t done, uint64_t total)
+{
+    struct swap *x = arg;
+    bool hash = strcmp(phase, "hash") == 0;
+
+    (void)done;
+    (void)total;
+    if (!x->done && x->from[x->next] != NULL && hash == (x->phase != NULL)) {
+        assert_int_equal(x->w->env->disk->rename(x->w->env, x->from[x->next++], "v", NULL), RON_OK);
+        x->done = true;
+    }
+    x->done = x->done && !hash;
+    return true;
+}
+
+static void write_spec(struct pk_world *w, const struct pk_spec *s, const char *path)
+{
+    struct ron_buf bytes;
+
+    ron_buf_init(&bytes, PK_MAX);
+    pk_build(s, &bytes);
+    pk_write(w, path, ron_buf_data(&bytes), ron_buf_len(&bytes));
+    ron_buf_done(&bytes);
+}
+
+static enum ron_rc open_swapped(struct swap *x, struct edg_verify_report *r, struct edg_pack **p)
+{
+    struct edg_pack_opts pack = {
+        .env = x->w->env, .cache = x->w->cache, .path = "v", .name = "pack"};
+    struct edg_verify_opts o = {
+        .env = x->w->env, .path = "v", .progress = swap_now, .progress_arg = x};
+
+    x->w->err = (struct ron_err){0};
+    return edg_verify_open(&o, &pack, r, p, &x->w->err);
+}
+
+static void test_verify__another_file_under_the_name__is_verified_or_not_served(void **state)
+{
+    struct pk_spec good = small();
+    struct pk_spec other = small();
+    struct pk_spec bad = small();
+    struct edg_verify_report r;
+    struct edg_pack *p = NULL;
+    struct pk_world w;
+
+    (void)state;
+    pk_begin(&w);
+    bad.addressed = 8;                     /* opening does not see it */
+    other.per_leaf = 4;                    /* fewer directories */
+    for (int late = 0; late < 2; late++) { /* while it is verified, and while it is hashed */
+        const char *phase = late != 0 ? "hash" : NULL;
+
+        write_spec(&w, &good, "v");
+        write_spec(&w, &bad, "b");
+        struct swap once_bad = {.w = &w, .phase = phase, .from = {"b"}};
+
+        assert_int_equal(open_swapped(&once_bad, &r, &p), RON_CORRUPT);
+        assert_non_null(strstr(w.err.msg, "the header says 8"));
+        assert_null(p);
+        write_spec(&w, &good, "v");
+        write_spec(&w, &other, "b");
+        struct swap once_good = {.w = &w, .phase = phase, .from = {"b"}};
+
+        assert_int_equal(open_swapped(&once_good, &r, &p), RON_OK);
+        assert_int_equal(r.directories, 2);
+        edg_pack_unref(p);
+        p = NULL;
+        write_spec(&w, &good, "v");
+        write_spec(&w, &good, "b");
+        write_spec(&w, &good, "c");
+        write_spec(&w, &good, "d");
+        struct swap always = {.w = &w, .phase = phase, .from = {"b", "c", "d"}};
+
+        assert_int_equal(open_swapped(&always, &r, &p), RON_AGAIN);
+        assert_null(p);
+    }
+    pk_end(&w);
+}
+
 #define SCHEMA                                                                                     \
     "CREATE TABLE metadata(name,value);CREATE TABLE tiles(zoom_level,tile_column,tile_row,"        \
     "tile_data);CREATE UNIQUE INDEX t ON tiles(zoom_level,tile_column,tile_row);"
@@ -487,6 +577,7 @@ int main(void)
         cmocka_unit_test(test_verify__what_opening_refuses__is_the_fault),
         cmocka_unit_test(test_verify__many_entries__told_how_far_and_cancelled),
         cmocka_unit_test(test_verify__sidecar__good_bad_and_malformed),
+        cmocka_unit_test(test_verify__another_file_under_the_name__is_verified_or_not_served),
         cmocka_unit_test(test_verify__mbtiles_with_one_thing_wrong__told),
         cmocka_unit_test(test_verify__mbtiles_with_a_damaged_page__told),
     };

@@ -121,6 +121,10 @@ static void test_disk__stat__tells_mode_and_owner_by_path_and_descriptor(void **
     assert_int_equal(by_fd.mode, 0640);
     assert_true(by_path.owned);
     assert_true(by_fd.owned);
+    assert_true(ron_file_same(&by_path, &by_fd));
+    disk->close(f->env, open_new(f, "b"));
+    assert_int_equal(disk->stat(f->env, fixture_path(f, "b"), &by_path), RON_OK);
+    assert_false(ron_file_same(&by_path, &by_fd));
     if (geteuid() == 0) { /* only root may give a file away */
         assert_int_equal(fchown(fd, 1, 1), 0);
         assert_int_equal(disk->stat_fd(f->env, fd, &by_fd), RON_OK);

@@ -140,6 +140,10 @@ struct ron_file_stat {
     uint32_t mode; /* permission bits, 0-07777; the simulator has one user and knows no others */
     uint64_t mtime_ms;
     bool owned; /* by the user that this process acts as */
+    /* Which file it is, whatever its name: no two that exist at once have the same numbers. */
+    uint64_t device;
+    uint64_t number;
+    uint64_t changed_ns; /* bytes, name or rights; 0 where that is not known */
 };
 
 /* Called for each entry except "." and ".."; false stops the listing. */
@@ -198,6 +202,13 @@ struct ron_env {
     const struct ron_disk_ops *disk;
     void *host; /* the binding's own: the simulated machine, NULL in production */
 };
+
+/* Whether both were taken of one file, which was not changed in between. */
+static inline bool ron_file_same(const struct ron_file_stat *a, const struct ron_file_stat *b)
+{
+    return a->device == b->device && a->number == b->number && a->size_bytes == b->size_bytes &&
+           a->mtime_ms == b->mtime_ms && a->changed_ns == b->changed_ns;
+}
 
 static inline uint64_t ron_env_now_ns(const struct ron_env *env)
 {
