@@ -75,12 +75,13 @@ static const struct edg_stored *record_of(struct edg_svc *s, const struct edg_fi
     enum ron_rc rc;
 
     if (got->outcome == EDG_OUTCOME_SAME) {
-        RON_ASSERT(f->want.stale != NULL); /* Only then a condition was sent. */
+        RON_ASSERT(f->want.stale != NULL);   /* Only then a condition was sent. */
+        like.status = f->want.stale->status; /* a 404 may have a tag, too */
         like.id = f->want.stale->id;
         like.size = f->want.stale->size;
         rc = edg_update_merge(f->want.stale->fields, exchange.response, fields,
                               EDG_STORED_FIELDS_MAX, &count);
-        exchange.status = 200;
+        exchange.status = like.status;
     } else {
         rc = edg_update_keep(exchange.response, fields, EDG_STORED_FIELDS_MAX, &count);
     }
@@ -174,19 +175,6 @@ static void run_again(struct edg_svc *s, struct edg_fill *f)
     }
     if (rc != RON_OK) {
         edg_fill_drop(s, f, rc == RON_CLOSED ? EDG_ERROR_DRAINING : EDG_ERROR_BUSY);
-    }
-}
-
-/* Once half of the queue is free again, nobody is refused for a while. */
-static void end_shedding(struct edg_svc *s)
-{
-    struct ron_chan_stats stats;
-
-    if (ron_need_state(s->need_fill) != RON_NEED_OK) {
-        ron_chan_get_stats(s->work, &stats);
-        if (stats.depth <= (uint64_t)ron_conf_int(s->conf, EDG_Q_WORK) / 2) {
-            ron_need_set(s->need_fill, RON_NEED_OK, NULL, 0);
-        }
     }
 }
 
@@ -320,7 +308,7 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     struct ron_err err = {0};
     enum ron_rc rc = RON_OK;
 
-    end_shedding(k->s);
+    edg_fills_calm(k->s);
     for (size_t i = 0; i < count; i++) {
         struct edg_fill *f = items[i];
 

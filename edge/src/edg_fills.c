@@ -135,13 +135,22 @@ static enum ron_rc join(struct edg_svc *s, const struct edg_want *want, struct e
     if (fresh != NULL) {
         edg_fill_free(fresh);
     }
-    if (rc == RON_FULL) {
-        edg_count_busy(s);
-    }
     if (rc == RON_OK && fresh != NULL && waiter != NULL) {
         edg_count(s, EDG_M_COLLAPSED, 1);
     }
     return rc;
+}
+
+void edg_fills_calm(struct edg_svc *s)
+{
+    struct ron_chan_stats stats;
+
+    if (ron_need_state(s->need_fill) != RON_NEED_OK) {
+        ron_chan_get_stats(s->work, &stats);
+        if (stats.depth <= (uint64_t)ron_conf_int(s->conf, EDG_Q_WORK) / 2) {
+            ron_need_set(s->need_fill, RON_NEED_OK, NULL, 0);
+        }
+    }
 }
 
 void edg_fill_wait(struct edg_out *out, const struct edg_want *want)
@@ -168,6 +177,7 @@ void edg_fill_wait(struct edg_out *out, const struct edg_want *want)
     if (rc == RON_FULL && ron_need_state(s->need_fill) == RON_NEED_OK) {
         ron_need_set(s->need_fill, RON_NEED_DEGRADED, "the queue of fills is full: misses are 429",
                      0);
+        edg_fills_calm(s); /* The workers may have looked last before it was told. */
     }
     edg_fail(out, rc == RON_CLOSED ? EDG_ERROR_DRAINING : EDG_ERROR_BUSY);
 }

@@ -8,7 +8,6 @@ struct edg_metrics {
     struct ron_metric *of[EDG_M_COUNT];
     struct ron_series *hits[EDG_SOURCE_COUNT][2];
     struct ron_series *bytes[EDG_SOURCE_COUNT];
-    struct ron_series *busy;
 };
 
 static const struct ron_metric_def defs[EDG_M_COUNT] = {
@@ -69,8 +68,6 @@ static void make_series(struct edg_svc *s)
         }
         edg_count_of(s, EDG_M_REJECTS, edg_error_label((enum edg_error)i), 0);
     }
-    m->busy = ron_metric_series(ron_metrics_name(ron_app_metrics(s->app), RON_M_BUSY),
-                                "/edge/assets", "work");
     for (size_t i = 0; i < EDG_SOURCE_COUNT; i++) {
         m->hits[i][0] = ron_metric_series(m->of[EDG_M_HITS], source_labels[i], "miss");
         m->hits[i][1] = ron_metric_series(m->of[EDG_M_HITS], source_labels[i], "hit");
@@ -101,11 +98,6 @@ void edg_metrics_free(struct edg_svc *s)
 void edg_count_of(struct edg_svc *s, int metric, const char *label, uint64_t n)
 {
     ron_counter_add(ron_metric_series(s->metrics->of[metric], label), n);
-}
-
-void edg_count_busy(struct edg_svc *s)
-{
-    ron_counter_add(s->metrics->busy, 1);
 }
 
 void edg_count_hit(struct edg_svc *s, enum edg_source source, bool range, uint64_t bytes)

@@ -199,6 +199,8 @@ void edg_live(struct edg_out *out, struct ron_str origin, struct ron_str path);
 /* The request waits for the fill, which it joins or begins, or is refused. */
 void edg_fill_wait(struct edg_out *out, const struct edg_want *want);
 void edg_fill_late(struct ron_http_call *call, void *arg);
+/* Clears the state of a full queue once half of it is free: nobody is refused for a while. */
+void edg_fills_calm(struct edg_svc *s);
 /* A fill that nobody waits for. Full: the next request asks again. */
 void edg_fill_behind(struct edg_svc *s, const struct edg_want *want);
 /* Fills under way of a target are neither joined nor kept from now on. */
@@ -326,7 +328,6 @@ RON_MUST_USE enum ron_rc edg_metrics_new(struct edg_svc *s, struct ron_err *err)
 void edg_metrics_free(struct edg_svc *s);
 void edg_count_of(struct edg_svc *s, int metric, const char *label, uint64_t n);
 /* A fill that found no room in `work`. */
-void edg_count_busy(struct edg_svc *s);
 /* On every answer: without a lookup. */
 void edg_count_hit(struct edg_svc *s, enum edg_source source, bool range, uint64_t bytes);
 void edg_count(struct edg_svc *s, int metric, uint64_t n);

@@ -6,6 +6,7 @@ One request reaches the origin for many that wait; answers are kept as long as t
 asked for anew with their validators, served stale where that is allowed, and never served when they
 are damaged, cut off, too large, without a strong tag or from a host that is not on the list."""
 import concurrent.futures
+import json
 import threading
 import time
 
@@ -73,6 +74,14 @@ def freshness(origin, edge):
     a = edge.get(BASE + "absent")
     check("absent: 404, remembered", a.status == 404 and origin.count("/absent") == 1,
           origin.count("/absent"))
+    origin.answers["/tagged"] = (404, {"ETag": '"n"', "Cache-Control": "max-age=0"}, b"no")
+    got = [edge.get(BASE + "tagged") for _ in range(3)]
+    check("absent: what has a tag is asked for by it, and a 304 means that it is still absent",
+          [a.status for a in got] == [404] * 3 and
+          origin.last("/tagged").get("If-None-Match") == '"n"' and origin.count("/tagged") == 3,
+          [(a.status, a.body) for a in got])
+    origin.answers["/tagged"] = (200, {"ETag": '"y"', "Cache-Control": "max-age=60"}, b"here")
+    check("absent: until it is there", edge.get(BASE + "tagged").body == b"here")
 
 
 def errors(origin, edge):
@@ -165,14 +174,20 @@ def full_queue(origin):
             check("full: the next is 429", a.status == 429 and a["Retry-After"] is not None and
                   a["X-Reason"] == "rate_limit", a.status)
             a = edge.get(BASE + "hold1", Request_Timeout="1")
+            check("full: readyz is degraded", json.loads(edge.get("/readyz").body)["degraded"])
             check("full: one that has less time than its fill is told 202", a.status == 202,
                   a.status)
             release.set()
             done = [f.result() for f in (first, *rest)]
             check("full: what was taken is finished", all(a.status == 200 for a in done),
                   [a.status for a in done])
-        check("full: counted", edge.metric(
-            'busy_rejections_total{endpoint="/edge/assets",queue="work"}') == 1)
+        check("full: readyz is clear again",
+              eventually(lambda: not json.loads(edge.get("/readyz").body)["degraded"]))
+        rows = [x for x in edge.get("/metrics").body.decode().splitlines()
+                if x.startswith("busy_rejections_total{") and not x.endswith(" 0")]
+        check("full: counted once for its queue and once for its endpoint", sorted(rows) ==
+              ['busy_rejections_total{endpoint="",queue="work"} 1',
+               'busy_rejections_total{endpoint="/edge/assets",queue=""} 1'], rows)
         check("full: nobody was asked for the refused one", origin.count("/hold3") == 0)
 
 
@@ -246,7 +261,7 @@ refused_settings(the_origin)
 without_disk(the_origin)
 ASKED = {"/a.bin?x=1", "/stale", "/private", "/absent", "/many", "/weak", "/large", "/cut", "/away",
          "/kept", "/500", "/503", "/hold0", "/hold1", "/hold2", "/late",
-         "/ram"}
+         "/ram", "/tagged"}
 check("the origin saw nothing that nobody asked for", {p for p, *_ in the_origin.seen} == ASKED,
       {p for p, *_ in the_origin.seen} ^ ASKED)
 finish()

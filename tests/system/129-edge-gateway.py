@@ -15,6 +15,10 @@ from httpkit import check, eventually, finish
 from originkit import Origin
 
 FRESH = {"ETag": '"v1"', "Cache-Control": "max-age=60"}
+COUNTED = ('edge_rejects_total{reason="invalid_range"}',
+           'edge_rejects_total{reason="precondition"}',
+           'edge_range_requests_total{result="416"}',
+           'edge_cache_hits_total{kind="gateway",range="miss"}')
 
 
 def gateway(origin, *more, **kwargs):
@@ -59,6 +63,11 @@ def basics(origin, edge):
     check("hit: a range of the stored whole", (a.status, a.body, a["Content-Range"]) ==
           (206, b"234", "bytes 2-4/10"))
     check("hit: 304 by the origin's tag", edge.get("/page?q=1", If_None_Match='"v1"').status == 304)
+    before = [edge.metric(x) for x in COUNTED]
+    check("hit: a range outside, another tag", edge.get("/page?q=1", Range="bytes=99-").status ==
+          416 and edge.get("/page?q=1", If_Match='"other"').status == 412)
+    check("hit: which are counted as what they are", [edge.metric(x) for x in COUNTED] ==
+          [before[0] + 1, before[1] + 1, before[2] + 1, before[3]], before)
     a = edge.get("/page?q=1", method="HEAD")
     check("hit: HEAD", (a.status, a["Content-Length"], a.body) == (200, "10", b""))
     origin.answers["/gone"] = (410, {"Cache-Control": "max-age=60"}, b"it was here")

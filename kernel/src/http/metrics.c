@@ -50,6 +50,20 @@ static const char *pattern_of(const struct ron_http_route *route)
     return route == NULL ? "unmatched" : route->pattern;
 }
 
+/* A pattern up to its rest: /edge/assets of /edge/assets/{path*}. */
+static const char *endpoint_of(const struct ron_http_route *route, char *room, size_t size)
+{
+    const char *pattern = pattern_of(route);
+    const char *rest = strrchr(pattern, '{');
+    size_t len = strlen(pattern);
+
+    if (rest == NULL || rest - pattern < 2 || len < 2 || strcmp(pattern + len - 2, "*}") != 0) {
+        return pattern;
+    }
+    (void)snprintf(room, size, "%.*s", (int)(rest - pattern - 1), pattern);
+    return room;
+}
+
 static struct ron_series *look_up(struct ron_http_metrics *h, const struct ron_http_done *done)
 {
     char status[12];
@@ -90,6 +104,7 @@ enum ron_rc ron_http_metrics_new(struct ron_metrics *m, const struct ron_http_ro
                                  struct ron_err *err)
 {
     struct ron_http_metrics *h;
+    char endpoint[1024];
 
     if (count > RON_HTTP_ROUTES_MAX) {
         return ron_err_set(err, RON_LIMIT, "metrics of %zu routes, at most %d", count,
@@ -108,8 +123,8 @@ enum ron_rc ron_http_metrics_new(struct ron_metrics *m, const struct ron_http_ro
         h->series[i].latency =
             ron_metric_series(ron_metrics_name(m, RON_M_REQUEST_LATENCY), pattern_of(route),
                               route == NULL ? "" : ron_http_method_name(route->method));
-        h->series[i].busy =
-            ron_metric_series(ron_metrics_name(m, RON_M_BUSY), pattern_of(route), "");
+        h->series[i].busy = ron_metric_series(ron_metrics_name(m, RON_M_BUSY),
+                                              endpoint_of(route, endpoint, sizeof endpoint), "");
     }
     /* All reasons of the front are there from the start: an alert can tell 0 from absent. */
     for (int r = RON_HTTP_NONE + 1; r < RON_HTTP_REASON_COUNT; r++) {
