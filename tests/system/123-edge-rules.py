@@ -23,7 +23,7 @@ import threading
 import time
 from pathlib import Path
 
-from edgekit import Answer, Edge
+from edgekit import Answer, Edge, Origin
 from httpkit import check, eventually, finish, missing
 from ledgerkit import PROGRAM
 from rewarderkit import b3
@@ -212,9 +212,36 @@ def drain():
         edge.process.wait(30)
         took = time.monotonic() - begun
         check("drain: the process ends soon after its deadline", took < 10, took)
-        check("drain: the worker that hung is told of",
-              any("worker-" in x for x in edge.lines[-30:]), edge.lines[-10:])
+        aborted = [json.loads(x) for x in edge.lines if '"event":"aborted"' in x]
+        check("drain: the worker that hung is aborted and told of, and nobody else",
+              [x["kind"] for x in aborted] == ["worker"], edge.lines[-10:])
     origin.close()
+
+
+def drain_in_time():
+    """A fill that is slow, but good, and ends before the drain does."""
+    asked, release = threading.Event(), threading.Event()
+
+    def slow(_handler):
+        asked.set()
+        release.wait(20)
+        return 200, {"ETag": '"s"', "Cache-Control": "max-age=60"}, b"slow, but good"
+    origin = Origin()
+    origin.answers["/slow"] = slow
+    with Edge(*origin_options(origin.url), "--drain_deadline=5s", "--timeouts.request=20s",
+              "--edge.fill_timeout=20s") as edge:
+        c = edge.client()
+        c.request("GET", "/edge/assets/o/map/slow")
+        check("drain: a slow fill is under way", asked.wait(20))
+        edge.process.send_signal(signal.SIGTERM)
+        check("drain: it has begun", eventually(
+            lambda: any('"state":"draining"' in x for x in edge.lines)))
+        release.set()
+        r = c.getresponse()
+        check("drain: who waits gets the bytes", (r.status, r.read()) == (200, b"slow, but good"),
+              r.status)
+        check("drain: nobody is aborted, nothing is left", edge.process.wait(30) == 0 and
+              not any('"event":"aborted"' in x for x in edge.lines), edge.lines[-10:])
 
 
 def parts(edge):
@@ -446,6 +473,7 @@ by_policy()
 by_load()
 deadlines()
 drain()
+drain_in_time()
 with Edge("--http.multipart_ranges=true", files={"big.bin": BIG, "small.txt": BIG[:500]}) as e:
     parts(e)
     curl_matrix(e)

@@ -9,6 +9,7 @@ Method: ron_faulty, in which a worker finds no memory as often as this test says
 the workers die together, again and again, under clients that ask for what nobody asked for before
 and verify every byte; the queue is short, so that misses are refused meanwhile.
 """
+import datetime
 import json
 import os
 import sys
@@ -86,7 +87,7 @@ class Load:
 
 
 class Watcher(threading.Thread):
-    """Looks at readyz all the time, and keeps each answer that differs from the one before."""
+    """Looks at readyz all the time, and keeps every answer with its time."""
 
     def __init__(self, edge):
         super().__init__()
@@ -96,20 +97,35 @@ class Watcher(threading.Thread):
     def run(self):
         while not self.ending.is_set():
             status, body = self.edge.readyz()
-            now = (status, body["degraded"], tuple(sorted(body.get("causes", {}))))
-            if not self.seen or self.seen[-1][1:] != now:
-                self.seen.append((time.monotonic(), *now))
+            self.seen.append((time.time(), status, body["degraded"], frozenset(
+                body.get("causes", {}))))
+
+    def first_without(self, tasks, since):
+        """When readyz named none of these tasks any more; None: not yet."""
+        return next((at for at, _, _, causes in list(self.seen)
+                     if at >= since and not causes & set(tasks)), None)
 
     def end(self):
         self.ending.set()
         self.join()
-        return [s[1:] for s in self.seen]
+        return {s[1:] for s in self.seen}
+
+
+def deaths(edge, task):
+    """When the task died, and when it was to be started again, each time, by the clock of the
+    log."""
+    rows = [json.loads(x) for x in edge.lines
+            if '"event":"restarting"' in x and f'"name":"{task}"' in x]
+    died = [datetime.datetime.fromisoformat(r["ts"].replace("Z", "+00:00")).timestamp()
+            for r in rows]
+    return [(at, at + r["delay_ms"] / 1000) for at, r in zip(died, rows)]
 
 
 def half_of_the_workers(edge):
     check("a hit is there", edge.get(BASE + "hit").status == 200)
     before = {t: edge.restarts(t) for t in HALF}
     load, watcher = Load(edge), Watcher(edge)
+    times = []
     for number in range(1, ROUNDS + 1):
         for task in HALF:
             edge.doom(task)
@@ -117,14 +133,21 @@ def half_of_the_workers(edge):
               eventually(lambda: not any(edge.faults.iterdir()), 60))
         check(f"half: both are started again, {number}", eventually(
             lambda n=number: all(edge.restarts(t) == before[t] + n for t in HALF), 60))
+        died, again = zip(*(deaths(edge, t)[-1] for t in HALF))
+        check(f"half: readyz names none of them any more, under the same load, {number}",
+              eventually(lambda a=max(again): watcher.first_without(HALF, a) is not None))
+        back = watcher.first_without(HALF, max(again)) or time.time()
+        times.append((max(again) - min(died), back - max(again)))
     load.end()
     start = time.monotonic()
     clear = eventually(lambda: not edge.readyz()[1]["degraded"])
     took = time.monotonic() - start
     seen = watcher.end()
-    check("half: readyz is clear within a second of the relaunch", clear and took < 1.0, took)
+    check("half: back within a second of the relaunch, under load",
+          all(x[1] < 1.0 for x in times), times)
+    check("half: readyz is clear within a second of the load's end", clear and took < 1.0, took)
     check("half: readyz was degraded for the sake of those workers", any(
-        degraded and set(causes) & set(HALF) for _, degraded, causes in seen), seen)
+        degraded and causes & set(HALF) for _, degraded, causes in seen), seen)
     check("half: and for the queue that shed load", any(
         degraded and "fill_queue" in causes for _, degraded, causes in seen), seen)
     check("half: the service was ready throughout", {s for s, *_ in seen} == {200}, seen)
@@ -132,7 +155,10 @@ def half_of_the_workers(edge):
     check("half: misses were served and shed, hits were all served",
           load.answers.get(("miss", 200), 0) > 0 and load.answers.get(("miss", 429), 0) > 0 and
           load.answers.get(("hit", 200), 0) > 0 and ("hit", 429) not in load.answers, load.answers)
-    print(f"half: {load.answers}; clear {took * 1e3:.0f} ms after the last relaunch and load")
+    print(f"half: {load.answers}; clear {took * 1e3:.0f} ms after the load")
+    for wait, back in times:
+        print(f"half: relaunched {wait * 1e3:.0f} ms after the first death, ready "
+              f"{back * 1e3:.0f} ms later")
 
 
 def death_three_times(edge, origin):
