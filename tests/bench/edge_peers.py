@@ -52,7 +52,17 @@ def one_tile_pack(path, tile):
     path.write_bytes(pmtiles_head(len(root), 0, len(tile), 1, 0) + root + b"{}" + tile)
 
 
-class RonEdge(Edge):
+class QuietEdge(Edge):
+    """One that says nothing on the way into a report; how it ended still counts."""
+
+    def __exit__(self, kind, value, trace):
+        code = self.stop()
+        self.close()
+        if kind is None and code != self.expect:
+            raise RuntimeError(f"the edge ended with {code}:\n" + "\n".join(self.lines[-20:]))
+
+
+class RonEdge(QuietEdge):
     def __init__(self, folder, origin=None):
         more = [f"--origins.map.url=http://127.0.0.1:{origin.port}",
                 "--origins.map.allow_http=true", "--origins.map.allow_private=true"] \
@@ -64,10 +74,6 @@ class RonEdge(Edge):
         if not eventually(lambda: self.get("/readyz").status == 200):
             raise RuntimeError("the edge is not ready")
         self.pid = self.process.pid
-
-    def __exit__(self, kind, value, trace):
-        self.stop()
-        self.close()
 
     def url(self, path):
         return f"http://{self.addr}/edge/assets/{path}"

@@ -8,8 +8,7 @@ import subprocess
 import time
 
 from benchkit import spread
-from edge_peers import directory, pmtiles_head
-from edgekit import Edge
+from edge_peers import QuietEdge, directory, pmtiles_head
 from httpkit import eventually, status_kib
 
 ENTRIES = 10000
@@ -61,7 +60,7 @@ def zxy(tile_id):
 def large(folder):
     path = folder / "large.pmtiles"
     archive(path, 24 * 1024, LARGE_BYTES // ENTRIES)
-    with Edge(packs={"large": path}) as edge:
+    with QuietEdge(packs={"large": path}) as edge:
         edge_ready = eventually(lambda: edge.get("/readyz").status == 200, 120)
         draw, client, peak = random.Random(1), edge.client(), 0
         for i in range(ASKED if edge_ready else 0):
@@ -90,7 +89,7 @@ def verified(path):
 def ready(path):
     """From the start of the process to the first 200 of readyz."""
     start = time.monotonic()
-    with Edge(packs={"made": path}) as edge:
+    with QuietEdge(packs={"made": path}) as edge:
         while edge.get("/readyz").status != 200:
             pass
         return time.monotonic() - start
