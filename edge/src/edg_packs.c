@@ -159,13 +159,35 @@ static void swap_in(struct edg_svc *s, struct edg_pack_set *take_set)
 
 /* ---- the verifier ---------------------------------------------------------------------------- */
 
+/* Between two lines of the log about one verification: small packs have none, large ones one for
+ * each tenth, and one now and then where nobody knows how much is left. */
+enum { TELL_MIN_MS = 100, TELL_MAX_MS = 10000 };
+
+static void tell(struct edg_svc *s, const char *phase, uint64_t percent)
+{
+    uint64_t now_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
+    uint64_t since_ms = now_ms - s->verified_told_ms;
+
+    if (since_ms >= TELL_MAX_MS ||
+        (since_ms >= TELL_MIN_MS && percent / 10 != s->verified_percent / 10)) {
+        s->verified_told_ms = now_ms;
+        s->verified_percent = percent;
+        RON_LOG(s->log, INFO, "a pack is being verified", RON_LOG_STR("pack", s->verified),
+                RON_LOG_STR("phase", phase), RON_LOG_U64("percent", percent));
+    }
+}
+
+/* How far it is: at the start in readyz, for who waits; after a reload in the log, because the
+ * packs of before are served meanwhile, and nothing is degraded. */
 static bool go_on(void *arg, const char *phase, uint64_t done, uint64_t total)
 {
     struct edg_svc *s = arg;
     uint64_t percent = total > 0 ? done / (total / 100 + 1) : 0;
     char text[RON_NEED_CAUSE_MAX + 1];
 
-    if (s->packs == NULL && percent != s->verified_percent) { /* at the start: somebody waits */
+    if (s->packs != NULL) {
+        tell(s, phase, percent);
+    } else if (percent != s->verified_percent) { /* at the start: somebody waits */
         s->verified_percent = percent;
         (void)snprintf(text, sizeof text, "verifying %s: %s, %u %%", s->verified, phase,
                        (unsigned)percent);
@@ -189,6 +211,8 @@ static enum ron_rc open_one(struct edg_svc *s, const struct pack_row *row,
     enum ron_rc rc;
 
     s->verified = row->name;
+    s->verified_percent = 0;
+    s->verified_told_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
     rc = edg_verify_open(&verify, &opts, &report, &p, err);
     for (uint32_t i = 0; i < RON_MIN(report.notes.count, (uint32_t)EDG_FINDINGS_MAX); i++) {
         RON_LOG(s->log, INFO, "a note on a pack", RON_LOG_STR("pack", row->name),

@@ -369,6 +369,7 @@ struct edg_svc {
     struct ron_task *verifier;
     const char *verified; /* the pack that is being verified, of the verifier alone */
     uint64_t verified_percent;
+    uint64_t verified_told_ms;
     struct ron_chan *reloads; /* wishes to look at the packs again */
     struct ron_need *need_packs;
     struct ron_need *need_fill; /* degraded from a full queue until half of it is free */

@@ -11,9 +11,11 @@ package is named and left out."""
 import json
 import math
 import os
+import re
 import shutil
 import signal
 import sqlite3
+import struct
 import subprocess
 import tempfile
 import threading
@@ -236,6 +238,39 @@ def swapped_under_load():
         check("swap: both were seen", len(seen) == 2, seen)
 
 
+def progress():
+    """A pack that takes a while, because it has a hole of gigabytes to be hashed: readyz tells how
+    far that is at the start, the log after a reload, when nobody waits for it."""
+    pack = SCRATCH / "slow.pmtiles"
+    size = 3 << 30
+    root = bytes([1, 0, 1, 4, 1])  # one tile, 0/0/0: its run, length and offset + 1
+    at = 127 + len(root)
+    head = b"PMTiles\x03" + struct.pack("<QQQQQQQQQQQ", 127, len(root), at, 2, at + 2, 0, at + 2,
+                                        size, 1, 1, 1) + bytes([1, 1, 1, 2, 0, 0])
+    head += struct.pack("<iiiibii", -1800000000, -850000000, 1800000000, 850000000, 0, 0, 0)
+    with open(pack, "wb") as f:
+        f.write(head + root + b"{}tile")
+        f.truncate(at + 2 + size)
+    with Edge(packs={"slow": pack}) as edge:
+        def cause():
+            return json.loads(edge.get("/readyz").body).get("causes", {}).get("packs_verified", "")
+        check("progress: readyz tells it at the start",
+              eventually(lambda: re.fullmatch(r"verifying slow: hash, \d+ %", cause())), cause())
+        check("progress: ready in the end", ready(edge), edge.get("/readyz").body)
+        edge.process.send_signal(signal.SIGHUP)
+
+        def told():
+            return [x for x in map(json.loads, edge.lines)
+                    if x["msg"] == "a pack is being verified"]
+        check("progress: the log tells it after a reload", eventually(told) and
+              (told()[0]["pack"], told()[0]["phase"]) == ("slow", "hash"), edge.lines[-5:])
+        a = edge.get("/readyz")
+        check("progress: while readyz is clear, and the pack is served", a.status == 200 and
+              not json.loads(a.body)["degraded"] and
+              edge.get("/edge/assets/slow/0/0/0.png").body == b"tile", a.body)
+    pack.unlink()
+
+
 def tilejson():
     """A representation like the others, and one that names tiles where clients find them."""
     pack, config = SCRATCH / "sample.pmtiles", SCRATCH / "edge.toml"
@@ -285,5 +320,6 @@ else:
     print("left out: ../shared/data/pmtiles is not there")
 mbtiles()
 tilejson()
+progress()
 shutil.rmtree(SCRATCH, ignore_errors=True)
 finish()
