@@ -25,13 +25,17 @@ def page(name):
 
 
 def edge():
-    port = free_port()
+    port, front, app = free_port(), free_port(), free_port()
     with tempfile.TemporaryDirectory() as folder:
-        out, _ = run_guide(page("edge.md"), {"127.0.0.1:7400": port}, {
+        text = page("edge.md").replace("--directory app 8000", f"--directory app {app}")
+        out, _ = run_guide(text, {"127.0.0.1:7400": port, "127.0.0.1:7401": front,
+                                  "127.0.0.1:8000": app}, {
             "RON_EDGE__BIND_ADDR": f"127.0.0.1:{port}"}, folder)
         told = Path(folder)
-        check("edge: the file and the tags", "<p>hello</p>" in out and out.rstrip().endswith(
-            "200\n304"), out)
+        check("edge: the file and the tags", "<p>hello</p>" in out and "\n200\n304\n" in out, out)
+        check("edge: the gateway answers from its store", "Cache-Status: ron-edge; hit" in out and
+              out.rstrip().endswith("<p>an application</p>") and
+              (told / "app.log").read_text(encoding="ascii").count("GET /page.html") == 1, out)
         check("edge: a tile and the head of the archive", (told / "tile.mvt").stat().st_size > 100
               and (told / "head.bin").read_bytes()[:7] == b"PMTiles")
 
