@@ -328,6 +328,8 @@ enum ron_rc led_book_freeze(struct led_book *b, struct ron_str account, bool fro
             return RON_AGAIN;
         }
         RON_TRY(led__new_account(b, key, account, &index));
+    } else if (led__is_uncommitted(b, led__acct(b, index))) {
+        return RON_AGAIN; /* Taken back, it would take its freeze with it. */
     }
     led__acct(b, index)->line.flags = frozen ? LED_ACCOUNT_FROZEN : 0;
     return RON_OK;

@@ -146,7 +146,7 @@ uint64_t led_book_committed_seq(const struct led_book *book);
 
 /* Freezing is policy, not part of the journal: it is no part of the digest and not undone. Entries
  * of a frozen account and those that would pay it are refused, but for Reverse and Expire.
- * RON_AGAIN: an account that no entry has named yet can be frozen only while nothing is
+ * RON_AGAIN: an account that no committed entry has named yet can be frozen only while nothing is
  * uncommitted. */
 RON_MUST_USE enum ron_rc led_book_freeze(struct led_book *book, struct ron_str account,
                                          bool frozen);

@@ -243,6 +243,8 @@ void led__pop_account(struct led_book *b);
 /* led_book_undo.c */
 void led__save_nonce(struct led_book *b, struct led_acct *acct);
 uint64_t led__committed_nonce(const struct led_book *b, const struct led_acct *acct);
+/* Whether the account itself goes when all that is uncommitted is taken back. */
+bool led__is_uncommitted(const struct led_book *b, const struct led_acct *acct);
 struct led_change *led__save(struct led_book *b, struct led_pend *pend, enum led_change_kind kind,
                              uint32_t index);
 void led__created(struct led_book *b, struct led_pend *pend, enum led_change_kind kind,

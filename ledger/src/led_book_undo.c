@@ -70,6 +70,13 @@ void led__save_nonce(struct led_book *b, struct led_acct *acct)
     }
 }
 
+bool led__is_uncommitted(const struct led_book *b, const struct led_acct *acct)
+{
+    uint32_t link = acct->line.pend.first;
+
+    return link != 0 && b->undo[link - 1].created;
+}
+
 /* The one from before the first batch in the ring that changed it. */
 uint64_t led__committed_nonce(const struct led_book *b, const struct led_acct *acct)
 {
