@@ -209,7 +209,7 @@ def remote():
         check("remote: then nobody is asked", len(Guard.asked) == asked
               and metric(ledger, "breaker_refused_total") > 0, Guard.asked[asked:])
         check("remote: readyz names it", eventually(
-            lambda: "policy guard" in ledger.get("/readyz", token=None)[1].decode()))
+            lambda: "policy guard" in str(ledger.get("/readyz", token=None)[1])))
         Guard.says = {}
         check("remote: and it closes by itself", eventually(
             lambda: ledger.ingest(entry("Mint", EU, 1))[0] == 200))
