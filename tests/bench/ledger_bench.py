@@ -51,6 +51,7 @@ PLOT = setting("PLOT", "")
 RATES = (5000, 20000)  # at which the bare server is the yardstick: well below what both can do
 LOAD = str(Path(os.environ.get("RON_BENCH_DIR", "build/release/bench")) / "bench_ledger")
 LAB = Path(__file__).resolve().parents[3] / "shared" / "lab" / "http"
+WALPROBE = LAB.parent / "wal" / "walprobe.c"
 noise = []
 
 
@@ -172,9 +173,25 @@ class Yardstick:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
+def walprobe(folder):
+    """Appends a second of ../shared/lab/wal/walprobe; None where it cannot be built."""
+    program = f"{folder}/walprobe"
+    built = subprocess.run(["gcc", "-O2", str(WALPROBE), "-o", program, "-luring"],
+                           capture_output=True)
+    if built.returncode != 0:
+        return None
+    said = subprocess.run([program, f"{folder}/probe", "fdatasync", "4096", "6000", "zero"],
+                          capture_output=True, text=True, check=True).stdout
+    return float(re.search(r"([\d.]+) op/s", said)[1])
+
+
 def disk_syncs():
-    """Bare pwrite and fdatasync of 4 KiB into a zero-filled file, a second."""
+    """Bare pwrite and fdatasync of 4 KiB into a zero-filled file, a second: by walprobe, or by a
+    loop of our own, which costs a little more."""
     with tempfile.TemporaryDirectory() as t:
+        rate = walprobe(t)
+        if rate is not None:
+            return rate
         fd = os.open(f"{t}/probe", os.O_RDWR | os.O_CREAT, 0o600)
         for i in range(16):
             os.pwrite(fd, b"\0" * (1 << 20), i << 20)
@@ -296,6 +313,9 @@ def print_yardstick(rows):
               f"{'met' if statistics.median(ratios) <= 2 else 'missed'} |")
 
 
+missed = []  # of the gate: then the benchmark fails
+
+
 def gate(ledger):
     """The service's own figures after the small runs, against the thresholds of its alerts."""
     text = ledger.get("/metrics", token=None)[1].decode()
@@ -305,7 +325,7 @@ def gate(ledger):
     depth = int(re.search(r'^queue_depth_max\{queue="commit"\} (\d+)', text, re.M)[1])
     capacity = int(re.search(r'^queue_capacity\{queue="commit"\} (\d+)', text, re.M)[1])
     refused = sum(int(n) for n in re.findall(
-        r'^busy_rejections_total\{[^}]*queue="ingress"[^}]*\} (\d+)', text, re.M))
+        r'^busy_rejections_total\{[^}]*queue="(?:ingress|batches)"[^}]*\} (\d+)', text, re.M))
     leaked = int(re.search(r"^tasks_leaked_total (\d+)", text, re.M)[1])
     print("\n| gate of the service's own figures | found | |\n|---|---|---|")
     for what, found, good in (
@@ -315,6 +335,8 @@ def gate(ledger):
             ("no request refused by a full ingress queue", f"{refused}", refused == 0),
             ("no task leaked", f"{leaked}", leaked == 0)):
         print(f"| {what} | {found} | {'met' if good else 'missed'} |")
+        if not good:
+            missed.append(what)
 
 
 def large_rows(postgres):
@@ -439,6 +461,8 @@ def main():
         print(f"\nOthers used {spread(noise, 2)} of a core during the runs.")
     finally:
         postgres.stop()
+    if missed:
+        sys.exit("the ledger's own thresholds: " + "; ".join(missed))
 
 
 main()
