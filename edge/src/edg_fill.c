@@ -290,6 +290,13 @@ static enum ron_rc run(struct edg_filler *k, struct edg_fill *f)
         RON_LOG(s->log, WARN, "a fill failed", RON_LOG_STR("origin", origin->name),
                 RON_LOG_ERR(&got->err));
     }
+    ron_trace_stage(ron_app_tracer(s->app), &f->from,
+                    &(struct ron_trace_stage){.name = "fill",
+                                              .queue = "work",
+                                              .from_ns = begun_ns,
+                                              .why = good || got->outcome == EDG_OUTCOME_ABSENT
+                                                         ? NULL
+                                                         : "a fill failed"});
     answer_waiters(s, edg_fill_end(s, f), record, status, error_of(got->outcome));
     if (status.stored && good) {
         edg_shared_tell(s, record);
@@ -315,7 +322,13 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
         if (ron_deadline_expired(f->deadline, ron_env_now_ns(k->s->env))) {
             edg_fill_drop(k->s, f, EDG_ERROR_TIMEOUT);
         } else if (f->want.origin == EDG_GATEWAY) {
+            struct ron_trace_from from = f->from;
+            uint64_t from_ns = ron_env_now_ns(k->s->env);
+
             edg_gateway_run(k, f);
+            ron_trace_stage(
+                ron_app_tracer(k->s->app), &from,
+                &(struct ron_trace_stage){.name = "gateway", .queue = "work", .from_ns = from_ns});
         } else if (!run_shared(k->s, f) && run(k, f) != RON_OK) {
             rc = ron_err_set(&err, RON_NOMEM, "no memory to fill with");
             ron_task_set_error(t, &err);

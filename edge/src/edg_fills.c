@@ -110,6 +110,9 @@ static enum ron_rc join(struct edg_svc *s, const struct edg_want *want, struct e
     if (fresh == NULL) {
         return RON_NOMEM;
     }
+    if (waiter != NULL) {
+        ron_http_reply_from(waiter->reply, &fresh->from);
+    }
     ron_mutex_lock(&s->fills.mu);
     x = want->alone ? NULL : find(&s->fills, want);
     if (waiter != NULL) {

@@ -178,10 +178,11 @@ struct edg_want {
 /* A fill that is wanted, queued or under way: of those that may be joined at most one for a target
  * of an origin. */
 struct edg_fill {
-    struct ron_list_node link; /* linked until its waiters are taken */
-    struct edg_want want;      /* a copy, in the same block; with a reference to `stale` */
-    bool spoiled;              /* purged or written to meanwhile: not joined, not kept */
-    uint8_t tries;             /* workers that failed with it */
+    struct ron_list_node link;  /* linked until its waiters are taken */
+    struct edg_want want;       /* a copy, in the same block; with a reference to `stale` */
+    bool spoiled;               /* purged or written to meanwhile: not joined, not kept */
+    uint8_t tries;              /* workers that failed with it */
+    struct ron_trace_from from; /* the request that began it */
     uint32_t waiter_count;
     struct edg_waiter *waiters;
     struct ron_deadline deadline;

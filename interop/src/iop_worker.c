@@ -40,6 +40,8 @@ struct iop_worker {
 static void record(struct iop_job *j, enum iop_verdict verdict, enum iop_error error,
                    const char *label)
 {
+    struct ron_trace_from from;
+
     iop_record(j->s, &(struct iop_record){.verdict = verdict,
                                           .policy = j->policy,
                                           .provider = j->provider,
@@ -50,6 +52,15 @@ static void record(struct iop_job *j, enum iop_verdict verdict, enum iop_error e
                                           .corr_id = ron_http_reply_corr_id(j->reply),
                                           .addr = j->peer,
                                           .began_ns = j->began_ns});
+    ron_http_reply_from(j->reply, &from);
+    ron_trace_stage(
+        ron_app_tracer(j->s->app), &from,
+        &(struct ron_trace_stage){.name = "worker",
+                                  .queue = "work",
+                                  .from_ns = j->began_ns,
+                                  .why = error != IOP_ERROR_NONE && iop_error_status(error) >= 500
+                                             ? iop_error_code(error)
+                                             : NULL});
 }
 
 static void refuse(struct iop_job *take_job, enum iop_error error, const char *label,

@@ -221,9 +221,13 @@ static void process(struct rew_emitter *m, const struct rew_epoch *epoch)
     struct rew_svc *s = m->s;
     struct settling x = {.epoch = *epoch};
     struct ron_err err = {0};
+    struct ron_span span; /* a trace of its own: whoever asked for the run has long been answered */
     enum ron_rc rc;
 
     x.name = (struct ron_str){x.epoch.request.epoch, strlen(x.epoch.request.epoch)};
+    ron_span_start(ron_app_tracer(s->app), &span, "intent_emitter", RON_SPAN_INTERNAL, NULL);
+    ron_span_text(&span, "epoch", x.name);
+    ron_span_text(&span, "queue", (struct ron_str){"intents", 7});
     ron_buf_init(&x.manifest_text, REW_MANIFEST_MAX + 1);
     rc = open_run(s, &x, &err);
     if (rc == RON_OK && epoch->state != REW_EMITTING) {
@@ -248,6 +252,10 @@ static void process(struct rew_emitter *m, const struct rew_epoch *epoch)
     } else if (m->emit.withheld) {
         withhold(m, &x, m->emit.reason);
     }
+    if (rc != RON_OK || m->emit.refused || m->emit.withheld) {
+        ron_span_fail(&span, rc != RON_OK ? err.msg : m->emit.reason);
+    }
+    ron_span_end(&span);
     close_run(&x);
 }
 

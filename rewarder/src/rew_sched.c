@@ -341,6 +341,7 @@ static void schedule(struct rew_svc *s, struct rew_work_req *w)
     }
     job->dry = w->dry;
     job->deadline = w->deadline;
+    ron_http_reply_from(w->reply, &job->from);
     rc = rew_runs_begin(s->runs, (struct ron_str){w->epoch, strlen(w->epoch)}, &request.run_key,
                         w->dry, ron_env_wall_ms(s->env), &live);
     if (rc != RON_OK) {
@@ -377,7 +378,9 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     for (size_t i = 0; i < count; i++) {
         struct rew_work_req *w = items[i];
         uint64_t began_ns = ron_env_now_ns(s->env);
+        struct ron_trace_from from;
 
+        ron_http_reply_from(w->reply, &from);
         if (ron_http_reply_cancelled(w->reply)) { /* nobody waits, and nothing has happened */
             struct rew_fault fault;
 
@@ -387,6 +390,9 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
             schedule(s, w);
         }
         rew_observe(s, REW_M_PREPARE, ron_env_now_ns(s->env) - began_ns);
+        ron_trace_stage(ron_app_tracer(s->app), &from,
+                        &(struct ron_trace_stage){
+                            .name = "scheduler", .queue = "work_req", .from_ns = began_ns});
         ron_free(w);
     }
     return RON_OK;

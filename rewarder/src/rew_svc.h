@@ -75,6 +75,7 @@ struct rew_job {
     struct ron_cas_obj *inputs; /* held, so that they stay */
     bool dry;
     uint32_t tries; /* workers that failed with it */
+    struct ron_trace_from from;
     struct ron_deadline deadline;
     struct ron_b3 carry_commitment;
     struct ron_money carry_in;

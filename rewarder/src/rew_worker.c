@@ -175,6 +175,7 @@ static void run_job(struct rew_svc *s, struct rew_job *job, char *piece, struct 
 {
     struct ron_err err = {0};
     enum ron_rc rc = RON_CANCELLED;
+    uint64_t from_ns = ron_env_now_ns(s->env);
 
     o->job = job;
     if (stopped(s, job)) {
@@ -191,6 +192,11 @@ static void run_job(struct rew_svc *s, struct rew_job *job, char *piece, struct 
     } else if (!job->dry && o->run.manifest.status == REW_STATUS_OK) {
         announce(s, o);
     }
+    ron_trace_stage(ron_app_tracer(s->app), &job->from,
+                    &(struct ron_trace_stage){.name = "worker",
+                                              .queue = "work",
+                                              .from_ns = from_ns,
+                                              .why = rc == RON_OK ? NULL : ron_rc_name(rc)});
     if (ron_chan_send(s->results, o, ron_deadline_never(), NULL) != RON_OK) {
         rew_outcome_drop(s, o);
     }

@@ -187,6 +187,7 @@ static void finish(struct rew_svc *s, struct rew_outcome *o)
     struct ron_err err = {0};
     struct rew_fault fault = o->fault;
     struct ron_buf manifest;
+    uint64_t from_ns = ron_env_now_ns(s->env);
     enum ron_rc rc;
 
     if (!o->has_run) {
@@ -196,6 +197,11 @@ static void finish(struct rew_svc *s, struct rew_outcome *o)
     ron_au32_store(&o->job->live->progress.phase, REW_PHASE_WRITING);
     ron_buf_init(&manifest, REW_MANIFEST_MAX);
     rc = seal(s, o, &manifest, &err);
+    ron_trace_stage(ron_app_tracer(s->app), &o->job->from,
+                    &(struct ron_trace_stage){.name = "artifact_writer",
+                                              .queue = "results",
+                                              .from_ns = from_ns,
+                                              .why = rc == RON_OK ? NULL : ron_rc_name(rc)});
     if (rc != RON_OK) {
         RON_LOG(s->log, ERROR, "a run could not be sealed",
                 RON_LOG_STR("epoch", o->job->request.epoch), RON_LOG_ERR(&err));

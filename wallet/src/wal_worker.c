@@ -176,8 +176,20 @@ static void tell(struct wal_svc *s, const struct wal_write *w)
 /* The client's answer. */
 static void answer(struct wal_svc *s, struct wal_write *w)
 {
+    enum wal_reason reason = w->job.fault.reason;
+    struct ron_trace_from from;
+
     RON_ASSERT(!w->answered);
     w->answered = true;
+    ron_http_reply_from(w->reply, &from);
+    ron_trace_stage(ron_app_tracer(s->app), &from,
+                    &(struct ron_trace_stage){.name = "worker",
+                                              .queue = "work",
+                                              .from_ns = w->received_ns,
+                                              .why = reason != WAL_REASON_NONE &&
+                                                             wal_reason_status(reason) >= 500
+                                                         ? wal_reason_label(reason)
+                                                         : NULL});
     wal_metrics_write(s, w);
     if (!w->call.dry_run && wal_events_watched(s)) {
         tell(s, w);

@@ -65,3 +65,16 @@ const struct ron_trace_ctx *ron_http_reply_trace(const struct ron_http_reply *r)
 {
     return &r->trace;
 }
+
+void ron_http_reply_from(const struct ron_http_reply *r, struct ron_trace_from *ret_from)
+{
+    struct ron_str corr_id = ron_http_reply_corr_id(r);
+    size_t len = RON_MIN(corr_id.len, (size_t)RON_TRACE_CORR_MAX);
+
+    ret_from->ctx = r->trace;
+    if (!ron_trace_ctx_valid(&r->trace)) {
+        len = 0;
+    }
+    memcpy(ret_from->corr_id, corr_id.ptr != NULL ? corr_id.ptr : "", len);
+    ret_from->corr_id[len] = '\0';
+}

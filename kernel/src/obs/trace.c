@@ -320,6 +320,27 @@ void ron_span_end(struct ron_span *span)
     }
 }
 
+void ron_trace_stage(struct ron_tracer *t, const struct ron_trace_from *from,
+                     const struct ron_trace_stage *stage)
+{
+    struct ron_trace_ctx ctx;
+    struct ron_span span;
+
+    if (t == NULL || !ron_trace_ctx_valid(&from->ctx) ||
+        !ron_tracer_wants(t, &from->ctx, stage->why != NULL)) {
+        return;
+    }
+    ron_trace_enter(t, &from->ctx, &ctx);
+    ron_span_resume(t, &span, stage->name, RON_SPAN_INTERNAL, &ctx, from->ctx.span_id,
+                    stage->from_ns);
+    ron_span_text(&span, "corr_id", (struct ron_str){from->corr_id, strlen(from->corr_id)});
+    ron_span_text(&span, "queue", (struct ron_str){stage->queue, strlen(stage->queue)});
+    if (stage->why != NULL) {
+        ron_span_fail(&span, stage->why);
+    }
+    ron_span_end(&span);
+}
+
 /* ---- metrics --------------------------------------------------------------------------------- */
 
 static void collect_tracer(struct ron_scrape *sc, void *arg)

@@ -253,6 +253,8 @@ bool ron_http_reply_cancelled(const struct ron_http_reply *r);
 struct ron_deadline ron_http_reply_deadline(const struct ron_http_reply *r);
 struct ron_str ron_http_reply_corr_id(const struct ron_http_reply *r);
 const struct ron_trace_ctx *ron_http_reply_trace(const struct ron_http_reply *r);
+/* For spans of the stages that it passes: a copy, which outlives the reply. */
+void ron_http_reply_from(const struct ron_http_reply *r, struct ron_trace_from *ret_from);
 /* Append the body here; at most opts.answer_max bytes. */
 struct ron_buf *ron_http_reply_body(struct ron_http_reply *r);
 enum ron_rc ron_http_reply_add_header(struct ron_http_reply *r, const char *name,

@@ -110,6 +110,26 @@ void ron_trace_enter(struct ron_tracer *t, const struct ron_trace_ctx *parent,
 /* Whether a span with these ids would be exported: saves putting together one that is not. */
 bool ron_tracer_wants(const struct ron_tracer *t, const struct ron_trace_ctx *ctx, bool failed);
 
+/* ---- a stage of a request -------------------------------------------------------------------- */
+
+enum { RON_TRACE_CORR_MAX = 63 };
+
+/* Whose stage it is; outlives the request. All zero: nobody's, or nobody traces. */
+struct ron_trace_from {
+    struct ron_trace_ctx ctx;             /* of the request's own span */
+    char corr_id[RON_TRACE_CORR_MAX + 1]; /* cut */
+};
+struct ron_trace_stage {
+    const char *name;  /* constant, of the task */
+    const char *queue; /* constant, that it took the request from */
+    uint64_t from_ns;  /* monotonic: when it was taken */
+    const char *why;   /* it failed; NULL: it did not */
+};
+/* A span of what is over, below the request's; when it is not exported, one look. `t` may be NULL.
+ */
+void ron_trace_stage(struct ron_tracer *t, const struct ron_trace_from *from,
+                     const struct ron_trace_stage *stage);
+
 /* ---- spans ----------------------------------------------------------------------------------- */
 
 /* Numbers of OTLP. */
