@@ -338,7 +338,7 @@ def main():
                 ron.stop()
         if chosen("overload"):
             overload("three times the clients", 10, 0, f"--limits.inflight={CLIENTS}")
-            overload(f"three times its rate of {LIMIT:,} requests/s", 6, LIMIT * 8 // 10,
+            overload(f"three times its rate of {LIMIT:,} requests/s", 5, LIMIT * 8 // 10,
                      f"--limits.rate_per_second={LIMIT}", f"--limits.burst={LIMIT // 5}")
         if chosen("touched"):
             touched()
