@@ -24,7 +24,9 @@ enum { SEEDS = 150 };
 #else
 enum { SEEDS = 2000 }; /* of each of the two tests */
 #endif
-enum { LIVES = 5, WINDOWS = 14, ACKED_MAX = 1024, IDS_MAX = 4096, ACCOUNTS = 8 };
+enum { LIVES = 5, WINDOWS = 14, ACKED_MAX = 1024, IDS_MAX = 4096, ACCOUNTS = 8, ASSETS = 2 };
+
+static const char *const assets[ASSETS] = {"roc", "pts"};
 
 struct acked {
     const struct led_work *w; /* kept until the world ends */
@@ -47,6 +49,7 @@ struct world {
 
 static struct {
     uint64_t acked, replayed, refused, recovered, damaged, unsure, expired;
+    uint64_t captures, debits, others; /* in journals: of another asset than the first */
 } total;
 
 /* ---- the checkers: nothing of the book, the sequencer or the committer ----------------------- */
@@ -57,11 +60,15 @@ struct seen {
     int64_t remaining; /* of a hold */
 };
 
-struct fold {
-    struct world *w;
+struct sums {
     int64_t available[ACCOUNTS];
     int64_t held[ACCOUNTS];
     int64_t supply;
+};
+
+struct fold {
+    struct world *w;
+    struct sums of[ASSETS];
     uint64_t next_seq;
     size_t acked_found; /* entries of acknowledged batches */
     struct seen seen[IDS_MAX];
@@ -73,6 +80,14 @@ static size_t index_of(const struct fold *f, struct ron_str name)
 {
     SIM_CHECK(f->w->sim, name.len == 1 && name.ptr[0] >= 'a' && name.ptr[0] < 'a' + ACCOUNTS);
     return (size_t)(name.ptr[0] - 'a');
+}
+
+static struct sums *sums_of(struct fold *f, struct ron_str asset)
+{
+    size_t i = ron_str_eq(asset, assets[1]);
+
+    SIM_CHECK(f->w->sim, ron_str_eq(asset, assets[i]));
+    return &f->of[i];
 }
 
 static struct seen *find(struct fold *f, struct ron_str id)
@@ -94,27 +109,28 @@ static void release(struct fold *f, const struct led_entry *e, size_t a)
     SIM_CHECK(f->w->sim, hold != NULL && hold->entry.kind == LED_KIND_HOLD);
     hold->remaining -= (int64_t)e->amount.v;
     SIM_CHECK(f->w->sim, hold->remaining >= 0);
-    f->held[a] -= (int64_t)e->amount.v;
+    sums_of(f, e->asset)->held[a] -= (int64_t)e->amount.v;
 }
 
 static void undo(struct fold *f, const struct led_entry *e, size_t a)
 {
     const struct seen *of = find(f, e->ref);
+    struct sums *t = sums_of(f, e->asset);
     int64_t n = (int64_t)e->amount.v;
 
     SIM_CHECK(f->w->sim, of != NULL);
     switch ((int)of->entry.kind) {
     case LED_KIND_MINT:
-        f->available[a] -= n;
-        f->supply -= n;
+        t->available[a] -= n;
+        t->supply -= n;
         break;
     case LED_KIND_BURN:
-        f->available[a] += n;
-        f->supply += n;
+        t->available[a] += n;
+        t->supply += n;
         break;
     case LED_KIND_TRANSFER:
-        f->available[index_of(f, of->entry.to)] -= n;
-        f->available[a] += n;
+        t->available[index_of(f, of->entry.to)] -= n;
+        t->available[a] += n;
         break;
     default:
         SIM_CHECK(f->w->sim, false);
@@ -124,29 +140,42 @@ static void undo(struct fold *f, const struct led_entry *e, size_t a)
 static void apply(struct fold *f, const struct led_entry *e)
 {
     size_t a = index_of(f, e->account);
+    struct sums *t = sums_of(f, e->asset);
     int64_t n = (int64_t)e->amount.v;
 
     switch ((int)e->kind) {
     case LED_KIND_MINT:
-        f->available[a] += n;
-        f->supply += n;
+        t->available[a] += n;
+        t->supply += n;
         break;
     case LED_KIND_BURN:
-        f->available[a] -= n;
-        f->supply -= n;
+        t->available[a] -= n;
+        t->supply -= n;
         break;
     case LED_KIND_TRANSFER:
-        f->available[a] -= n;
-        f->available[index_of(f, e->to)] += n;
+        t->available[a] -= n;
+        t->available[index_of(f, e->to)] += n;
         break;
     case LED_KIND_HOLD:
-        f->available[a] -= n;
-        f->held[a] += n;
+        t->available[a] -= n;
+        t->held[a] += n;
         break;
     case LED_KIND_EXPIRE:
     case LED_KIND_RELEASE:
         release(f, e, a);
-        f->available[a] += n;
+        t->available[a] += n;
+        break;
+    case LED_KIND_CAPTURE:
+        total.captures++;
+        release(f, e, a);
+        t->available[index_of(f, e->to)] += n;
+        break;
+    case LED_KIND_DEBIT:
+        total.debits++;
+        t->available[a] -= n;
+        break;
+    case LED_KIND_CREDIT:
+        t->available[a] += n;
         break;
     case LED_KIND_REVERSE:
         undo(f, e, a);
@@ -155,7 +184,7 @@ static void apply(struct fold *f, const struct led_entry *e)
         SIM_CHECK(f->w->sim, false);
     }
     for (size_t i = 0; i < ACCOUNTS; i++) {
-        SIM_CHECK(f->w->sim, f->available[i] >= 0 && f->held[i] >= 0); /* K3 */
+        SIM_CHECK(f->w->sim, t->available[i] >= 0 && t->held[i] >= 0); /* K3 */
     }
 }
 
@@ -183,6 +212,7 @@ static void fold_entry(struct fold *f, const struct led_stored *stored)
     SIM_CHECK(f->w->sim, find(f, e.id) == NULL); /* K2 */
     note(f, &e);
     apply(f, &e);
+    total.others += sums_of(f, e.asset) != &f->of[0];
     for (size_t i = 0; i < f->w->acked_count; i++) {
         const struct acked *k = &f->w->acked[i];
 
@@ -232,20 +262,33 @@ static void check_roots(const struct world *w)
     }
 }
 
-static void check_book(const struct fold *f)
+static void check_asset(const struct fold *f, size_t asset)
 {
     const struct led_book *book = led_seq_book(core.r.seq);
+    const struct sums *t = &f->of[asset];
+    int64_t sum = 0;
 
     for (size_t i = 0; i < ACCOUNTS; i++) {
         struct led_balance b = {0};
 
-        (void)led_book_balance(book, works_str(core_names[i]), works_str("roc"), LED_COMMITTED, &b);
-        SIM_CHECK(f->w->sim, (int64_t)b.available.v == f->available[i]); /* K3 */
-        SIM_CHECK(f->w->sim, (int64_t)b.held.v == f->held[i]);
+        (void)led_book_balance(book, works_str(core_names[i]), works_str(assets[asset]),
+                               LED_COMMITTED, &b);
+        SIM_CHECK(f->w->sim, (int64_t)b.available.v == t->available[i]); /* K3 */
+        SIM_CHECK(f->w->sim, (int64_t)b.held.v == t->held[i]);
+        sum += t->available[i] + t->held[i];
     }
+    SIM_CHECK(f->w->sim, sum == t->supply);
     SIM_CHECK(f->w->sim,
-              (int64_t)led_book_supply(book, works_str("roc"), LED_COMMITTED).v == f->supply);
-    SIM_CHECK(f->w->sim, led_book_audit(book) == NULL);
+              (int64_t)led_book_supply(book, works_str(assets[asset]), LED_COMMITTED).v ==
+                  t->supply);
+}
+
+static void check_book(const struct fold *f)
+{
+    for (size_t i = 0; i < ASSETS; i++) {
+        check_asset(f, i);
+    }
+    SIM_CHECK(f->w->sim, led_book_audit(led_seq_book(core.r.seq)) == NULL);
 }
 
 /* With the disk as it is: what cannot be read now is looked at after the next recovery. */
@@ -314,6 +357,48 @@ static void unanswered(struct world *w, struct led_work *work)
     }
 }
 
+/* What core_random_work does not make: captures, debits with their credits, several entries, a
+ * second asset. */
+static struct led_work *batch_of_several(struct ron_rand *rand)
+{
+    size_t from = ron_rand_below(rand, ACCOUNTS);
+    const char *name = core_names[from];
+    const char *other = core_names[(from + 1 + ron_rand_below(rand, ACCOUNTS - 1)) % ACCOUNTS];
+    const struct led_work *hold = core_past.holds[ron_rand_below(rand, 16)];
+    struct ron_str asset = works_str(assets[ron_rand_below(rand, ASSETS)]);
+    uint64_t amount = 1 + ron_rand_below(rand, 50);
+    struct led_entry e[3];
+    size_t count = 2;
+
+    e[0] = works_entry(LED_KIND_TRANSFER, name, other, amount);
+    e[1] = works_entry(LED_KIND_TRANSFER, other, name, amount + 1);
+    e[2] = works_entry(LED_KIND_TRANSFER, name, other, 2);
+    switch (ron_rand_below(rand, 4)) {
+    case 0: /* lives on for the others */
+        e[0] = works_entry(LED_KIND_MINT, name, "", amount * 20);
+        count = 1;
+        break;
+    case 1:
+        e[0] = works_entry(LED_KIND_DEBIT, name, "", amount);
+        e[1] = works_entry(LED_KIND_CREDIT, other, "", amount);
+        break;
+    case 2:
+        if (hold != NULL && !ron_str_eq(hold->batch.entries[0].account, other)) {
+            e[0] = works_entry(LED_KIND_CAPTURE, "a", other, 1 + amount / 10);
+            e[0].account = hold->batch.entries[0].account;
+            e[0].ref = hold->batch.entries[0].id;
+            return works_batch(NULL, e, 1);
+        }
+        break;
+    default:
+        count = 3;
+    }
+    for (size_t i = 0; i < count; i++) {
+        e[i].asset = asset;
+    }
+    return works_batch(NULL, e, count);
+}
+
 static struct led_work *next_work(struct world *w)
 {
     struct ron_rand *rand = sim_rand(w->sim);
@@ -328,7 +413,7 @@ static struct led_work *next_work(struct world *w)
             return works_again(old, NULL);
         }
     }
-    return core_random_work(rand);
+    return ron_rand_chance(rand, 1, 4) ? batch_of_several(rand) : core_random_work(rand);
 }
 
 /* ---- the stages, by hand --------------------------------------------------------------------- */
@@ -620,6 +705,7 @@ static void test_ledger__crash_anywhere__nothing_lost_nothing_twice(void **state
     assert_true(total.acked > 5 * seeds);
     assert_true(total.replayed > seeds / 4);
     assert_true(total.damaged < seeds / 10);
+    assert_true(total.captures > seeds / 4 && total.debits > seeds / 4 && total.others > seeds);
 }
 
 static void test_ledger__spoiled_disk__damage_is_told_and_never_served(void **state)
