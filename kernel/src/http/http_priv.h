@@ -47,7 +47,7 @@ enum {
     HTTP_TURN_FILE = 1 << 20,  /* the same of a file, of which nothing is copied here */
     /* Files up to here are read and sent with their head: two copies cost less than
      * sendfile. */
-    HTTP_SHORT_FILE = 32768,
+    HTTP_SHORT_FILE = 16384,
     HTTP_TURN_REQUEST = 2048,      /* a request counts like so many: 128 small ones are a turn */
     HTTP_EXTRA_BYTES = 40960,      /* headers that a handler adds: all those of an origin */
     HTTP_REPLY_EXTRA_BYTES = 1024, /* of a reply, in its record; more is fetched */
