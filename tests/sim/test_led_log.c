@@ -20,6 +20,7 @@ struct world {
     uint64_t number[FRAMES_MAX + 1]; /* of each frame that was handed in last in that place */
     uint64_t acked;                  /* so many must be there */
     uint64_t handed;                 /* one more at most may be */
+    bool misdirects;                 /* the crashes of this world do */
     bool lost;                       /* what was acknowledged is gone, and nobody said so */
     bool wrong;                      /* something is there that was not handed in */
     bool damaged;
@@ -63,6 +64,10 @@ static enum ron_rc look_at(void *arg, const struct led_frame *frame, const char 
     return RON_OK;
 }
 
+/* A sector of the frame in flight that a power loss puts over the head of the last good one cannot
+ * be told from a frame that was never acknowledged and lacks its first sector: docs/formats. */
+static uint64_t all_hidden;
+
 /* Opens the log and judges. RON_OK: it is open, maybe damaged. */
 static enum ron_rc start(struct world *w)
 {
@@ -87,6 +92,10 @@ static enum ron_rc start(struct world *w)
         SIM_CHECK(w->sim, report.frames == k.frames);
         w->damaged = report.damage != LED_DAMAGE_NONE;
         w->report = report;
+        if (!w->damaged && w->misdirects && k.frames + 1 == w->acked) {
+            w->damaged = true;
+            all_hidden++;
+        }
         if (!w->damaged) {
             w->lost = w->lost || k.frames < w->acked;
             /* What a writer has been shown stays: it answers by it. */
@@ -207,6 +216,7 @@ static struct world run(uint64_t seed, const struct sim_opts *opts)
     bool up = true; /* the machine lives on from the life before */
 
     w.sim = sim_new(seed, opts);
+    w.misdirects = opts->crash_misdirect_weight > 0;
     w.host = sim_host_new(w.sim, "ledger");
     kit_init(&w.kit);
     for (int life = 0; life < LIVES && !w.damaged && !w.lost && !w.wrong; life++) {
@@ -298,6 +308,7 @@ static void test_led_log__spoiled_bytes__are_told_and_never_served(void **state)
     print_message("%llu frames acknowledged, %llu logs damaged\n", (unsigned long long)all_acked,
                   (unsigned long long)all_damaged);
     assert_true(all_damaged > SEEDS / 50);
+    assert_true(all_hidden <= 1 + SEEDS / 500);
 }
 
 static void test_led_log__ports_with_a_mistake__are_noticed(void **state)
