@@ -4,7 +4,10 @@
  * Method: a stub on real sockets that answers, fails and stalls on request; short times. */
 #include "unit/ledger/guard_stub.h"
 
+/* For tests in which a try may stall, and for those that would be wrong if a busy machine made one
+ * seem to. */
 static const struct led_remote_target quick = {.try_ms = 150, .backoff_max_ms = 5};
+static const struct led_remote_target patient = {.try_ms = 1000, .backoff_max_ms = 5};
 
 static void test_remote__yes__every_service_in_its_turn(void **state)
 {
@@ -73,7 +76,7 @@ static void test_remote__no__is_that_guards_reason(void **state)
         {LED_STEP_POLICY, "{\"ok\":true}x", LED_REASON_INTERNAL, 0},
         {LED_STEP_KMS, "yes", LED_REASON_INTERNAL, 0},
     };
-    struct rf *f = rf_open(true, quick);
+    struct rf *f = rf_open(true, patient);
 
     (void)state;
     gf_token(f->gf, (const char *const[]){"aud = ledger"}, 1);
@@ -98,7 +101,7 @@ static void test_remote__no__is_that_guards_reason(void **state)
 
 static void test_remote__4xx__is_final_and_no_failure_of_the_service(void **state)
 {
-    struct rf *f = rf_open(false, quick);
+    struct rf *f = rf_open(false, patient);
     struct ron_http_target_counters c;
 
     (void)state;
@@ -118,7 +121,7 @@ static void test_remote__4xx__is_final_and_no_failure_of_the_service(void **stat
 
 static void test_remote__fails_once__is_asked_again(void **state)
 {
-    struct rf *f = rf_open(false, quick);
+    struct rf *f = rf_open(false, patient);
 
     (void)state;
     gf_token(f->gf, (const char *const[]){"aud = ledger"}, 1);
@@ -148,7 +151,7 @@ static void test_remote__fails_once__is_asked_again(void **state)
 
 static void test_remote__kms_fails_twice__the_third_try_counts(void **state)
 {
-    struct rf *f = rf_open(true, quick);
+    struct rf *f = rf_open(true, patient);
     struct led_work *w;
 
     (void)state;
@@ -330,7 +333,7 @@ static void on_vouched(void *arg, const struct led_refusal *refusal)
 
 static void test_remote__token_of_a_route__vouched_once_for_its_time(void **state)
 {
-    struct rf *f = rf_open(true, quick);
+    struct rf *f = rf_open(true, patient);
     struct vouched v = {0};
     struct led_refusal refusal;
     struct led_work *w;
