@@ -113,7 +113,7 @@ struct edg_pack_info {
 struct edg_pack_cache_opts {
     uint64_t leaf_bytes_max; /* [16 MiB] decoded leaf directories */
     uint64_t tile_bytes_max; /* [16 MiB] small tiles, and all of MBTiles */
-    uint32_t tile_one_max;   /* [64 KiB] a larger PMTiles tile is sent from its file */
+    uint32_t tile_one_max;   /* [16 KiB] a larger PMTiles tile is sent from its file */
     uint32_t tags_max;       /* [65536] tags of tiles that are not in memory, 56 bytes each */
 };
 

@@ -12,7 +12,9 @@ enum {
     TAG_LOCKS = 16,       /* sets are spread over them */
     TAGS_DEFAULT = 65536, /* 3.5 MiB when all are used */
     TAGS_MAX = 1 << 24,   /* 900 MiB; more would be a mistake */
-    TILE_ONE_DEFAULT = 64 * 1024,
+    /* Above it sendfile costs us no more than copying, and the receiver less: it reads pages that
+     * nobody wrote since, not a fresh copy in another core's cache. Same bound as http's files. */
+    TILE_ONE_DEFAULT = 16 * 1024,
     BYTES_DEFAULT = 16 << 20,
 };
 
