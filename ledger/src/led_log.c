@@ -220,27 +220,33 @@ static enum ron_rc broke(struct led_log *log, enum ron_rc rc, uint64_t off, uint
     return rc;
 }
 
-/* Takes the prepared file when it has the right size, else makes one. */
-static enum ron_rc next_file(struct led_log *log, uint64_t bytes, const char **ret_name,
-                             int *ret_fd, struct ron_err *err)
-{
-    int fd = -1;
+struct next_file {
+    const char *name;
+    uint64_t bytes;
+    int fd;
+};
 
-    if (bytes == log->opts.segment_bytes) {
-        ron_mutex_lock(&log->lock);
-        if (log->next == LED__NEXT_READY) {
-            fd = log->next_fd;
-            log->next_fd = -1;
-            log->next = LED__NEXT_TAKEN;
-        }
-        ron_mutex_unlock(&log->lock);
+/* Takes the prepared file when it is large enough, else makes one. */
+static enum ron_rc next_file(struct led_log *log, uint64_t needed, struct next_file *ret,
+                             struct ron_err *err)
+{
+    *ret = (struct next_file){.name = led__next_name, .bytes = log->opts.segment_bytes, .fd = -1};
+    ron_mutex_lock(&log->lock);
+    if (log->next == LED__NEXT_READY && needed <= log->opts.segment_bytes) {
+        ret->fd = log->next_fd;
+        log->next_fd = -1;
+        log->next = LED__NEXT_TAKEN;
     }
-    *ret_name = led__next_name;
-    if (fd < 0) {
-        *ret_name = led__roll_name;
-        RON_TRY(led__segment_make(log, led__roll_name, bytes, false, &fd, err));
+    ron_mutex_unlock(&log->lock);
+    if (ret->fd >= 0) {
+        return RON_OK;
     }
-    *ret_fd = fd;
+    ret->name = led__roll_name;
+    ret->bytes = RON_MAX(RON_MIN(log->opts.segment_bytes, (uint64_t)LED__LATE_BYTES), needed);
+    RON_TRY(led__segment_make(log, ret->name, ret->bytes, false, &ret->fd, err));
+    ron_mutex_lock(&log->lock);
+    log->head.late++;
+    ron_mutex_unlock(&log->lock);
     return RON_OK;
 }
 
@@ -254,24 +260,23 @@ static enum ron_rc roll(struct led_log *log, size_t len, struct ron_err *err)
         .seq_first = log->head.last_seq + 1,
         .prev_root = log->head.root,
         .created_ms = ron_env_wall_ms(log->env),
-        .segment_bytes = RON_MAX(log->opts.segment_bytes, needed),
     };
-    const struct led__segment seg = {
-        .number = head.number, .seq_first = head.seq_first, .bytes = head.segment_bytes};
-    const char *name;
+    struct led__segment seg = {.number = head.number, .seq_first = head.seq_first};
+    struct next_file next;
     enum ron_rc rc;
-    int fd;
 
     memcpy(head.uuid, log->head.uuid, LED_UUID_SIZE);
-    rc = next_file(log, head.segment_bytes, &name, &fd, err);
+    rc = next_file(log, needed, &next, err);
     if (rc == RON_LIMIT) {
         return rc; /* L6 */
     }
     if (rc == RON_OK) {
-        rc = led__segment_begin(log, name, fd, &head, err);
+        head.segment_bytes = next.bytes;
+        seg.bytes = next.bytes;
+        rc = led__segment_begin(log, next.name, next.fd, &head, err);
         rc = rc == RON_OK ? led__segment_add(log, &seg) : rc;
         if (rc != RON_OK) {
-            log->env->disk->close(log->env, fd);
+            log->env->disk->close(log->env, next.fd);
         }
     }
     if (rc != RON_OK) {
@@ -281,7 +286,7 @@ static enum ron_rc roll(struct led_log *log, size_t len, struct ron_err *err)
     log->next = log->next == LED__NEXT_TAKEN ? LED__NEXT_NONE : log->next;
     ron_mutex_unlock(&log->lock);
     log->env->disk->close(log->env, log->fd);
-    log->fd = fd;
+    log->fd = next.fd;
     log->used = LED_SEGMENT_HEAD;
     return RON_OK;
 }

@@ -41,7 +41,8 @@ struct led_log_opts {
     const struct ron_env *env;
     const char *dir;           /* made with mode 0700 when absent; its parent exists */
     uint64_t segment_bytes;    /* 0: 64 MiB; a multiple of 4096, at least 64 KiB. A frame that is
-                                * larger gets a segment of its own size */
+                                * larger gets a segment of its own size; one that append makes
+                                * because none was ready has 4 MiB at most */
     uint64_t free_floor_bytes; /* kept free on the disk (L6) */
     bool read_only;            /* nothing is created, cut or locked */
     bool torn_is_damage;       /* engine.torn_tail = "safe_mode": L5 without zeroing */
@@ -59,6 +60,7 @@ struct led_log_head {
     uint64_t time_ms; /* of the last frame, 0 = none */
     uint64_t bytes;   /* of all segments */
     uint64_t segments;
+    uint64_t late; /* segments that append made itself since the opening */
 };
 
 enum led_damage {
@@ -111,7 +113,8 @@ RON_MUST_USE enum ron_rc led_log_append(struct led_log *log, const struct led_fr
 void led_log_set_epoch(struct led_log *log, uint64_t epoch);
 
 /* Whether the next segment should be made ready now, and making it: zero-filling takes long, so a
- * maintenance task does it ahead. append makes one itself when none is ready. */
+ * maintenance task does it ahead. append makes a small one itself when none is ready: the large
+ * one would be a pause for everybody, and is there soon. */
 bool led_log_wants_segment(const struct led_log *log);
 RON_MUST_USE enum ron_rc led_log_prepare(struct led_log *log, struct ron_err *err);
 

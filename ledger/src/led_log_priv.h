@@ -21,6 +21,7 @@ enum {
     LED__SEGMENT_MIN = 64 << 10,
     LED__SEGMENTS_MAX = 1 << 20,  /* 64 TiB of default segments; bounds the list in memory */
     LED__ZERO_BYTES = 1 << 20,    /* one write of zero-filling */
+    LED__LATE_BYTES = 4 << 20,    /* of a segment that append makes itself: everybody waits */
     LED__WINDOW_SCAN = 1 << 20,   /* read at once when frames are read one after another */
     LED__WINDOW_SEEK = 32 << 10,  /* read at once when a frame is looked for */
     LED__LINEAR_BYTES = 64 << 10, /* halving ends here: two reads are cheaper than more halving */

@@ -36,6 +36,8 @@ static const uint64_t size_bounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 10
     X(index_lag, GAUGE, ONE, "ledger_index_lag_entries", "", NULL, 0,                              \
       "Entries that the index does not know yet.")                                                 \
     X(log_bytes, GAUGE, ONE, "ledger_log_bytes", "", NULL, 0, "Bytes of all segments.")            \
+    X(late, COUNTER, ONE, "ledger_segments_late_total", "", NULL, 0,                               \
+      "Segments that were not ready when the committer needed them.")                              \
     X(replays, COUNTER, ONE, "ledger_replays_total", "", NULL, 0,                                  \
       "Requests answered with the outcome of an earlier one.")
 
@@ -62,6 +64,7 @@ static void collect(struct ron_scrape *scrape, void *arg)
     ron_scrape_sample(scrape, m->head_seq, head, NULL, 0);
     ron_scrape_sample(scrape, m->index_lag, head > indexed ? head - indexed : 0, NULL, 0);
     ron_scrape_sample(scrape, m->log_bytes, ron_au64_load(&s->log_bytes), NULL, 0);
+    ron_scrape_sample(scrape, m->late, ron_au64_load(&s->segments_late), NULL, 0);
 }
 
 /* A rate needs the zero before the first event, most of all of failures. Gauges are collected. */

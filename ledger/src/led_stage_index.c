@@ -33,6 +33,7 @@ struct indexer {
     uint64_t committed;
     struct ron_tree_hash root; /* at `applied` */
     uint64_t image_asked;      /* seq at which an image was asked for last */
+    uint64_t late;             /* segments of this log that were counted */
     bool chunks;               /* of an image, not yet committed */
     uint64_t settled_ns;
     uint64_t trimmed_ns;
@@ -231,6 +232,8 @@ static enum ron_rc one_round(struct indexer *x, struct ron_err *err)
         x->applied = s->eng.indexed_seq;
         x->committed = x->applied;
         x->image_asked = s->eng.image_seq;
+        led_log_head(s->eng.log, &log);
+        x->late = log.late;
         led_svc_head(s, &head);
         if (head.seq == x->applied) { /* else the next frame says it */
             x->root = head.root;
@@ -248,6 +251,8 @@ static enum ron_rc one_round(struct indexer *x, struct ron_err *err)
     want_image(x);
     led_log_head(s->eng.log, &log);
     ron_au64_store(&s->log_bytes, log.bytes);
+    (void)ron_au64_add(&s->segments_late, log.late - x->late);
+    x->late = log.late;
     return prepare_segment(s, err);
 }
 

@@ -90,6 +90,7 @@ struct led_svc {
     struct led_index_state eng_indexed;
     struct ron_au64 indexed_seq;
     struct ron_au64 log_bytes;
+    struct ron_au64 segments_late; /* of all logs since the start; the indexer counts */
     struct ron_au32 admin_busy;
     struct ron_au32 frozen_busy;
     struct ron_au32 exports;                /* readers that are busy with one */

@@ -367,6 +367,47 @@ static void test_log__segment_made_ahead__is_used(void **state)
     kit_done(&kit);
 }
 
+/* Appends until a new segment is begun; its size. */
+static uint64_t fill_segment(struct kit *kit, struct led_log *log, uint64_t *i)
+{
+    struct led_log_head before;
+    struct led_log_head after;
+
+    led_log_head(log, &before);
+    do {
+        assert_int_equal(kit_append(kit, log, (*i)++, ENTRIES), RON_OK);
+        led_log_head(log, &after);
+    } while (after.segments == before.segments);
+    return after.bytes - before.bytes;
+}
+
+/* Goal: nobody waits for the zeros of a large segment. */
+static void test_log__segment_not_ready__a_small_one_bridges_the_time(void **state)
+{
+    const struct place *p = *state;
+    struct led_log_opts opts = opts_of(p);
+    struct led_log_head head;
+    struct led_log *log;
+    struct kit kit;
+    uint64_t i = 1;
+
+    kit_init(&kit);
+    opts.segment_bytes = 5 << 20;
+    log = open_with(&opts, 1, NULL, NULL);
+    assert_int_equal(fill_segment(&kit, log, &i), 4 << 20);
+    led_log_head(log, &head);
+    assert_int_equal(head.late, 1);
+    assert_int_equal(led_log_prepare(log, NULL), RON_OK); /* meanwhile it got ready */
+    assert_int_equal(fill_segment(&kit, log, &i), 5 << 20);
+    led_log_head(log, &head);
+    assert_int_equal(head.late, 1);
+    led_log_close(log);
+    log = open_with(&opts, 1, NULL, NULL);
+    kit_check_reads(log, head.last_seq - 2 * ENTRIES, head.last_seq);
+    led_log_close(log);
+    kit_done(&kit);
+}
+
 /* ---- space ----------------------------------------------------------------------------------- */
 
 static uint64_t free_now;
@@ -544,6 +585,7 @@ int main(void)
         DISK(test_log__segment_made_ahead__is_used),
         MEMORY(test_log__segment_made_ahead__is_used),
         DISK(test_log__readers_and_preparer_beside_the_writer__see_whole_frames),
+        MEMORY(test_log__segment_not_ready__a_small_one_bridges_the_time),
         MEMORY(test_log__readers_and_preparer_beside_the_writer__see_whole_frames),
         DISK(test_log__below_the_floor__refused_and_good_again_with_space),
 #undef DISK
