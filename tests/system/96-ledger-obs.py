@@ -7,19 +7,18 @@ not before, and each stage of a request is a span below the caller's.
 Method: promtool (package prometheus) on /metrics of a running ledger and on docs/ops with made-up
 series; a collector that takes OTLP over HTTP.
 """
-import http.server
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
-import threading
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from httpkit import check, eventually, finish  # noqa: E402
 from ledgerkit import Ledger, entry  # noqa: E402
+from otlpkit import Collector, attributes  # noqa: E402
 
 RULES = Path(os.environ["RON_SOURCE_DIR"]) / "docs" / "ops" / "alerts.rules.yml"
 ALICE, BOB = "t:obs/u:alice", "t:obs/u:bob"
@@ -72,41 +71,15 @@ def names(ledger):
 
 # ---- spans ---------------------------------------------------------------------------------------
 
-class Collector(http.server.BaseHTTPRequestHandler):
-    spans = []
-
-    def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
-        for resource in body["resourceSpans"]:
-            for scope in resource["scopeSpans"]:
-                Collector.spans.extend(scope["spans"])
-        self.send_response(200)
-        self.send_header("Content-Length", "2")
-        self.end_headers()
-        self.wfile.write(b"{}")
-
-    def log_message(self, *_):
-        pass
-
-
-def of_trace(trace):
-    return [s for s in Collector.spans if s["traceId"] == trace]
-
-
-def attributes(span):
-    return {a["key"]: next(iter(a["value"].values())) for a in span["attributes"]}
-
-
 def offer(ledger, trace, sampled, batch, corr="corr-7"):
     return ledger.ingest(*batch, headers={
         "traceparent": f"00-{trace}-00f067aa0ba902b7-0{int(sampled)}", "X-Corr-ID": corr})
 
 
 def spans():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Collector)
-    threading.Thread(target=server.serve_forever, daemon=True).start()
-    endpoint = f"--trace.endpoint=http://127.0.0.1:{server.server_port}"
-    with Ledger(endpoint, "--trace.sample_percent=100") as ledger:
+    collector = Collector()
+    of_trace = collector.of
+    with Ledger(*collector.options) as ledger:
         trace, batch = "4bf92f3577b34da6a3ce929d0e0e4736", [entry("Mint", ALICE, 100),
                                                             entry("Mint", BOB, 5)]
         check("spans: accepted", offer(ledger, trace, True, batch)[0] == 200)
@@ -134,8 +107,8 @@ def spans():
         eventually(lambda: len(of_trace(large)) >= 5)
         queues = [attributes(s)["queue"] for s in of_trace(large) if s["name"] == "prevalidator"]
         check("spans: a large batch takes the queue of its own", queues == ["batches"], queues)
-        check("spans: no token in them", ledger.token not in json.dumps(Collector.spans))
-    with Ledger(endpoint, "--trace.sample_percent=0") as ledger:
+        check("spans: no token in them", ledger.token not in json.dumps(collector.spans))
+    with Ledger(collector.options[0], "--trace.sample_percent=0") as ledger:
         quiet = "4bf92f3577b34da6a3ce929d0e0e4737"
         offer(ledger, quiet, False, [entry("Mint", ALICE, 1)])
         ledger.admin("POST", "/safe-mode", "drill")
@@ -143,9 +116,9 @@ def spans():
         check("spans: refused in safe mode", offer(ledger, safe, False,
                                                    [entry("Mint", ALICE, 1)])[0] == 503)
         check("spans: all of them while safe mode is on",
-              eventually(lambda: of_trace(safe)), Collector.spans[-3:])
+              eventually(lambda: of_trace(safe)), collector.spans[-3:])
         check("spans: none of those before", not of_trace(quiet), of_trace(quiet))
-    server.shutdown()
+    collector.close()
 
 
 # ---- alerts --------------------------------------------------------------------------------------
