@@ -5,7 +5,8 @@
  * removes files.
  *
  *     {"path":"/edge/assets/o/map/a.png?v=1"}   all variants of one path, of an origin or gateway
- *     {"prefix":"/edge/assets/o/map/2024/"}     all paths that begin so
+ *     {"prefix":"/edge/assets/o/map/2024/"}     all paths that begin so; /edge/assets/ledger/ is
+ *                                               short for /edge/assets/o/ledger/, as in requests
  *     {"id":"b3:..."}                           the bytes themselves
  *
  * Who may is decided by the capability `edge.purge`; without a key file the route does not exist.
@@ -96,12 +97,17 @@ static bool find_target(struct edg_svc *s, const char *path, uint32_t *ret_origi
                         struct ron_str *ret_target)
 {
     static const char live[] = "/edge/assets/o/";
-    const char *name = path + sizeof live - 1;
+    static const char ledger[] = "/edge/assets/ledger/";
+    const char *name = NULL;
     const char *slash;
 
     *ret_origin = EDG_GATEWAY;
     *ret_target = edg_str(path);
-    if (strncmp(path, live, sizeof live - 1) != 0) {
+    if (strncmp(path, live, sizeof live - 1) == 0) {
+        name = path + sizeof live - 1;
+    } else if (strncmp(path, ledger, sizeof ledger - 1) == 0) {
+        name = path + strlen("/edge/assets/"); /* the short path of the origin `ledger` */
+    } else {
         return s->gateway != NULL;
     }
     slash = strchr(name, '/');

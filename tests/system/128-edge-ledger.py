@@ -15,7 +15,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from edgekit import Edge
+from edgekit import Edge, Keys, purge
 from httpkit import check, eventually, finish
 from ledgerkit import Ledger, entry
 from npmkit import BUILD
@@ -135,8 +135,27 @@ def options(ledger, folder, *more):
             f"--origins.ledger.token_file={token}", *more)
 
 
+def purged(edge, ledger, token):
+    """By the short path as by the long one; nothing else is asked for again."""
+    before = asked(ledger, "/tile/{path*}")
+    for wish in ({"path": f"{BASE}/tile/0/000"}, {"path": "/edge/assets/o/ledger/tile/0/000"},
+                 {"prefix": f"{BASE}/tile/0/00"}):
+        status, said = purge(edge, token, **wish)
+        wanted = 3 if "prefix" in wish else 1
+        check(f"purge: {wish}", status == 200 and said["records"] == wanted, (status, said))
+        for path in ("000", "001", f"002.p/{ENTRIES % 256}"):
+            edge.get(f"{BASE}/tile/0/{path}")
+    check("purge: the ledger was asked for what was purged", asked(ledger, "/tile/{path*}") ==
+          before + 1 + 1 + 3)
+    status, said = purge(edge, token, path="/edge/assets/ledger")
+    check("purge: a path that is none of the origin's means nothing", status == 200 and
+          said["records"] == 0, (status, said))
+
+
 def many_auditors(ledger, folder):
+    keys = Keys(folder)
     with Edge(*options(ledger, folder, "--origins.ledger.entries=true",
+                       f"--auth.key_file={keys.file}",
                        "--origins.ledger.checkpoint_ttl=1h")) as edge:
         before = asked(ledger, "/tile/{path*}"), asked(ledger, "/checkpoint")
         with concurrent.futures.ThreadPoolExecutor(AUDITORS) as pool:
@@ -170,6 +189,7 @@ def many_auditors(ledger, folder):
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
         go_auditor(folder, size, root, leaves)
+        purged(edge, ledger, keys.token("edge.purge"))
         ledger.kill()
         check("outage: what is stored is proven without the ledger", audit(edge)[0] == ENTRIES)
         ledger.start()

@@ -13,7 +13,7 @@ import threading
 import time
 from pathlib import Path
 
-from edgekit import Edge
+from edgekit import Edge, Keys, purge
 from httpkit import check, eventually, finish
 from originkit import Origin
 from rewarderkit import b3
@@ -28,28 +28,6 @@ def edge_of(origin, *more, folder=None):
                 "--origins.map.allow_private=true", "--gateway.origin=map",
                 "--timeouts.request=30s",  # a slow machine is not what is tested here
                 *([f"--edge.dir={folder}"] if folder else []), *more)
-
-
-class Keys:
-    def __init__(self, folder):
-        self.file = folder / "keys"
-        subprocess.run([PROGRAM, "cap", "key", "new", "--id", "k1", "--keys", self.file],
-                       check=True, capture_output=True)
-
-    def token(self, scope):
-        out = self.file.with_name("token-" + scope)
-        subprocess.run([PROGRAM, "cap", "mint", "--keys", self.file, "--aud", "edge", "--scope",
-                        scope, "--ttl", "1h", "--out", out], check=True, capture_output=True)
-        return out.read_text().strip()
-
-
-def purge(edge, token, **wish):
-    c = edge.client()
-    c.request("POST", "/edge/purge", body=json.dumps(wish),
-              headers={"Content-Type": "application/json",
-                       **({"Authorization": f"Bearer {token}"} if token else {})})
-    r = c.getresponse()
-    return r.status, json.loads(r.read())
 
 
 def purges(origin, keys):

@@ -2,13 +2,15 @@
 """An edge as a child process, plain requests to it, and an origin whose answers a test decides."""
 import http.client
 import http.server
+import json
 import os
 import shutil
+import subprocess
 import tempfile
 import threading
 from pathlib import Path
 
-from ledgerkit import Service
+from ledgerkit import PROGRAM, Service
 
 
 class Answer:
@@ -72,6 +74,31 @@ class Edge(Service):
 
     def close(self):
         shutil.rmtree(self.folder, ignore_errors=True)
+
+
+class Keys:
+    """Capabilities for an edge with auth.key_file."""
+
+    def __init__(self, folder):
+        self.file = folder / "keys"
+        subprocess.run([PROGRAM, "cap", "key", "new", "--id", "k1", "--keys", self.file],
+                       check=True, capture_output=True)
+
+    def token(self, scope):
+        out = self.file.with_name("token-" + scope)
+        subprocess.run([PROGRAM, "cap", "mint", "--keys", self.file, "--aud", "edge", "--scope",
+                        scope, "--ttl", "1h", "--out", out], check=True, capture_output=True)
+        return out.read_text().strip()
+
+
+def purge(edge, token, **wish):
+    """(status, what it says)."""
+    c = edge.client()
+    c.request("POST", "/edge/purge", body=json.dumps(wish),
+              headers={"Content-Type": "application/json",
+                       **({"Authorization": f"Bearer {token}"} if token else {})})
+    r = c.getresponse()
+    return r.status, json.loads(r.read())
 
 
 class Origin:

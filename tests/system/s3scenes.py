@@ -5,18 +5,16 @@ import atexit
 import json
 import os
 import shutil
-import subprocess
 import tempfile
 import time
 from pathlib import Path
 
-from edgekit import Edge
+from edgekit import Edge, Keys, purge
 from httpkit import check, eventually
 from interopkit import Interop
 from rewarderkit import b3
 from s3kit import key_of
 
-PROGRAM = os.environ["RON_BIN"]
 LIVE = "/edge/assets/o/map"
 FRESH = {"ETag": '"v1"', "Cache-Control": "max-age=600"}
 
@@ -314,29 +312,20 @@ def purged(w, origin):
     """A purge by id takes it out of the bucket."""
     body = os.urandom(1000)
     origin.answers["/p"] = (200, FRESH, body)
-    keys = w.folder / "keys"
-    subprocess.run([PROGRAM, "cap", "key", "new", "--id", "k1", "--keys", keys], check=True,
-                   capture_output=True)
-    token = subprocess.run([PROGRAM, "cap", "mint", "--keys", keys, "--aud", "edge", "--scope",
-                            "edge.purge"], check=True, capture_output=True,
-                           text=True).stdout.strip()
-    with w.edge(f"--auth.key_file={keys}", origin=origin) as edge:
+    keys = Keys(w.folder)
+    token = keys.token("edge.purge")
+    with w.edge(f"--auth.key_file={keys.file}", origin=origin) as edge:
         edge.get(LIVE + "/p")
         check("purged: in the bucket", w.arrives(b3(body)))
-        c = edge.client()
-        c.request("POST", "/edge/purge", body=json.dumps({"id": b3(body)}),
-                  headers={"Content-Type": "application/json", "Authorization": f"Bearer {token}"})
-        r = c.getresponse()
-        check("purged: 200", r.status == 200 and json.loads(r.read())["objects"] == 1)
+        status, said = purge(edge, token, id=b3(body))
+        check("purged: 200", status == 200 and said["objects"] == 1)
         check("purged: out of the bucket", w.has(b3(body)) is None)
         check("purged: 404", edge.get(f"/cas/{b3(body)}").status == 404)
         for wish in ({"path": LIVE + "/p"}, {"prefix": LIVE + "/"}):
             edge.get(LIVE + "/p")
             check("purged: told", eventually(lambda: len(w.view.keys(w.prefix + "r/")) >= 1))
             asked = origin.count("/p")
-            c.request("POST", "/edge/purge", body=json.dumps(wish), headers={
-                "Content-Type": "application/json", "Authorization": f"Bearer {token}"})
-            r = c.getresponse()
-            check(f"purged: {wish}", r.status == 200 and json.loads(r.read())["records"] >= 1)
+            status, said = purge(edge, token, **wish)
+            check(f"purged: {wish}", status == 200 and said["records"] >= 1)
             check("purged: then the origin is asked, not the bucket",
                   edge.get(LIVE + "/p").body == body and origin.count("/p") == asked + 1)
