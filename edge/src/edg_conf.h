@@ -106,6 +106,8 @@
       "A tile that a vector pack does not have is 204, as map clients expect; otherwise 404.")     \
     X(EDG_CORS, "cors.allow_origins", LIST, "origins", 0, 64, "", RON_CONF_FIXED,                  \
       "Origins that browsers may read from, such as https://example.org; * for all; empty: none.") \
+    X(EDG_HSTS, "security.hsts", BOOL, "", 0, 0, "true", RON_CONF_FIXED,                           \
+      "Over TLS, tell browsers to come back over TLS only, for a year.")                           \
     X(EDG_READERS_N, "concurrency.readers", INT, "tasks", 1, 64, "2", RON_CONF_FIXED,              \
       "Tasks that read what is not in memory yet.")                                                \
     X(EDG_FILLERS, "concurrency.fill_workers", INT, "tasks", 1, 64, "8", RON_CONF_FIXED,           \

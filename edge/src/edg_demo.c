@@ -159,7 +159,6 @@ static void add_policy(struct ron_http_call *call)
         const char *value;
     } rows[] = {{"Content-Security-Policy", policy},
                 {"X-Content-Type-Options", "nosniff"},
-                {"Referrer-Policy", "no-referrer"},
                 {"Cross-Origin-Opener-Policy", "same-origin"}};
 
     for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
@@ -172,6 +171,7 @@ static void answer_config(struct edg_out *out)
 {
     const char *text = out->s->demo->maplibre ? "{\"maplibre\":true}" : "{\"maplibre\":false}";
 
+    edg_add_site(out);
     ron_http_answer(out->call, 200, "application/json", text, strlen(text));
 }
 

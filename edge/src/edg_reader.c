@@ -72,7 +72,7 @@ void edg_answer_no_tile(struct edg_out *out, const struct edg_pack *pack)
 
     edg_count_of(out->s, EDG_M_MISSES, "absent", 1);
     if (out->s->tile_204 && (info->tile_type == EDG_TILE_MVT || info->tile_type == EDG_TILE_MLT)) {
-        edg_add_cors(out);
+        edg_add_site(out);
         edg_answer_empty(out, 204);
     } else {
         edg_fail(out, EDG_ERROR_NOT_FOUND);

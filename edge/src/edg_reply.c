@@ -29,7 +29,7 @@ void edg_fail(struct edg_out *out, enum edg_error error)
 {
     struct ron_http_error e = edg_http_error(error);
 
-    edg_add_cors(out);
+    edg_add_site(out);
     add(out, "X-Reason", text_of(e.reason));
     if (out->call != NULL) {
         ron_http_fail_with(out->call, &e);
@@ -49,7 +49,7 @@ void edg_answer_empty(struct edg_out *out, int status)
 
 void edg_answer_text(struct edg_out *out, int status, const char *type, const struct ron_buf *body)
 {
-    edg_add_cors(out);
+    edg_add_site(out);
     ron_http_answer(out->call, status, type, ron_buf_data(body), ron_buf_len(body));
 }
 
@@ -59,7 +59,7 @@ void edg_refusal(void *arg, struct ron_http_call *call, const struct ron_http_he
 {
     struct edg_out out = {.s = arg, .call = call, .head = head};
 
-    edg_add_cors(&out);
+    edg_add_site(&out);
     add(&out, "X-Reason", text_of(error->reason));
 }
 
@@ -98,8 +98,14 @@ static bool allow_origin(struct edg_out *out)
     return false;
 }
 
-void edg_add_cors(struct edg_out *out)
+void edg_add_site(struct edg_out *out)
 {
+    if (!out->stored) {
+        add(out, "Referrer-Policy", text_of("no-referrer"));
+    }
+    if (!out->stored && out->s->hsts) {
+        add(out, "Strict-Transport-Security", text_of("max-age=31536000"));
+    }
     if (allow_origin(out)) {
         add(out, "Access-Control-Expose-Headers",
             text_of("Accept-Ranges, Age, Cache-Status, Content-Length, Content-Range, ETag, "
@@ -205,6 +211,7 @@ static bool select_part(struct edg_out *out, const struct edg_content *c, bool p
     struct ron_http_repr repr = {
         .size = c->blob.length, .etag = &etag, .mtime_s = c->mtime_s, .multipart = parts};
 
+    out->stored = c->extra != NULL;
     ron_http_select(out->head, &repr, ron_env_wall_ms(out->s->env) / 1000, ret_answer);
     add_fields(out, c, ret_answer);
     switch (ret_answer->status) {
@@ -217,7 +224,7 @@ static bool select_part(struct edg_out *out, const struct edg_content *c, bool p
         return false;
     case 304:
         edg_count_hit(out->s, c->source, false, 0);
-        edg_add_cors(out);
+        edg_add_site(out);
         edg_answer_empty(out, 304);
         return false;
     default:
@@ -225,7 +232,7 @@ static bool select_part(struct edg_out *out, const struct edg_content *c, bool p
             edg_count_of(out->s, EDG_M_RANGES, "206", 1);
         }
         edg_count_hit(out->s, c->source, ret_answer->status == 206, ret_answer->length);
-        edg_add_cors(out);
+        edg_add_site(out);
         return true;
     }
 }

@@ -300,6 +300,7 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
         (struct ron_http_late){.handle = edg_fill_late, .arg = s, .early_ms = EDG_LATE_MS};
     s->multipart = ron_conf_bool(s->conf, EDG_MULTIPART);
     s->tile_204 = ron_conf_bool(s->conf, EDG_TILE_204);
+    s->hsts = ron_conf_bool(s->conf, EDG_HSTS) && ron_conf_str(s->conf, RON_APP_TLS_CERT).len > 0;
     s->cache_control = ron_conf_str(s->conf, EDG_CACHE_CONTROL).text;
     ron_mutex_init(&s->packs_mu, RON_RANK_SHARED, "edge.routing_table");
     RON_TRY(edg_metrics_new(s, err));

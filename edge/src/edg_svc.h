@@ -83,6 +83,7 @@ struct edg_out {
     struct ron_http_call *call;   /* one of the two */
     struct ron_http_reply *reply; /* given away by the answer */
     const struct ron_http_head *head;
+    bool stored; /* the answer is an origin's: what pages may do with it is its own matter */
 };
 
 /* Answers with the content as conditions and ranges ask for; takes the blob. */
@@ -104,8 +105,9 @@ void edg_refusal(void *arg, struct ron_http_call *call, const struct ron_http_he
                  const struct ron_http_error *error);
 void edg_answer_text(struct edg_out *out, int status, const char *type, const struct ron_buf *body);
 void edg_answer_empty(struct edg_out *out, int status);
-/* Access-Control-* when the request's Origin is allowed, and Vary: Origin. */
-void edg_add_cors(struct edg_out *out);
+/* What browsers are told besides the answer: no referrer, TLS only, and Access-Control-* with
+ * Vary: Origin when the request's Origin is allowed. Once for each answer. */
+void edg_add_site(struct edg_out *out);
 /* The same for OPTIONS: which methods and headers it may use. */
 void edg_add_preflight(struct edg_out *out);
 
@@ -343,6 +345,7 @@ struct edg_svc {
     const struct ron_conf_snap *conf;
     struct ron_log *log;
     bool tile_204;
+    bool hsts; /* security.hsts, and the listener speaks TLS */
     bool multipart;
     const char *cache_control;
 

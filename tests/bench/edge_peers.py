@@ -86,6 +86,7 @@ class Files(Nginx):
         super().__init__(f"""
     root {folder}/www;
     add_header X-Corr-ID $request_id;
+    add_header Referrer-Policy no-referrer;
     add_header Cache-Control "{CACHE}";
     types {{ image/png png; text/html html; application/octet-stream bin; }}
 """, 1, list(prefix))

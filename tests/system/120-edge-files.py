@@ -2,10 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Files of the edge as their clients see them: tags, conditions, ranges, refusals, replacement,
 origins, metrics. The bytes and their hashes are known here independently (Debian's b3sum)."""
+import http.client
 import os
 import signal
 import socket
+import ssl
 import subprocess
+import tempfile
 
 from edgekit import Edge
 from httpkit import check, eventually, finish
@@ -169,6 +172,36 @@ def origins():
         check("origins: all", edge.get(BASE + "a")["Access-Control-Allow-Origin"] == "*")
 
 
+def browsers():
+    """What every answer tells a browser, and what only one over TLS does."""
+    with Edge("--edge.demo=true", files={"a": b"a"}) as edge:
+        t = edge.get(BASE + "a")["ETag"]
+        for what, status, a in (("a file", 200, edge.get(BASE + "a")),
+                                ("not modified", 304, edge.get(BASE + "a", If_None_Match=t)),
+                                ("a bad range", 416, edge.get(BASE + "a", Range="bytes=9-")),
+                                ("nothing there", 404, edge.get(BASE + "b")),
+                                ("the demo page", 200, edge.get("/"))):
+            check(f"browsers: {what}: no referrer, said once, and nothing about TLS",
+                  a.status == status and a.headers.get_all("Referrer-Policy") == ["no-referrer"] and
+                  a["Strict-Transport-Security"] is None, (a.status, a.headers.items()))
+    with tempfile.TemporaryDirectory() as t:
+        cert, key = f"{t}/cert.pem", f"{t}/key.pem"
+        subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt",
+                        "ec_paramgen_curve:P-256", "-nodes", "-keyout", key, "-out", cert, "-days",
+                        "2", "-subj", "/CN=edge", "-addext", "subjectAltName=IP:127.0.0.1"],
+                       capture_output=True, check=True)
+        trust = ssl.create_default_context(cafile=cert)
+        for option, wanted in (("true", "max-age=31536000"), ("false", None)):
+            with Edge(f"--tls.cert={cert}", f"--tls.key={key}", f"--security.hsts={option}",
+                      files={"a": b"a"}) as edge:
+                host, port = edge.addr.rsplit(":", 1)
+                for path, status in (("a", 200), ("b", 404)):
+                    client = http.client.HTTPSConnection(host, int(port), timeout=20, context=trust)
+                    a = edge.get(BASE + path, client=client)
+                    check(f"browsers: TLS, security.hsts={option}: {status}", a.status == status and
+                          a["Strict-Transport-Security"] == wanted, a.headers.items())
+
+
 def settings():
     for option, word in (("--cors.allow_origins=map.example", "cors.allow_origins"),
                          ("--edge.packs=nothing", "NAME=FILE"),
@@ -192,5 +225,6 @@ with Edge(files=FILES) as the_edge:
     the_edge.process.send_signal(signal.SIGHUP)
     check("a reload keeps it ready", eventually(lambda: the_edge.get("/readyz").status == 200))
 origins()
+browsers()
 settings()
 finish()
