@@ -696,6 +696,7 @@ static void test_blob__short_files_to_a_client_that_waits__whole_and_in_order(vo
         assert_non_null(strstr(head, "Content-Length: 32768\r\n"));
         expect_pattern(&c, BIG - SHORT, SHORT);
     }
+    fx_until(fx_gate_count(&released) >= COUNT); /* the last one behind its bytes */
     assert_int_equal(fx_gate_count(&released), COUNT);
     cli_close(&c);
     close_blobs(web);

@@ -121,8 +121,8 @@ static inline void wire_handle(struct ron_oap_call *call, void *arg)
         ron_oap_refuse(call, RON_OAP_BUSY);
         break;
     default:
+        fx_gate_add(&wire->echoed, 1); /* first: who has the answer may count at once */
         ron_oap_answer(call, 200, q->payload, q->payload_len);
-        fx_gate_add(&wire->echoed, 1);
         break;
     }
 }
