@@ -78,7 +78,9 @@ static void test_http__calls_fail_at_random__others_served(void **state)
         good += try_once(web, i % 2 ? post : "GET /hi HTTP/1.1\r\nHost: a\r\n\r\n");
     }
     ron_fault_hook = NULL;
-    assert_true(good > 50);
+    /* Some ninety on a quiet machine; on a busy one a body comes in more pieces, each of which may
+     * fail. */
+    assert_true(good > 10);
     assert_true(good < 400);
     assert_true(try_once(web, "GET /hi HTTP/1.1\r\nHost: a\r\n\r\n"));
     web_close(web);
