@@ -188,6 +188,7 @@ static enum ron_rc take_over(struct led_lead *l, const struct led_frame *frame, 
     if (!led_svc_set_leading(s, true)) {
         return ron_err_set(err, RON_AGAIN, "safe mode came first");
     }
+    l->caught_up = false; /* whatever comes after this reign, we have not read it */
     ron_need_set(l->need, RON_NEED_OK, "", 0);
     RON_LOG(s->log, WARN, "this ledger leads", RON_LOG_U64("epoch", frame->epoch),
             RON_LOG_U64("seq", head.last_seq));
@@ -236,6 +237,7 @@ static enum ron_rc beat(struct led_lead *l, struct ron_err *err)
     enum ron_rc rc = say_we_lead(l, err);
 
     if (rc == RON_CONFLICT) {
+        ron_need_set(l->need, RON_NEED_MISSING, "another ledger leads", 1);
         meet_the_fence(l);
         return RON_OK;
     }
@@ -380,6 +382,7 @@ void led_lead_lost(struct led_svc *s, enum ron_rc rc, const struct ron_err *err)
     /* In this order: a sequencer that sees the wish to take back decides on nothing new, and one
      * that does not see it gives works the number of the reign that ends. */
     RON_IGNORE(led_svc_set_leading(s, false));
+    ron_need_set(s->lead->need, RON_NEED_MISSING, "catching up with the shared log", 1);
     ron_au32_store(&s->abort_wanted, 1);
     (void)ron_au32_add(&s->reign, 1);
     ron_task_wake(s->seq_task);
