@@ -191,7 +191,12 @@ static enum ron_rc read_piece(struct led_index *ix, struct led_blob_key key, uin
     RON_TRY(led__ents_reserve(ix, *used + view.count));
     *ret_first = led__piece_at(&view, 0);
     for (uint32_t i = led__piece_lower(&view, (struct led_ent){.hash = lo}); i < view.count; i++) {
-        ix->ents[0][(*used)++] = led__piece_at(&view, i);
+        struct led_ent e = led__piece_at(&view, i);
+
+        if (i > 0 && led__ent_less(e, led__piece_at(&view, i - 1))) {
+            return corrupt(err, "a piece out of order");
+        }
+        ix->ents[0][(*used)++] = e;
     }
     return RON_OK;
 }
@@ -214,8 +219,11 @@ static enum ron_rc fill_run(struct led_index *ix, struct led_slice *slice, struc
         if (p > slice->piece && !led__ent_less(run->pieces[p - 1].first, run->pieces[p].first)) {
             return corrupt(err, "pieces out of order");
         }
-        if (used > 0 && p + 1 < slice->pieces) {
-            upto = led__filter_group_of(f, ix->ents[0][used - 1].hash);
+        if (p + 1 < slice->pieces) { /* a first piece may have nothing from `lo` on */
+            upto = used > 0 ? led__filter_group_of(f, ix->ents[0][used - 1].hash) : group;
+        }
+        if (upto < group || (used > 0 && led__filter_group_of(f, ix->ents[0][0].hash) < group)) {
+            return corrupt(err, "pieces out of order");
         }
         for (whole = used;
              whole > 0 && led__filter_group_of(f, ix->ents[0][whole - 1].hash) >= upto; whole--) {

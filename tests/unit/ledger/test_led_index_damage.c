@@ -3,7 +3,8 @@
  * it was, or a fresh one (X3). A process killed at any moment loses no committed key (X1).
  * Method: a file with runs, merges, skip points and an image is changed, bit by bit, half of the
  * time in the pages that belong to LMDB, and opened. Where it still opens, every key must be there,
- * and it must go on. For the kills a child commits and reports each commit through a pipe. */
+ * and it must go on. For the kills a child commits and reports each commit through a pipe;
+ * one moment that a kill seldom meets is made by hand. */
 #include "unit/ledger/index_fixture.h"
 
 #include <fcntl.h>
@@ -29,16 +30,22 @@ static struct led_index_opts opts_of(void)
                                    .uuid = "sixteen bytes .."};
 }
 
-static struct led_index *open_index(struct led_index_state *ret_state)
+static struct led_index *open_with(uint32_t run_entries, struct led_index_state *ret_state)
 {
     struct led_index_opts opts = opts_of();
     struct led_index *ix = NULL;
     struct ron_err err = {0};
 
+    opts.run_entries = run_entries;
     if (led_index_open(&opts, &ix, ret_state, &err) != RON_OK) {
         fail_msg("open: %s", err.msg);
     }
     return ix;
+}
+
+static struct led_index *open_index(struct led_index_state *ret_state)
+{
+    return open_with(opts_of().run_entries, ret_state);
 }
 
 static void write_file(const uint8_t *bytes, size_t len)
@@ -334,6 +341,58 @@ static int setup(void **state)
     return rc;
 }
 
+/* Eight runs of two pieces each, whose first piece ends just where the first step of their merge
+ * does: what is left of each then begins with a piece that has nothing any more. */
+enum { PIECE = 1632, RUNS = 8, RUN = 2 * PIECE }; /* 1632: 8 bytes of hash and 2 of seq a key */
+
+static uint64_t hash_at_the_cut(uint64_t run, uint64_t i)
+{
+    const uint64_t groups = RUNS * RUN / 64 + 1;
+    const uint64_t cut = (uint64_t)((((ron_u128)256 << 64) + groups - 1) / groups);
+    uint64_t place = i % PIECE * RUNS + run + 1;
+
+    return i < PIECE ? place * (cut / (RUNS * PIECE + 8))
+                     : cut + place * ((UINT64_MAX - cut) / (RUNS * PIECE + 8));
+}
+
+static void test_led_index_damage__merge_cut_between_two_pieces__opens_with_all_keys(void **state)
+{
+    struct led_index_state st;
+    struct led_index *ix = open_with(RUN, &st);
+    struct ron_err err = {0};
+    struct ron_str text = {"x", 1};
+    uint64_t seq = 0;
+
+    (void)state;
+    for (uint64_t run = 0; run < RUNS; run++) {
+        for (uint64_t i = 0; i < RUN; i++) {
+            struct led_key key = {hash_at_the_cut(run, i), 0};
+
+            assert_int_equal(led_index_add(ix, LED_INDEX_ID, key, text, ++seq, &err), RON_OK);
+        }
+        assert_int_equal(index_commit(ix, seq, &err), RON_OK);
+    }
+    for (uint64_t more = 0; more < 3; more++) { /* the first flushes the eighth run */
+        led_index_close(ix);
+        ix = open_with(RUN, &st);
+        assert_false(st.fresh);
+        for (uint64_t n = 0; n < RUNS * RUN; n++) {
+            struct led_key key = {hash_at_the_cut(n / RUN, n % RUN), 0};
+            uint64_t seqs[LED_INDEX_FOUND_MAX];
+            size_t count = 0;
+
+            assert_true(led_index_maybe(ix, LED_INDEX_ID, key, text));
+            assert_int_equal(led_index_find(ix, LED_INDEX_ID, key, seqs, &count, &err), RON_OK);
+            assert_true(count == 1 && seqs[0] == n + 1);
+        }
+        assert_int_equal(
+            led_index_add(ix, LED_INDEX_ID, (struct led_key){more + 1, 0}, text, ++seq, &err),
+            RON_OK);
+        assert_int_equal(index_commit(ix, seq, &err), RON_OK);
+    }
+    led_index_close(ix);
+}
+
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, fixture_teardown)
 
 int main(void)
@@ -345,6 +404,7 @@ int main(void)
         CASE(test_led_index_damage__cut_files_and_strangers__give_a_fresh_index),
         CASE(test_led_index_damage__a_folder_in_its_place__is_an_error),
         CASE(test_led_index_damage__killed__keeps_every_reported_commit),
+        CASE(test_led_index_damage__merge_cut_between_two_pieces__opens_with_all_keys),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
