@@ -97,17 +97,117 @@ static enum ron_rc store_append(void *ctx, uint64_t first, const struct ron_tree
     return RON_OK;
 }
 
-static enum ron_rc read_run(const struct led_hashes *h, int fd, uint64_t place, size_t count,
-                            struct ron_tree_hash *ret_hashes, struct ron_err *err)
+/* ---- reading: places that share a page are one span, and all spans are asked for at once ------- */
+
+enum {
+    PAGE_HASHES = 4096 / RON_TREE_HASH_BYTES,
+    SPAN_MAX = PAGE_HASHES + RON_TREE_READ_MAX, /* a part of a page, and neighbours behind it */
+};
+
+/* Places in a row, in one file: neighbours that were asked for (a tile), or a part of a page. */
+struct span {
+    uint64_t first;
+    uint64_t count;
+    int fd;
+};
+
+struct spans {
+    size_t count;
+    struct span all[RON_TREE_READ_MAX];
+    uint16_t of[RON_TREE_READ_MAX]; /* the span of each place that is asked for */
+};
+
+static uint64_t file_of(const struct span *s)
 {
-    size_t len = count * RON_TREE_HASH_BYTES;
+    return s->first / LED_HASHES_PER_FILE;
+}
+
+static bool span_takes(struct span *s, uint64_t place)
+{
+    uint64_t last = s->first + s->count - 1;
+    uint64_t page = place / PAGE_HASHES;
+
+    if (place == last + 1 && place % LED_HASHES_PER_FILE != 0) {
+        s->count++;
+        return true;
+    }
+    if (page != s->first / PAGE_HASHES || page != last / PAGE_HASHES) {
+        return false;
+    }
+    s->first = RON_MIN(s->first, place);
+    s->count = RON_MAX(last, place) - s->first + 1;
+    return true;
+}
+
+static enum ron_rc plan_spans(const uint64_t *places, size_t count, uint64_t known,
+                              struct spans *ret_spans, struct ron_err *err)
+{
+    ret_spans->count = 0;
+    for (size_t i = 0; i < count; i++) {
+        size_t at = ret_spans->count;
+
+        if (places[i] >= known) {
+            return ron_err_set(err, RON_NOTFOUND, "hash %" PRIu64 " is not stored", places[i]);
+        }
+        /* From the back: a neighbour is most likely that of the place before. */
+        while (at > 0 && !span_takes(&ret_spans->all[at - 1], places[i])) {
+            at--;
+        }
+        if (at == 0) {
+            ret_spans->all[ret_spans->count++] = (struct span){places[i], 1, -1};
+            at = ret_spans->count;
+        }
+        ret_spans->of[i] = (uint16_t)(at - 1);
+    }
+    return RON_OK;
+}
+
+/* Gives each span its file, which is open once, and says what will be read of it. */
+static enum ron_rc open_spans(const struct led_hashes *h, struct spans *s, struct ron_err *err)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        struct span *span = &s->all[i];
+
+        for (size_t k = 0; k < i && span->fd < 0; k++) {
+            span->fd = file_of(&s->all[k]) == file_of(span) ? s->all[k].fd : -1;
+        }
+        if (span->fd < 0) {
+            RON_TRY(file_open(h, file_of(span), RON_OPEN_READ, &span->fd, err));
+        }
+        if (s->count > 1) {
+            h->env->disk->will_read(h->env, span->fd,
+                                    span->first % LED_HASHES_PER_FILE * RON_TREE_HASH_BYTES,
+                                    span->count * RON_TREE_HASH_BYTES);
+        }
+    }
+    return RON_OK;
+}
+
+static void close_spans(const struct led_hashes *h, const struct spans *s)
+{
+    for (size_t i = 0; i < s->count; i++) {
+        bool mine = s->all[i].fd >= 0;
+
+        for (size_t k = 0; k < i && mine; k++) {
+            mine = s->all[k].fd != s->all[i].fd;
+        }
+        if (mine) {
+            h->env->disk->close(h->env, s->all[i].fd);
+        }
+    }
+}
+
+static enum ron_rc read_span(const struct led_hashes *h, const struct span *s,
+                             struct ron_tree_hash *ret_hashes, struct ron_err *err)
+{
+    size_t len = (size_t)s->count * RON_TREE_HASH_BYTES;
     size_t got = 0;
-    enum ron_rc rc = h->env->disk->pread(h->env, fd, ret_hashes, len,
-                                         place % LED_HASHES_PER_FILE * RON_TREE_HASH_BYTES, &got);
+    enum ron_rc rc = h->env->disk->pread(
+        h->env, s->fd, ret_hashes, len, s->first % LED_HASHES_PER_FILE * RON_TREE_HASH_BYTES, &got);
 
     if (rc != RON_OK || got != len) {
         return ron_err_set(err, rc != RON_OK ? rc : RON_CORRUPT,
-                           "stored hash %" PRIu64 " cannot be read", place);
+                           "stored hash %" PRIu64 " cannot be read", s->first);
     }
     return RON_OK;
 }
@@ -116,38 +216,23 @@ static enum ron_rc store_read(void *ctx, const uint64_t *places, size_t count,
                               struct ron_tree_hash *ret_hashes, struct ron_err *err)
 {
     const struct led_hashes *h = ctx;
-    uint64_t known = ron_au64_load(&h->count);
-    uint64_t file = 0;
-    int fd = -1;
-    enum ron_rc rc = RON_OK;
+    struct spans spans;
+    struct ron_tree_hash found[SPAN_MAX];
+    enum ron_rc rc;
 
     RON_CHECK_MAGIC(h, MAGIC);
-    for (size_t i = 0, run; i < count && rc == RON_OK; i += run) {
-        run = 1;
-        if (places[i] >= known) {
-            rc = ron_err_set(err, RON_NOTFOUND, "hash %" PRIu64 " is not stored", places[i]);
-            break;
-        }
-        /* Neighbours are read at once: tiles are. */
-        while (i + run < count && places[i + run] == places[i] + run && places[i + run] < known &&
-               places[i + run] % LED_HASHES_PER_FILE != 0) {
-            run++;
-        }
-        if (fd < 0 || file != places[i] / LED_HASHES_PER_FILE) {
-            if (fd >= 0) {
-                h->env->disk->close(h->env, fd);
-                fd = -1;
+    RON_ASSERT(count <= RON_TREE_READ_MAX);
+    RON_TRY(plan_spans(places, count, ron_au64_load(&h->count), &spans, err));
+    rc = open_spans(h, &spans, err);
+    for (size_t s = 0; s < spans.count && rc == RON_OK; s++) {
+        rc = read_span(h, &spans.all[s], found, err);
+        for (size_t i = 0; i < count && rc == RON_OK; i++) {
+            if (spans.of[i] == s) {
+                ret_hashes[i] = found[places[i] - spans.all[s].first];
             }
-            file = places[i] / LED_HASHES_PER_FILE;
-            rc = file_open(h, file, RON_OPEN_READ, &fd, err);
-        }
-        if (rc == RON_OK) {
-            rc = read_run(h, fd, places[i], run, ret_hashes + i, err);
         }
     }
-    if (fd >= 0) {
-        h->env->disk->close(h->env, fd);
-    }
+    close_spans(h, &spans);
     return rc;
 }
 

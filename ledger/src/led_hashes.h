@@ -13,6 +13,9 @@
  * nobody else is at it; sync from one thread, beside appends and reads. Readers open the files they
  * need, so nothing is shared and no number of files holds descriptors.
  *
+ * Cost: a proof needs a hash of each level, most of them in pages of their own. The disk is told of
+ * all of them before the first is read, so what is not in memory is waited for once.
+ *
  * Failure: a failed append or cut leaves the count where it was; the same places may be appended
  * again. */
 #pragma once

@@ -4,17 +4,20 @@
  *
  *     bench_ledger fund|load http|oap|lab ADDR TOKEN ACCOUNTS CONNS BATCH SECONDS|0 COUNT IDS HOT
  *                  [RATE]
+ *     bench_ledger prove ADDR TOKEN ENTRIES COUNT AIM_US
  *
  * `fund` mints 10^12 to each account. `load` sends transfers until SECONDS have passed or COUNT
  * entries are done, whichever is set. IDS is "time" (rising) or "random"; HOT 1 pays everything out
  * of account 0. With a RATE, requests are due at equal distances and their time counts from when
  * they were due; without, each connection sends as soon as it is answered. `lab` sends the request
  * that the bare server of ../shared/lab/http understands, about as long as one for the ledger.
+ * `prove` asks for inclusion proofs, see bench_proof.h.
  * Prints one JSON object. One thread: the server has the other core. Every answer is
  * checked; a refusal ends the program. */
 #include <inttypes.h>
 
 #include "bench/bench_load.h"
+#include "bench/bench_proof.h"
 #include "led_entry.h"
 #include "led_oap.h"
 #include "ron/base/alloc.h"
@@ -357,9 +360,14 @@ int main(int argc, char **argv)
     uint64_t cpu_ns;
     double seconds;
 
+    if (argc == 7 && strcmp(argv[1], "prove") == 0) {
+        ron_free(l);
+        return proof_main(argv + 2);
+    }
     if (argc != 12 && argc != 13) {
         printf("usage: bench_ledger fund|load http|oap|lab ADDR TOKEN ACCOUNTS CONNS BATCH SECONDS "
-               "COUNT time|random HOT [RATE]\n");
+               "COUNT time|random HOT [RATE]\n"
+               "       bench_ledger prove ADDR TOKEN ENTRIES COUNT AIM_US\n");
         return argc == 1 ? 0 : 2;
     }
     BENCH_TRUE(l != NULL);

@@ -113,6 +113,13 @@ static enum ron_rc disk_pread(const struct ron_env *env, int fd, void *buf, size
     return RON_OK;
 }
 
+static void disk_will_read(const struct ron_env *env, int fd, uint64_t off, size_t len)
+{
+    (void)env;
+    ron_blocking_point("will_read"); /* It may wait for room in the disk's queue. */
+    (void)posix_fadvise(fd, (off_t)off, (off_t)len, POSIX_FADV_WILLNEED);
+}
+
 static enum ron_rc disk_pwrite(const struct ron_env *env, int fd, const void *buf, size_t len,
                                uint64_t off, struct ron_err *err)
 {
@@ -366,6 +373,7 @@ const struct ron_disk_ops ron__disk_linux = {
     .open = disk_open,
     .close = disk_close,
     .pread = disk_pread,
+    .will_read = disk_will_read,
     .pwrite = disk_pwrite,
     .sync = disk_sync,
     .truncate = disk_truncate,

@@ -152,6 +152,14 @@ static enum ron_rc mem_pread(const struct ron_env *env, int fd, void *buf, size_
     }
 }
 
+static void mem_will_read(const struct ron_env *env, int fd, uint64_t off, size_t len)
+{
+    (void)env;
+    (void)fd;
+    (void)off;
+    (void)len;
+}
+
 static enum ron_rc mem_pwrite(const struct ron_env *env, int fd, const void *buf, size_t len,
                               uint64_t off, struct ron_err *err)
 {
@@ -476,6 +484,7 @@ static const struct ron_disk_ops mem_ops = {
     .open = mem_open,
     .close = mem_close,
     .pread = mem_pread,
+    .will_read = mem_will_read,
     .pwrite = mem_pwrite,
     .sync = mem_sync,
     .truncate = mem_truncate,

@@ -37,6 +37,8 @@ static void test_disk__write_and_read__move_everything(void **state)
     assert_int_equal(disk->sync(f->env, fd, false, NULL), RON_OK);
     assert_int_equal(disk->size(f->env, fd, &size), RON_OK);
     assert_int_equal(size, 14);
+    disk->will_read(f->env, fd, 4, 10);
+    disk->will_read(f->env, fd, 1 << 20, 4096); /* beyond the end */
     assert_int_equal(disk->pread(f->env, fd, buf, sizeof buf, 0, &len), RON_OK);
     assert_int_equal(len, 14);
     assert_memory_equal(buf,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Goal: stored hashes in files: what was appended is read, across files, after opening anew and
- * beside the appender; what was cut is gone.
+ * beside the appender; what was cut is gone. What lies in several places is asked for at once.
  * Method: hashes that tell their place, on a directory and on a disk in memory; a file that is
  * almost full from the start, made sparse. A tree over it gives the roots of a tree in memory. */
 #include "unit/io/fixture.h"
@@ -199,6 +199,96 @@ static void test_hashes__under_a_tree__roots_of_all_sizes(void **state)
     ron_memdisk_free(disk);
 }
 
+/* ---- how often the disk is asked ------------------------------------------------------------- */
+
+static struct {
+    int opens;
+    int closes;
+    int hints;
+    int reads;
+    bool late; /* a hint came behind a read */
+} asked;
+
+static enum ron_rc count_open(const struct ron_env *env, const char *path, uint32_t flags,
+                              uint32_t mode, int *ret_fd, struct ron_err *err)
+{
+    asked.opens++;
+    return ron_env_linux()->disk->open(env, path, flags, mode, ret_fd, err);
+}
+
+static void count_close(const struct ron_env *env, int fd)
+{
+    asked.closes++;
+    ron_env_linux()->disk->close(env, fd);
+}
+
+static void count_will_read(const struct ron_env *env, int fd, uint64_t off, size_t len)
+{
+    asked.hints++;
+    asked.late = asked.late || asked.reads > 0;
+    ron_env_linux()->disk->will_read(env, fd, off, len);
+}
+
+static enum ron_rc count_pread(const struct ron_env *env, int fd, void *buf, size_t len,
+                               uint64_t off, size_t *ret_len)
+{
+    asked.reads++;
+    return ron_env_linux()->disk->pread(env, fd, buf, len, off, ret_len);
+}
+
+/* Reads and compares; what the disk was asked for is in `asked`. */
+static void check_places(struct led_hashes *h, const uint64_t *places, size_t count)
+{
+    struct ron_tree_hash got[RON_TREE_READ_MAX];
+
+    memset(&asked, 0, sizeof asked);
+    assert_int_equal(read_places(h, places, count, got), RON_OK);
+    for (size_t i = 0; i < count; i++) {
+        struct ron_tree_hash expected = hash_at(places[i]);
+
+        assert_memory_equal(&got[i], &expected, sizeof expected);
+    }
+    assert_int_equal(asked.opens, asked.closes);
+    assert_false(asked.late);
+}
+
+static void test_hashes__read__spans_are_asked_for_at_once(void **state)
+{
+    const struct fixture *f = *state;
+    struct ron_disk_ops disk = *f->env->disk;
+    struct ron_env env = *f->env;
+    uint64_t places[RON_TREE_READ_MAX] = {130, 4000, 255, 128, 4001, 0, 4000};
+    struct led_hashes *h;
+
+    disk.open = count_open;
+    disk.close = count_close;
+    disk.will_read = count_will_read;
+    disk.pread = count_pread;
+    env.disk = &disk;
+    h = open_hashes(&env, fixture_path(f, "tree"));
+    append(h, 0, MANY);
+
+    check_places(h, places, 7); /* three pages of one file, in no order, one place twice */
+    assert_int_equal(asked.opens, 1);
+    assert_int_equal(asked.hints, 3);
+    assert_int_equal(asked.reads, 3);
+
+    for (uint64_t i = 0; i < RON_TREE_READ_MAX; i++) {
+        places[i] = 1000 + i;
+    }
+    check_places(h, places, RON_TREE_READ_MAX); /* a tile: nothing to wait for beside it */
+    assert_int_equal(asked.hints, 0);
+    assert_int_equal(asked.reads, 1);
+
+    places[0] = 256; /* both ends of a page, and then all that follows: the longest span */
+    for (uint64_t i = 1; i < RON_TREE_READ_MAX; i++) {
+        places[i] = 382 + i;
+    }
+    check_places(h, places, RON_TREE_READ_MAX);
+    assert_int_equal(asked.reads, 1);
+    led_hashes_close(h);
+}
+
 /* ---- threads --------------------------------------------------------------------------------- */
 
 struct beside {
@@ -254,6 +344,7 @@ int main(void)
         CASE(test_hashes__in_memory__kept_and_cut),
         CASE(test_hashes__over_the_end_of_a_file__go_on_in_the_next),
         CASE(test_hashes__under_a_tree__roots_of_all_sizes),
+        CASE(test_hashes__read__spans_are_asked_for_at_once),
         CASE(test_hashes__read_beside_appends__are_right),
 #undef CASE
     };
