@@ -67,6 +67,7 @@ static void test_http__calls_fail_at_random__others_served(void **state)
 {
     struct web *web = web_open(2, (struct ron_http_opts){.body_max = 100000});
     static char post[30000];
+    int tried;
     int good = 0;
 
     (void)state;
@@ -74,14 +75,14 @@ static void test_http__calls_fail_at_random__others_served(void **state)
     memcpy(post, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 29940\r\n\r\n", 55);
     assert_true(try_once(web, "GET /hi HTTP/1.1\r\nHost: a\r\n\r\n"));
     ron_fault_hook = fail_some;
-    for (int i = 0; i < 400; i++) {
-        good += try_once(web, i % 2 ? post : "GET /hi HTTP/1.1\r\nHost: a\r\n\r\n");
+    /* Some ninety of the first 400 are good on a quiet machine; on a busy one a body comes in more
+     * pieces, each of which may fail, and it takes more tries. */
+    for (tried = 0; tried < 400 || (good <= 50 && tried < 4000); tried++) {
+        good += try_once(web, tried % 2 ? post : "GET /hi HTTP/1.1\r\nHost: a\r\n\r\n");
     }
     ron_fault_hook = NULL;
-    /* Some ninety on a quiet machine; on a busy one a body comes in more pieces, each of which may
-     * fail. */
-    assert_true(good > 10);
-    assert_true(good < 400);
+    assert_true(good > 50);
+    assert_true(good < tried);
     assert_true(try_once(web, "GET /hi HTTP/1.1\r\nHost: a\r\n\r\n"));
     web_close(web);
 }

@@ -126,6 +126,8 @@ def fenced(a, b, database, before):
     status, got = b.ingest(entry("Transfer", "u:rich", 1, to="u:poor"))
     check("fenced: who led before cannot commit", status in (421, 503) and got["retryable"],
           (status, got))
+    said = [b.leads() for _ in range(50)]  # from now on until it follows, and then
+    check("fenced: who was refused is not taken for the leader", not any(said), said)
     check("fenced: it follows", until(b.follows))
     writer.start()
     until(lambda: len(writer.acknowledged) > 50)
