@@ -78,6 +78,7 @@ static enum ron_rc start(struct run *r)
                                                             .patient = true,
                                                             .fields = call->fields,
                                                             .field_count = call->count,
+                                                            .trace = r->f->from.ctx,
                                                             .sink = sink,
                                                             .done = ended,
                                                             .arg = r->k},

@@ -65,6 +65,7 @@ static void oap_done(struct led_work *w)
             led_metrics_replayed(s);
         }
     }
+    led_trace_request(s, w, status);
     led_works_put(s->works, w);
     ron_oap_reply_send(reply, status);
 }
@@ -154,6 +155,7 @@ static struct led_work *new_work(struct led_svc *s, struct ron_oap_call *call, s
     w->done = oap_done;
     w->received_ns = ron_env_now_ns(s->env);
     w->deadline = ron_oap_deadline(call);
+    led_trace_begin(s, w, &ron_oap_request(call)->trace);
     put_u64(corr, ron_oap_request(call)->corr_id);
     ron_hex(corr, sizeof corr, w->corr_id);
     set_caller(s, call, &w->caller);
@@ -171,6 +173,7 @@ static void ingest(struct led_svc *s, struct ron_oap_call *call, struct ron_str 
     w->kind = LED_WORK_INGEST;
     w->form = LED_FORM_BINARY;
     w->in = body;
+    led_trace_stage(s, w, "ingress", "ingress", w->received_ns);
     rc = led_svc_submit(s, w);
     if (rc != RON_OK) {
         ron_oap_undefer(call, w->reply);

@@ -377,14 +377,10 @@ static enum ron_rc start_fetch(struct ask *a, const struct led__question *q,
         {"Content-Type", {"application/json", strlen("application/json")}},
         {"Authorization",
          {s->authorization, s->authorization == NULL ? 0 : strlen(s->authorization)}}};
-    char traceparent[RON_TRACEPARENT_LEN + 1] = "";
     struct ron_http_fetch *f = NULL;
     struct ron_buf body;
     enum ron_rc rc;
 
-    if (ron_trace_ctx_valid(&a->span.ctx)) {
-        ron_traceparent_format(&a->span.ctx, traceparent);
-    }
     ron_buf_init(&body, LED_REMOTE_BODY_MAX);
     led__remote_write(q, &body);
     rc = ron_buf_error(&body);
@@ -397,7 +393,7 @@ static enum ron_rc start_fetch(struct ask *a, const struct led__question *q,
                 .headers = headers,
                 .header_count = s->authorization == NULL ? 1 : 2,
                 .corr_id = q->corr_id,
-                .traceparent = {traceparent, strlen(traceparent)},
+                .trace = a->span.ctx,
                 .body = {(const char *)ron_buf_data(&body), ron_buf_len(&body)},
                 .deadline = deadline,
                 .idempotent = true, /* a question changes nothing */

@@ -228,6 +228,7 @@ static void process(struct rew_emitter *m, const struct rew_epoch *epoch)
     ron_span_start(ron_app_tracer(s->app), &span, "intent_emitter", RON_SPAN_INTERNAL, NULL);
     ron_span_text(&span, "epoch", x.name);
     ron_span_text(&span, "queue", (struct ron_str){"intents", 7});
+    m->trace = span.ctx;
     ron_buf_init(&x.manifest_text, REW_MANIFEST_MAX + 1);
     rc = open_run(s, &x, &err);
     if (rc == RON_OK && epoch->state != REW_EMITTING) {

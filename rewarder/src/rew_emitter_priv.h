@@ -21,6 +21,7 @@ struct rew_emitter {
     struct rew_svc *s;
     struct ron_chan *answers;
     struct rew_emit emit;
+    struct ron_trace_ctx trace; /* of the settlement under way */
     uint32_t inflight_max;
     uint32_t out;                                  /* calls whose answer has not come */
     uint64_t retry_ms;                             /* monotonic: when withheld ones are due */

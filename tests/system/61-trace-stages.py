@@ -5,7 +5,7 @@ to a collector is OTLP.
 
 Method: all five services with every request traced and a collector; one request to each with a
 traceparent of the caller, whose trace must then hold the front's span and, below it, one for each
-stage. A stage that fails is exported though nothing is sampled. The bodies are read with the
+stage; those of the ledger, asked over OAP, hang below its caller's. A stage that fails is exported though nothing is sampled. The bodies are read with the
 protocol's own definitions from the npm package @opentelemetry/otlp-transformer: every member must
 be a field there, and come back unchanged from a round through protobuf. Without npm that is named
 and left out. (The stages of the ledger have a test of their own, 96.)"""
@@ -59,11 +59,15 @@ def parent(n, sampled=True):
 
 
 def stages(collector, what, n, wanted):
-    """The trace has the front's span below the caller's, and these below that."""
+    """The trace has the front's span below the caller's, and these below that; what other services
+    add to it is left out."""
+    def mine():
+        return [s for s in collector.of(trace_of(n)) if what in s["service"]]
+
     names = {name for name, _ in wanted}
     check(f"{what}: every stage has a span", eventually(
-        lambda: names < {s["name"] for s in collector.of(trace_of(n))}), collector.of(trace_of(n)))
-    spans = collector.of(trace_of(n))
+        lambda: names < {s["name"] for s in mine()}), collector.of(trace_of(n)))
+    spans = mine()
     front = [s for s in spans if s.get("parentSpanId") == CALLER]
     check(f"{what}: the front's is below the caller's", len(front) == 1, spans)
     for name, queue in wanted:
@@ -74,13 +78,31 @@ def stages(collector, what, n, wanted):
               and int(mine[0]["startTimeUnixNano"]) <= int(mine[0]["endTimeUnixNano"]), mine)
 
 
+def below(collector, what, caller):
+    """The ledger's spans of a request over OAP hang below the caller's span."""
+    def theirs():
+        return [s for s in collector.of(caller["traceId"]) if "ledger" in s["service"]]
+
+    steps = {"ingress", "prevalidator", "sequencer", "committer"}
+    check(f"{what}: the ledger's spans are in the trace of its caller", eventually(
+        lambda: steps | {"oap.ingest"} <= {s["name"] for s in theirs()}), theirs())
+    request = [s for s in theirs() if s["name"] == "oap.ingest"]
+    check(f"{what}: the request is below the caller's span",
+          request and all(s["parentSpanId"] == caller["spanId"] for s in request), request)
+    check(f"{what}: and its stages below the request", all(
+        s["parentSpanId"] in [r["spanId"] for r in request]
+        for s in theirs() if s["name"] in steps), theirs())
+
+
 def money(collector):
-    with new_ledger() as ledger:
+    with new_ledger(*collector.options) as ledger:
         with Wallet(ledger, *collector.options) as wallet:
             headers = {"traceparent": parent(1), "X-Corr-ID": "corr-1"}
             status, got = wallet.issue("t:a", 1000, headers=headers)
             check("wallet: a write", status == 200, got)
             stages(collector, "wallet", 1, [("worker", "work")])
+            below(collector, "wallet", next(
+                s for s in collector.of(trace_of(1)) if s.get("parentSpanId") == CALLER))
         with Wallet(ledger, collector.options[0], "--trace.sample_percent=0",
                     "--circuit_breaker.failure_threshold=1000") as wallet:
             ledger.process.kill()
@@ -103,6 +125,9 @@ def money(collector):
             check("rewarder: a settlement has a trace of its own", eventually(
                 lambda: any(attributes(s).get("epoch") == "spans-1"
                             for s in collector.named("intent_emitter"))))
+            below(collector, "rewarder", next(
+                s for s in collector.named("intent_emitter")
+                if attributes(s).get("epoch") == "spans-1"))
 
 
 def bytes_and_hooks(collector):

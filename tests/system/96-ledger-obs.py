@@ -18,7 +18,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from httpkit import check, eventually, finish  # noqa: E402
 from ledgerkit import Ledger, entry  # noqa: E402
+from ledgeroap import INGEST, Sender, batch  # noqa: E402
+from oapkit import EVENT, TRACE, pack  # noqa: E402
 from otlpkit import Collector, attributes  # noqa: E402
+from walletkit import new_ledger  # noqa: E402
 
 RULES = Path(os.environ["RON_SOURCE_DIR"]) / "docs" / "ops" / "alerts.rules.yml"
 ALICE, BOB = "t:obs/u:alice", "t:obs/u:bob"
@@ -71,18 +74,44 @@ def names(ledger):
 
 # ---- spans ---------------------------------------------------------------------------------------
 
-def offer(ledger, trace, sampled, batch, corr="corr-7"):
-    return ledger.ingest(*batch, headers={
+def offer(ledger, trace, sampled, entries, corr="corr-7"):
+    return ledger.ingest(*entries, headers={
         "traceparent": f"00-{trace}-00f067aa0ba902b7-0{int(sampled)}", "X-Corr-ID": corr})
+
+
+def over_oap(ledger, collector):
+    """A request over OAP has the same spans: below those of a caller that tells its trace, else
+    in a trace of its own."""
+    of_trace = collector.of
+    told, before = "4bf92f3577b34da6a3ce929d0e0e4734", len(collector.named("oap.ingest"))
+    client = Sender(f"unix:{ledger.folder}/oap.sock")
+    client.send(pack(EVENT, TRACE, 0, corr=9, payload=bytes.fromhex(
+        told + "00f067aa0ba902b7" + "01")))
+    status, _ = client.ask(INGEST, batch([entry("Mint", ALICE, 1)]), ledger.token.encode(), corr=9)
+    check("spans: accepted over OAP", status == 200, status)
+    eventually(lambda: len(of_trace(told)) >= 5)
+    request = [s for s in of_trace(told) if s["name"] == "oap.ingest"]
+    check("spans: over OAP below the caller's", len(request) == 1 and len(of_trace(told)) == 5
+          and request[0]["parentSpanId"] == "00f067aa0ba902b7" and request[0]["kind"] == 2
+          and attributes(request[0]) == {"corr_id": "0000000000000009", "status": "200"}
+          and all(s["parentSpanId"] == request[0]["spanId"] for s in of_trace(told)
+                  if s["name"] != "oap.ingest"), of_trace(told))
+    status, _ = client.ask(INGEST, batch([entry("Mint", ALICE, 1)]), ledger.token.encode())
+    eventually(lambda: len(collector.named("oap.ingest")) >= before + 2)
+    alone = collector.named("oap.ingest")[-1]
+    check("spans: who tells no trace has one of its own", status == 200
+          and "parentSpanId" not in alone and alone["traceId"] != told
+          and eventually(lambda: len(of_trace(alone["traceId"])) == 5), of_trace(alone["traceId"]))
+    client.s.close()
 
 
 def spans():
     collector = Collector()
     of_trace = collector.of
-    with Ledger(*collector.options) as ledger:
-        trace, batch = "4bf92f3577b34da6a3ce929d0e0e4736", [entry("Mint", ALICE, 100),
-                                                            entry("Mint", BOB, 5)]
-        check("spans: accepted", offer(ledger, trace, True, batch)[0] == 200)
+    with new_ledger(*collector.options) as ledger:
+        trace, two = "4bf92f3577b34da6a3ce929d0e0e4736", [entry("Mint", ALICE, 100),
+                                                          entry("Mint", BOB, 5)]
+        check("spans: accepted", offer(ledger, trace, True, two)[0] == 200)
         eventually(lambda: len(of_trace(trace)) >= 5)
         found = {s["name"]: s for s in of_trace(trace)}
         stages = ("ingress", "prevalidator", "sequencer", "committer")
@@ -97,7 +126,7 @@ def spans():
         for stage, queue in zip(stages[1:], ("ingress", "preval", "commit")):
             a = attributes(found[stage]) if stage in found else {}
             wanted = {"corr_id": "corr-7", "queue": queue, "batch_size": "2",
-                      "entry_id": batch[0]["id"], "kid": "k1", "capability_ref": "c1"}
+                      "entry_id": two[0]["id"], "kid": "k1", "capability_ref": "c1"}
             if stage != "prevalidator":
                 wanted["seq"] = "1"
             check(f"spans: attributes of {stage}", wanted.items() <= a.items(), a)
@@ -107,6 +136,7 @@ def spans():
         eventually(lambda: len(of_trace(large)) >= 5)
         queues = [attributes(s)["queue"] for s in of_trace(large) if s["name"] == "prevalidator"]
         check("spans: a large batch takes the queue of its own", queues == ["batches"], queues)
+        over_oap(ledger, collector)
         check("spans: no token in them", ledger.token not in json.dumps(collector.spans))
     with Ledger(collector.options[0], "--trace.sample_percent=0") as ledger:
         quiet = "4bf92f3577b34da6a3ce929d0e0e4737"

@@ -7,7 +7,7 @@ import struct
 from typing import NamedTuple
 
 REQ, RESP, EVENT, START, END, ACK_REQ, COMP, E2E = (1 << n for n in range(8))
-HELLO, PING, CANCEL, SUBSCRIBE, UNSUBSCRIBE, DRAINING, LAGGED = range(7)
+HELLO, PING, CANCEL, SUBSCRIBE, UNSUBSCRIBE, DRAINING, LAGGED, TRACE = range(8)
 HEADER = struct.Struct(">IHHHH16sHQ")
 FRAME_MAX = 1 << 20
 

@@ -142,6 +142,7 @@ void wal_read_ask(struct wal_read *r, uint16_t code, wal_read_fn *then)
                                       .cap_len = (uint16_t)token->text.len,
                                       .payload = ron_buf_data(&r->payload),
                                       .payload_len = ron_buf_len(&r->payload),
+                                      .trace = *ron_http_reply_trace(r->reply),
                                       .deadline =
                                           ron_deadline_min(rpc, ron_http_reply_deadline(r->reply)),
                                       .done = on_done,

@@ -218,6 +218,7 @@ static enum ron_rc send_it(struct wal_worker *k, struct wal_write *w)
                                   .cap_len = (uint16_t)token->text.len,
                                   .payload = ron_buf_data(&w->job.payload),
                                   .payload_len = ron_buf_len(&w->job.payload),
+                                  .trace = *ron_http_reply_trace(w->reply),
                                   .deadline = {.at_ns = w->job.until_ns},
                                   .inbox = &k->inbox,
                                   .answer_to = &w->answer,

@@ -139,8 +139,12 @@ static enum ron_rc add_lines(struct ron_http_fetch *f, const struct ron_http_fet
         }
         RON_TRY(add_line(&f->lines, (struct ron_str){"X-Corr-ID", 9}, o->corr_id, err));
     }
-    if (o->traceparent.len > 0) {
-        RON_TRY(add_line(&f->lines, (struct ron_str){"traceparent", 11}, o->traceparent, err));
+    if (ron_trace_ctx_valid(&o->trace)) {
+        char parent[RON_TRACEPARENT_LEN + 1];
+
+        ron_traceparent_format(&o->trace, parent);
+        RON_TRY(add_line(&f->lines, (struct ron_str){"traceparent", 11},
+                         (struct ron_str){parent, RON_TRACEPARENT_LEN}, err));
     }
     return RON_OK;
 }

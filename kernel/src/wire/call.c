@@ -87,6 +87,7 @@ static enum ron_oap_reason on_hello(struct oap_conn *c, const struct ron_oap_req
     ron_json_open(&w, "transports", '[');
     ron_json_text(&w, NULL, ron_intake_is_unix(c->w->server->intake, 0) ? "unix" : "tcp");
     ron_json_close(&w, ']');
+    ron_json_bool(&w, "trace", true);
     ron_json_close(&w, '}');
     answer_json(c, head, &body);
     if (c->w->draining) {
@@ -265,6 +266,23 @@ static void part_piece(struct oap_conn *c, struct oap_part *p, const struct ron_
     }
 }
 
+/* The context that TRACE told right before this frame; it is for no other. */
+static struct ron_trace_ctx trace_of(const struct oap_conn *c, const struct ron_oap_head *head)
+{
+    if (!c->traced || c->trace_corr != head->corr_id || c->trace_tenant != head->tenant) {
+        return (struct ron_trace_ctx){0};
+    }
+    return c->trace;
+}
+
+static void on_trace(struct oap_conn *c, const struct ron_oap_frame *f)
+{
+    c->traced = true;
+    c->trace_corr = f->head.corr_id;
+    c->trace_tenant = f->head.tenant;
+    ron_oap_trace_read(f->payload, f->payload_len, &c->trace);
+}
+
 static void part_begin(struct oap_conn *c, const struct ron_oap_frame *f, bool offered)
 {
     struct oap_part *p;
@@ -280,6 +298,7 @@ static void part_begin(struct oap_conn *c, const struct ron_oap_frame *f, bool o
         ron__oap_refuse(c, &f->head, RON_OAP_MEMORY);
         return;
     }
+    p->head.trace = trace_of(c, &f->head);
     ron_list_push_back(&c->parts, &p->link);
     c->part_count++;
     if (reason != RON_OAP_NONE) {
@@ -313,24 +332,35 @@ static void on_request(struct oap_conn *c, const struct ron_oap_frame *f)
                                     .cap = f->cap,
                                     .cap_len = f->head.cap_len,
                                     .payload = f->payload,
-                                    .payload_len = f->payload_len};
+                                    .payload_len = f->payload_len,
+                                    .trace = trace_of(c, &f->head)};
         dispatch(c, &q, NULL);
+    }
+}
+
+/* The events that a client has. */
+static void on_event(struct oap_conn *c, const struct ron_oap_frame *f)
+{
+    if (f->head.app == 0 && f->head.code == RON_OAP_CTL_CANCEL) {
+        ron__oap_reply_cancel(c, f->head.corr_id, f->head.tenant);
+    } else if (f->head.app == 0 && f->head.code == RON_OAP_CTL_TRACE) {
+        on_trace(c, f);
+    } else {
+        ron__oap_refuse(c, &f->head, RON_OAP_KIND);
     }
 }
 
 void ron__oap_frame(struct oap_conn *c, const struct ron_oap_frame *f)
 {
-    switch (f->head.flags & RON_OAP_KIND_MASK) {
+    unsigned kind = f->head.flags & RON_OAP_KIND_MASK;
+
+    switch (kind) {
     case RON_OAP_REQ:
         on_request(c, f);
+        c->traced = false;
         break;
     case RON_OAP_EVENT:
-        /* The only event that a client has. */
-        if (f->head.app == 0 && f->head.code == RON_OAP_CTL_CANCEL) {
-            ron__oap_reply_cancel(c, f->head.corr_id, f->head.tenant);
-            break;
-        }
-        ron__oap_refuse(c, &f->head, RON_OAP_KIND);
+        on_event(c, f);
         break;
     default:
         ron__oap_refuse(c, &f->head, RON_OAP_ORDER); /* An answer to nothing. */

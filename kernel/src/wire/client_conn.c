@@ -133,6 +133,19 @@ static void put_frame(struct ron_oap_client *c, const struct ron_oap_head *head,
     }
 }
 
+/* Right before the request: an event has no other place. */
+static void put_trace(struct ron_oap_client *c, const struct ron_oap_ask *ask, uint64_t corr_id)
+{
+    struct ron_oap_head head = {.flags = RON_OAP_EVENT,
+                                .code = RON_OAP_CTL_TRACE,
+                                .corr_id = corr_id,
+                                .tenant = ask->tenant};
+    uint8_t bytes[RON_OAP_TRACE_BYTES];
+
+    ron_oap_trace_write(&ask->trace, bytes);
+    put_frame(c, &head, NULL, bytes, sizeof bytes);
+}
+
 static void put_ask(struct ron_oap_client *c, struct ron_oap_ask *ask)
 {
     struct oap_slot *s = slot_take(c, ask);
@@ -147,6 +160,9 @@ static void put_ask(struct ron_oap_client *c, struct ron_oap_ask *ask)
     ask->_state = OAP_ASK_SENT;
     ask->_slot = (uint32_t)(s->corr_id & c->slot_mask);
     s->end = UINT64_MAX; /* K3: not whole before its last piece is in the stream */
+    if (c->takes_traces && ron_trace_ctx_valid(&ask->trace)) {
+        put_trace(c, ask, s->corr_id);
+    }
     ron_oap_cut_init(&cut, ask->payload_len, ask->cap_len, c->frame_max);
     while (ron_oap_cut_next(&cut, &piece, &at, &n) && !c->lost) {
         head.flags = (uint16_t)(kind | piece);

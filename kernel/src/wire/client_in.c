@@ -16,6 +16,7 @@ struct hello_answer {
     uint64_t present;
     uint64_t max_frame;
     uint64_t max_inflight;
+    bool trace;
 };
 
 static bool scan(const struct ron_oap_frame *f, const struct ron_json_shape *shape, void *out)
@@ -36,6 +37,7 @@ static void on_hello(struct ron_oap_client *c, const struct ron_oap_frame *f)
     static const struct ron_json_field fields[] = {
         RON_JSON_FIELD(struct hello_answer, max_frame, U64, .required = true),
         RON_JSON_FIELD(struct hello_answer, max_inflight, U64, .required = true),
+        RON_JSON_FIELD(struct hello_answer, trace, BOOL),
     };
     static const struct ron_json_shape shape = {.fields = fields,
                                                 .count = RON_ARRAY_LEN(fields),
@@ -51,6 +53,7 @@ static void on_hello(struct ron_oap_client *c, const struct ron_oap_frame *f)
     }
     c->frame_max = (uint32_t)RON_MIN(h.max_frame, (uint64_t)RON_OAP_FRAME_MAX);
     c->flow = (uint32_t)RON_MIN(h.max_inflight, (uint64_t)c->opts.inflight_max);
+    c->takes_traces = h.trace;
     c->state = OAP_C_READY;
     c->failures = 0;
     c->ready_ms = c->now_ms;

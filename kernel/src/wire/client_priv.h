@@ -104,6 +104,7 @@ struct ron_oap_client {
 
     uint32_t flow;
     uint32_t frame_max;
+    bool takes_traces; /* the server knows what TRACE is */
     struct oap_slot *slots;
     uint32_t slot_mask;
     uint32_t slots_used;

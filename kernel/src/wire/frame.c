@@ -175,6 +175,31 @@ enum ron_rc ron_oap_encode(struct ron_buf *out, const struct ron_oap_head *head,
 
 /* ---- cutting --------------------------------------------------------------------------------- */
 
+/* ---- the trace of a request ------------------------------------------------------------------ */
+
+void ron_oap_trace_write(const struct ron_trace_ctx *ctx, uint8_t ret_bytes[RON_OAP_TRACE_BYTES])
+{
+    memcpy(ret_bytes, ctx->trace_id, RON_TRACE_ID_BYTES);
+    memcpy(ret_bytes + RON_TRACE_ID_BYTES, ctx->span_id, RON_SPAN_ID_BYTES);
+    ret_bytes[RON_TRACE_ID_BYTES + RON_SPAN_ID_BYTES] = ctx->sampled ? 1 : 0;
+}
+
+void ron_oap_trace_read(const void *payload, size_t len, struct ron_trace_ctx *ret_ctx)
+{
+    const uint8_t *bytes = payload;
+
+    *ret_ctx = (struct ron_trace_ctx){0};
+    if (len != RON_OAP_TRACE_BYTES) {
+        return;
+    }
+    memcpy(ret_ctx->trace_id, bytes, RON_TRACE_ID_BYTES);
+    memcpy(ret_ctx->span_id, bytes + RON_TRACE_ID_BYTES, RON_SPAN_ID_BYTES);
+    ret_ctx->sampled = (bytes[RON_TRACE_ID_BYTES + RON_SPAN_ID_BYTES] & 1) != 0;
+    if (!ron_trace_ctx_valid(ret_ctx)) {
+        *ret_ctx = (struct ron_trace_ctx){0};
+    }
+}
+
 void ron_oap_cut_init(struct ron_oap_cut *cut, size_t payload_len, size_t cap_len, size_t frame_max)
 {
     size_t front = RON_OAP_HEADER_BYTES + cap_len;

@@ -89,6 +89,10 @@ struct oap_conn {
     bool begun;   /* a frame was seen: no HELLO any more */
     bool hello;
     bool watches_room; /* C7 */
+    bool traced;       /* the last frame was TRACE, for the request with these: */
+    struct ron_trace_ctx trace;
+    uint64_t trace_corr;
+    ron_u128 trace_tenant;
 
     struct oap_in *in;
     uint32_t in_class; /* of the last buffer that was filled */

@@ -93,7 +93,9 @@ static void test_client__request__carries_what_was_given(void **state)
     o.headers = headers;
     o.header_count = RON_ARRAY_LEN(headers);
     o.corr_id = S("corr-7");
-    o.traceparent = S("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
+    assert_int_equal(ron_traceparent_parse(
+                         S("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"), &o.trace),
+                     RON_OK);
     cl_expect(cl, cl->t, o, RON_HTTP_FETCH_STATUS, 404); /* the peer knows no query */
     ron_mutex_lock(&cl->peer->hits.mu);
     assert_non_null(strstr(cl->peer->last, "POST /ok?a=%20b HTTP/1.1\r\n"));

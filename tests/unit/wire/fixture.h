@@ -30,6 +30,7 @@ enum {
     WIRE_FAIL = 5,
     WIRE_UNDEFER = 6,
     WIRE_RELEASE = 7, /* sends all held replies, on the worker */
+    WIRE_TRACE = 8,   /* the caller's traceparent, or "none" */
     WIRE_BIG_MAX = 4 << 20,
 };
 
@@ -84,6 +85,17 @@ static inline void wire_release(struct wire *wire)
     }
 }
 
+static inline void wire_tell_trace(struct ron_oap_call *call)
+{
+    const struct ron_oap_request *q = ron_oap_request(call);
+    char text[RON_TRACEPARENT_LEN + 1] = "none";
+
+    if (ron_trace_ctx_valid(&q->trace)) {
+        ron_traceparent_format(&q->trace, text);
+    }
+    ron_oap_answer(call, 200, text, strlen(text));
+}
+
 static inline void wire_handle(struct ron_oap_call *call, void *arg)
 {
     struct wire *wire = arg;
@@ -103,6 +115,9 @@ static inline void wire_handle(struct ron_oap_call *call, void *arg)
         ron_oap_answer(call, 200, wire->big, (size_t)strtoul(text, NULL, 10));
         break;
     case WIRE_NOTHING:
+        break;
+    case WIRE_TRACE:
+        wire_tell_trace(call);
         break;
     case WIRE_RELEASE:
         wire_release(wire);

@@ -22,7 +22,7 @@ static void test_server__hello__tells_the_limits(void **state)
     support_assert_u128_equal(f.head.tenant, (ron_u128)5);
     memcpy(text, f.payload, RON_MIN(f.payload_len, sizeof text - 1));
     assert_string_equal(text, "{\"max_frame\":65536,\"max_inflight\":7,\"flags_supported\":159,"
-                              "\"versions\":[1],\"transports\":[\"tcp\"]}");
+                              "\"versions\":[1],\"transports\":[\"tcp\"],\"trace\":true}");
     peer_ask(&p, WIRE_APP, WIRE_ECHO, 43, "hi");
     peer_expect(&p, 43, 200, WIRE_APP, "hi");
     peer_ask(&p, 0, RON_OAP_CTL_PING, 44, "pong?");

@@ -32,6 +32,7 @@
 #include "ron/guard/retry.h"
 #include "ron/http/parse.h"
 #include "ron/obs/metrics.h"
+#include "ron/obs/trace.h"
 #include "ron/task/supervisor.h"
 
 struct ron_http_client;
@@ -172,7 +173,7 @@ struct ron_http_fetch_opts {
     const struct ron_http_fetch_header *headers;
     size_t header_count;
     struct ron_str corr_id;     /* X-Corr-ID, if not empty */
-    struct ron_str traceparent; /* if not empty */
+    struct ron_trace_ctx trace; /* traceparent; all zero: none */
     struct ron_str body;
     ron_http_fetch_source *source; /* instead of body; such a call has one try */
     int64_t source_len;            /* -1: unknown, chunked */

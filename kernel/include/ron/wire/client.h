@@ -78,6 +78,7 @@ struct ron_oap_ask {
     const void *cap;
     const void *payload;
     size_t payload_len;
+    struct ron_trace_ctx trace;   /* below which the server's spans belong; all zero: none */
     struct ron_deadline deadline; /* on the monotonic clock; 0 and never: the client's own limit */
     void (*done)(struct ron_oap_ask *ask);
     struct ron_oap_inbox *inbox;

@@ -32,6 +32,7 @@
 #include "ron/base/buf.h"
 #include "ron/base/rc.h"
 #include "ron/base/wide.h"
+#include "ron/obs/trace.h"
 #include "ron/wire/reason.h"
 
 enum {
@@ -40,6 +41,7 @@ enum {
     RON_OAP_FRAME_MAX = 1 << 20,
     RON_OAP_FRAME_MIN = 4096,    /* the least that a HELLO may ask for: an envelope always fits */
     RON_OAP_CHUNK_BYTES = 65536, /* payload of one piece of a message that is sent in pieces */
+    RON_OAP_TRACE_BYTES = 25,    /* payload of TRACE: trace id, span id, flags */
 };
 
 /* X(NAME, bit, offered, "meaning") */
@@ -80,6 +82,7 @@ enum ron_oap_control {
     RON_OAP_CTL_UNSUBSCRIBE = 4, /* REQ {"app":n} */
     RON_OAP_CTL_DRAINING = 5,    /* EVENT of the server: send nothing more here */
     RON_OAP_CTL_LAGGED = 6,      /* EVENT of the server {"app":n,"missed":m} */
+    RON_OAP_CTL_TRACE = 7,       /* EVENT: the trace of the request that comes next */
 };
 
 /* The header without len, which follows from the rest. */
@@ -120,6 +123,11 @@ void ron_oap_write_head(const struct ron_oap_head *head, size_t payload_len, uin
 RON_MUST_USE enum ron_rc ron_oap_encode(struct ron_buf *out, const struct ron_oap_head *head,
                                         const void *cap, const void *payload, size_t payload_len,
                                         size_t frame_max);
+
+/* The payload of TRACE, as traceparent of W3C has it, in bytes. */
+void ron_oap_trace_write(const struct ron_trace_ctx *ctx, uint8_t ret_bytes[RON_OAP_TRACE_BYTES]);
+/* All zero for what is no context. */
+void ron_oap_trace_read(const void *payload, size_t len, struct ron_trace_ctx *ret_ctx);
 
 /* How a message of so many bytes is cut: as one frame when it fits frame_max with its capability,
  * else in pieces of RON_OAP_CHUNK_BYTES or what frame_max leaves. One frame has neither flag, or

@@ -137,6 +137,7 @@ struct ron_oap_request {
     size_t cap_len;
     const uint8_t *payload;
     size_t payload_len;
+    struct ron_trace_ctx trace; /* of the caller; all zero: it told none */
 };
 
 const struct ron_oap_request *ron_oap_request(const struct ron_oap_call *call);
