@@ -97,7 +97,7 @@ static enum ron_rc store_append(void *ctx, uint64_t first, const struct ron_tree
     return RON_OK;
 }
 
-/* ---- reading: places that share a page are one span, and all spans are asked for at once ------- */
+/* ---- reading: places that share a page are one span; all spans are asked for at once --------- */
 
 enum {
     PAGE_HASHES = 4096 / RON_TREE_HASH_BYTES,

@@ -2,8 +2,8 @@
 /* led_trace.c - a span for each stage that a work passes, below the span of its request.
  *
  * Place: service. Spans are put together only for works whose trace is exported; for the others a
- * stage costs one look. The span of a request over HTTP is made by the HTTP server, that of one over
- * OAP here. */
+ * stage costs one look. The span of a request over HTTP is made by the HTTP server, that of one
+ * over OAP here. */
 #include <string.h>
 
 #include "led_svc.h"

@@ -2,9 +2,10 @@
 /* bench_proof.h - how long an inclusion proof takes: one connection over HTTP, one request under
  * way, entries at random.
  *
- * Place: included by bench_ledger.c, whose verb `prove` it is. After each proof the same connection asks for /healthz, which needs nothing of the journal: what
- * the machine and the way there take of their own is seen in those times, under the same moments.
- * Prints one JSON object. Every answer is checked; a refusal ends the program. */
+ * Place: included by bench_ledger.c, whose verb `prove` it is. After each proof the same connection
+ * asks for /healthz, which needs nothing of the journal: what the machine and the way there take of
+ * their own is seen in those times, under the same moments. Prints one JSON object. Every answer is
+ * checked; a refusal ends the program. */
 #pragma once
 
 #include <inttypes.h>

@@ -356,11 +356,13 @@ def bad_reloads(server, old):
     check("reloads are counted", (tls["reloads"], tls["reload_failures"]) == (12, 3), tls)
 
 
-def taken_up(server):
-    """Whether every half-open handshake is under way or over."""
+def taken_up(server, lost):
+    """Whether every half-open handshake is under way or over. Who asks may have to give way himself
+    while they come in, which is kept in `lost`."""
     try:
         tls = server.tls()
-    except (EOFError, OSError):
+    except (EOFError, OSError) as e:
+        lost.append(e)
         return False
     return tls["open"] + tls["failures"]["crowded"] + tls["failures"]["timeout"] >= HALF_OPEN
 
@@ -376,7 +378,8 @@ def strange_peers(pki):
         for i, s in enumerate(half):  # nothing; the start of a record; of a hello
             s.sendall((b"", b"\x16\x03\x01", b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03")[i % 3])
         # While they still come in, one of ours may be the oldest and give way: that is the rule.
-        check("the half-open ones are taken up", eventually(lambda: taken_up(server)))
+        lost = []
+        check("the half-open ones are taken up", eventually(lambda: taken_up(server, lost)))
         good = 0
         for _ in range(50):
             with server.secure() as s:
@@ -386,8 +389,8 @@ def strange_peers(pki):
         ended = sum(read_end(s) for s in half)
         check("all of them are closed in time", ended == HALF_OPEN, ended)
         failures = server.tls()["failures"]
-        check("timeouts and evictions add up",
-              failures["timeout"] + failures["crowded"] == HALF_OPEN, failures)
+        over = failures["timeout"] + failures["crowded"] - HALF_OPEN
+        check("timeouts and evictions add up", 0 <= over <= len(lost), (failures, lost))
 
 
 def large_files(pki):

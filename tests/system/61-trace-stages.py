@@ -5,10 +5,11 @@ to a collector is OTLP.
 
 Method: all five services with every request traced and a collector; one request to each with a
 traceparent of the caller, whose trace must then hold the front's span and, below it, one for each
-stage; those of the ledger, asked over OAP, hang below its caller's. A stage that fails is exported though nothing is sampled. The bodies are read with the
-protocol's own definitions from the npm package @opentelemetry/otlp-transformer: every member must
-be a field there, and come back unchanged from a round through protobuf. Without npm that is named
-and left out. (The stages of the ledger have a test of their own, 96.)"""
+stage; those of the ledger, asked over OAP, hang below its caller's. A stage that fails is exported
+though nothing is sampled. The bodies are read with the protocol's own definitions from the npm
+package @opentelemetry/otlp-transformer: every member must be a field there, and come back unchanged
+from a round through protobuf. Without npm that is named and left out. (The stages of the ledger
+have a test of their own, 96.)"""
 import json
 import subprocess
 import sys

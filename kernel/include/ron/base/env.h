@@ -156,8 +156,8 @@ struct ron_disk_ops {
     /* Reads up to len; fewer only at the end of the file. */
     enum ron_rc (*pread)(const struct ron_env *env, int fd, void *buf, size_t len, uint64_t off,
                          size_t *ret_len);
-    /* Says that these bytes are read next, so that the disk brings several pieces at once instead of
-     * one after another. A hint: nothing is promised, and nothing of it can fail. */
+    /* Says that these bytes are read next, so that the disk brings several pieces at once instead
+     * of one after another. A hint: nothing is promised, and nothing of it can fail. */
     void (*will_read)(const struct ron_env *env, int fd, uint64_t off, size_t len);
     /* Writes all or fails; after a failure any prefix may be there. */
     enum ron_rc (*pwrite)(const struct ron_env *env, int fd, const void *buf, size_t len,
