@@ -345,6 +345,7 @@ static void test_led_roots__client_that_does_not_read__lags_alone_and_goes_on(vo
 static void test_led_roots__quiet_stream__beats(void **state)
 {
     struct feed *f = feed_open((struct led_roots_opts){0}, (struct ron_http_opts){0});
+    char line[FEED_LINE];
 
     (void)state;
     tail_stream(&a, f, "", "");
@@ -354,7 +355,14 @@ static void test_led_roots__quiet_stream__beats(void **state)
     tail_expect(&a, "");
     feed_publish(f, 1);
     tail_expect_root(&a, 1);
-    tail_expect_root(&b, 1);
+    /* If b came in a turn that had looked at the clock before the shift, it has had a beat too. */
+    assert_true(tail_line(&b, line));
+    if (strcmp(line, ": beat") == 0) {
+        tail_expect(&b, "");
+        tail_expect_root(&b, 1);
+    } else {
+        assert_string_equal(line, "id: 1");
+    }
     tail_close(&a);
     tail_close(&b);
     feed_close(f);
