@@ -65,7 +65,6 @@ static void oap_done(struct led_work *w)
             led_metrics_replayed(s);
         }
     }
-    led_trace_request(s, w, status);
     led_works_put(s->works, w);
     ron_oap_reply_send(reply, status);
 }
@@ -155,7 +154,7 @@ static struct led_work *new_work(struct led_svc *s, struct ron_oap_call *call, s
     w->done = oap_done;
     w->received_ns = ron_env_now_ns(s->env);
     w->deadline = ron_oap_deadline(call);
-    led_trace_begin(s, w, &ron_oap_request(call)->trace);
+    w->trace = *ron_oap_trace(call);
     put_u64(corr, ron_oap_request(call)->corr_id);
     ron_hex(corr, sizeof corr, w->corr_id);
     set_caller(s, call, &w->caller);
@@ -286,6 +285,14 @@ static void on_request(struct ron_oap_call *call, void *arg)
     }
 }
 
+static const char *span_name(uint16_t code)
+{
+    return code == LED_OAP_INGEST   ? "oap.ingest"
+           : code == LED_OAP_READ   ? "oap.read"
+           : code == LED_OAP_CANCEL ? "oap.cancel"
+                                    : "oap";
+}
+
 /* The other app has events alone. */
 static void no_request(struct ron_oap_call *call, void *arg)
 {
@@ -344,7 +351,8 @@ enum ron_rc led_oap_add(struct led_svc *s, struct ron_err *err)
         return ron_err_set(err, RON_NOMEM, "no memory for the binary front");
     }
     s->oap = o;
-    o->apps[0] = (struct ron_oap_app){.app = LED_OAP_APP, .handle = on_request, .arg = s};
+    o->apps[0] =
+        (struct ron_oap_app){.app = LED_OAP_APP, .handle = on_request, .arg = s, .span = span_name};
     o->apps[1] = (struct ron_oap_app){.app = LED_OAP_CHANGES_APP, .handle = no_request};
     RON_TRY(ron_oap_server_new(
         &(struct ron_oap_opts){.name = "oap",
@@ -355,6 +363,7 @@ enum ron_rc led_oap_add(struct led_svc *s, struct ron_err *err)
                                .apps = o->apps,
                                .app_count = RON_ARRAY_LEN(o->apps),
                                .event_bytes = LED_CHANGES_EVENT_MAX,
+                               .tracer = ron_app_tracer(s->app),
                                .flow_max = (uint32_t)ron_conf_int(s->conf, LED_OAP_FLOW)},
         &o->server, err));
     RON_TRY(ron_collect_oap(ron_app_metrics(s->app), o->server, err));

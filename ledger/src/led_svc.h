@@ -273,9 +273,6 @@ void led_oap_on_commit(struct led_svc *s, struct led_work *const *works, size_t 
 
 /* ---- traces ---------------------------------------------------------------------------------- */
 
-/* A request over OAP has come, below the caller's span if it told one; and is answered. */
-void led_trace_begin(struct led_svc *s, struct led_work *w, const struct ron_trace_ctx *caller);
-void led_trace_request(struct led_svc *s, const struct led_work *w, uint16_t status);
 /* A stage has done its part on the work, since from_ns; `queue` is where the work came from. */
 void led_trace_stage(struct led_svc *s, const struct led_work *w, const char *stage,
                      const char *queue, uint64_t from_ns);

@@ -118,7 +118,6 @@ struct led_work {
     void (*done)(struct led_work *w); /* answers and takes the work back */
     void *reply;                      /* of http or wire; NULL for the ledger's own */
     struct ron_trace_ctx trace;
-    uint8_t trace_parent[RON_SPAN_ID_BYTES]; /* OAP: the caller's span; all zero: none */
     void *service;                           /* that runs the pipeline */
     char corr_id[65];                        /* as long as a front takes, and NUL */
     struct ron_deadline deadline;            /* of the request */

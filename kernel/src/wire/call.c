@@ -195,9 +195,14 @@ static void dispatch(struct oap_conn *c, const struct ron_oap_request *q,
         if (reason != RON_OAP_NONE) {
             ron__oap_refuse(c, &head, reason);
         } else {
+            ron__oap_span_begin(c->w, app, q, &call.span);
             app->handle(&call, app->arg);
             if (!call.answered && call.reply == NULL) {
+                call.status = ron_oap_error_of(RON_OAP_INTERNAL).status;
                 ron__oap_refuse(c, &head, RON_OAP_INTERNAL);
+            }
+            if (call.reply == NULL) {
+                ron__oap_span_end(c->w, &call.span, q->corr_id, call.status);
             }
         }
     }
@@ -383,6 +388,11 @@ struct ron_deadline ron_oap_deadline(const struct ron_oap_call *call)
     return ron_deadline_after_ms(w->now_ms * RON_NS_PER_MS, w->server->opts.request_timeout_ms);
 }
 
+const struct ron_trace_ctx *ron_oap_trace(const struct ron_oap_call *call)
+{
+    return &call->span.ctx;
+}
+
 const struct ron_peer *ron_oap_peer(const struct ron_oap_call *call)
 {
     return &call->c->peer;
@@ -395,6 +405,7 @@ static struct ron_oap_head answer_head(struct ron_oap_call *call, uint16_t statu
     RON_ASSERT(!call->answered);
     RON_ASSERT(call->reply == NULL);
     call->answered = true;
+    call->status = status;
     return (struct ron_oap_head){.flags = RON_OAP_RESP,
                                  .code = status,
                                  .app = q->app,
@@ -431,7 +442,7 @@ void ron_oap_fail_with(struct ron_oap_call *call, const struct ron_oap_error *er
 
 void ron_oap_refuse(struct ron_oap_call *call, enum ron_oap_reason reason)
 {
-    struct ron_oap_head head = answer_head(call, 0);
+    struct ron_oap_head head = answer_head(call, ron_oap_error_of(reason).status);
 
     RON_ASSERT(reason != RON_OAP_NONE);
     RON_ASSERT(!ron_oap_reason_fatal(reason));

@@ -79,6 +79,7 @@ enum ron_rc ron_oap_defer(struct ron_oap_call *call, struct ron_oap_reply **ret_
     r->deadline_ms = w->now_ms + w->server->opts.request_timeout_ms;
     r->status = 0;
     r->refusal = RON_OAP_NONE;
+    r->span = call->span;
     if (call->part != NULL) {
         r->part = call->part;
     } else {
@@ -131,6 +132,8 @@ void ron__oap_replies_expire(struct oap_conn *c, uint64_t now_ms)
             return; /* One that is answered waits for the socket: that has its own time. */
         }
         let_go(r);
+        ron__oap_span_end(c->w, &r->span, r->head.corr_id,
+                          ron_oap_error_of(RON_OAP_TIMEOUT).status);
         ron__oap_refuse(c, &r->head, RON_OAP_TIMEOUT);
         ron_au32_store(&r->cancelled, 1); /* From here on the holder alone has it. */
     }
@@ -156,12 +159,26 @@ void ron__oap_reply_cancel(struct oap_conn *c, uint64_t corr_id, ron_u128 tenant
     }
 }
 
+/* NONE: an answer of the app. */
+static enum ron_oap_reason refusal_of(const struct ron_oap_reply *r)
+{
+    return ron_buf_error(&r->body) != RON_OK ? RON_OAP_INTERNAL : r->refusal;
+}
+
+static void end_span(struct ron_oap_reply *r)
+{
+    enum ron_oap_reason reason = refusal_of(r);
+
+    ron__oap_span_end(r->w, &r->span, r->head.corr_id,
+                      reason == RON_OAP_NONE ? r->status : ron_oap_error_of(reason).status);
+}
+
 static void write_reply(struct oap_conn *c, struct ron_oap_reply *r)
 {
-    if (ron_buf_error(&r->body) != RON_OK) {
-        ron__oap_refuse(c, &r->head, RON_OAP_INTERNAL);
-    } else if (r->refusal != RON_OAP_NONE) {
-        ron__oap_refuse(c, &r->head, r->refusal);
+    enum ron_oap_reason reason = refusal_of(r);
+
+    if (reason != RON_OAP_NONE) {
+        ron__oap_refuse(c, &r->head, reason);
     } else {
         r->head.code = r->status;
         ron__oap_write(c, &r->head, ron_buf_data(&r->body), ron_buf_len(&r->body));
@@ -196,6 +213,7 @@ void ron__oap_replies_take(struct oap_worker *w)
 
         RON_CHECK_MAGIC(r, OAP_REPLY_MAGIC);
         queue = queue->next;
+        end_span(r);
         if (c == NULL) {
             ron_stat_bump(&w->late_replies, 1);
             reply_put(w, r);

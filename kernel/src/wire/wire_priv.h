@@ -119,6 +119,14 @@ struct oap_conn {
     uint64_t linger_bytes;
 };
 
+/* The span of a request, until it is answered. */
+struct oap_span {
+    struct ron_trace_ctx ctx; /* all zero: none, or it has ended */
+    uint8_t parent[RON_SPAN_ID_BYTES];
+    const char *name;
+    uint64_t start_ms;
+};
+
 struct ron_oap_reply {
     uint32_t magic;
     struct oap_worker *w;
@@ -133,6 +141,7 @@ struct ron_oap_reply {
     uint64_t deadline_ms;  /* set before the holder has it, who reads it too */
     struct oap_in *in;     /* C4 */
     struct oap_part *part; /* or this, for a message that came in pieces */
+    struct oap_span span;
     /* Written by the holder, read by the worker after the hand-over. */
     uint16_t status;
     enum ron_oap_reason refusal; /* NONE: an answer of the app */
@@ -146,6 +155,8 @@ struct ron_oap_call {
     struct oap_part *part;
     struct ron_oap_reply *reply;
     bool answered;
+    uint16_t status; /* of the answer */
+    struct oap_span span;
 };
 
 /* What travels on the bus. */
@@ -238,6 +249,14 @@ void ron__oap_part_free(struct oap_worker *w, struct oap_part *p);
 /* ---- call.c: from frame to handler ----------------------------------------------------------- */
 
 void ron__oap_frame(struct oap_conn *c, const struct ron_oap_frame *f);
+
+/* ---- trace.c: spans of requests -------------------------------------------------------------- */
+
+void ron__oap_span_begin(const struct oap_worker *w, const struct ron_oap_app *app,
+                         const struct ron_oap_request *q, struct oap_span *ret_span);
+/* The request is answered, or nobody waits for it any more. */
+void ron__oap_span_end(const struct oap_worker *w, struct oap_span *span, uint64_t corr_id,
+                       uint16_t status);
 
 /* ---- answer.c: what goes out ----------------------------------------------------------------- */
 

@@ -62,6 +62,7 @@ struct ron_oap_app {
     uint32_t flags;
     ron_oap_handler *handle;
     void *arg;
+    const char *(*span)(uint16_t code); /* constant name of a request's span; NULL: not traced */
 };
 
 enum ron_oap_lag { RON_OAP_LAG_TELL, RON_OAP_LAG_DISCONNECT };
@@ -102,6 +103,7 @@ struct ron_oap_opts {
     uint32_t event_ring;       /* [1024] events kept for a worker that lags */
     uint32_t subscriber_bytes; /* [256 KiB] kept for one subscriber that does not read */
     enum ron_oap_lag lag_policy;
+    struct ron_tracer *tracer; /* [none] a server span for each request that reaches its handler */
 };
 
 /* RON_INVALID names what is wrong; RON_EXISTS for an app twice or an address in use; RON_NOMEM,
@@ -142,6 +144,8 @@ struct ron_oap_request {
 
 const struct ron_oap_request *ron_oap_request(const struct ron_oap_call *call);
 struct ron_deadline ron_oap_deadline(const struct ron_oap_call *call);
+/* Of the request's own span, for spans below it; all zero: it has none. */
+const struct ron_trace_ctx *ron_oap_trace(const struct ron_oap_call *call);
 /* has_cred tells a Unix peer; `addr` is empty for it. */
 const struct ron_peer *ron_oap_peer(const struct ron_oap_call *call);
 
