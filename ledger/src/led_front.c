@@ -261,6 +261,19 @@ static void copy_text(char *to, size_t size, struct ron_str from)
     to[len] = '\0';
 }
 
+void led_front_fail_stopped(struct led_svc *s, struct ron_http_call *call)
+{
+    enum led_reason reason = led_svc_stopped_reason(s);
+    struct led_pg_place leader;
+
+    led_guard_count_refusal(s->guard, reason);
+    if (reason == LED_REASON_NOT_LEADER && led_lead_hint(s, &leader)) {
+        RON_IGNORE(ron_http_add_header(call, "Ron-Leader",
+                                       (struct ron_str){leader.url, strlen(leader.url)}));
+    }
+    led_front_fail(call, reason, NULL);
+}
+
 /* A work for this call, with its reply. NULL: the call was answered. */
 static struct led_work *new_work(struct led_svc *s, struct ron_http_call *call, size_t arena_bytes)
 {
@@ -268,15 +281,7 @@ static struct led_work *new_work(struct led_svc *s, struct ron_http_call *call, 
     struct led_work *w;
 
     if (led_svc_mode(s) != LED_RUNNING) {
-        enum led_reason reason = led_svc_stopped_reason(s);
-        struct led_pg_place leader;
-
-        led_guard_count_refusal(s->guard, reason);
-        if (reason == LED_REASON_NOT_LEADER && led_lead_hint(s, &leader)) {
-            RON_IGNORE(ron_http_add_header(call, "Ron-Leader",
-                                           (struct ron_str){leader.url, strlen(leader.url)}));
-        }
-        led_front_fail(call, reason, NULL);
+        led_front_fail_stopped(s, call);
         return NULL;
     }
     w = led_works_get(s->works, arena_bytes);

@@ -15,8 +15,6 @@ struct led_frozen {
     struct ron_buf lines;
 };
 
-enum { LIST_BYTES_MAX = 32 << 20 };
-
 /* ---- lines ----------------------------------------------------------------------------------- */
 
 static bool next_line(struct ron_str *rest, struct ron_str *ret_line)
@@ -50,20 +48,19 @@ static bool is_listed(const struct led_frozen *f, struct ron_str account)
     return false;
 }
 
-static enum ron_rc check(const struct led_frozen *f, struct ron_err *err)
+/* `path`: where the lines come from. */
+static enum ron_rc check(struct ron_str rest, const char *path, struct ron_err *err)
 {
-    struct ron_str rest = text_of(f);
     struct ron_str line;
     size_t count = 0;
 
     while (next_line(&rest, &line)) {
         if (!led_account_valid(line) || ++count > LED_FROZEN_MAX) {
-            return ron_err_set(err, RON_CORRUPT, "%s: line %zu is not an account", f->path,
-                               count + 1);
+            return ron_err_set(err, RON_CORRUPT, "%s: line %zu is not an account", path, count + 1);
         }
     }
     return rest.len == 0 ? RON_OK
-                         : ron_err_set(err, RON_CORRUPT, "%s: the last line has no end", f->path);
+                         : ron_err_set(err, RON_CORRUPT, "%s: the last line has no end", path);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -78,12 +75,12 @@ enum ron_rc led_frozen_new(const struct ron_env *env, const char *dir,
         return ron_err_set(err, RON_NOMEM, "no memory for the list of frozen accounts");
     }
     f->env = env;
-    ron_buf_init(&f->lines, LIST_BYTES_MAX);
+    ron_buf_init(&f->lines, LED_FROZEN_BYTES_MAX);
     if (dir != NULL) {
         (void)snprintf(f->path, sizeof f->path, "%s/frozen", dir);
         rc = ron_file_read_all(env, f->path, &f->lines, err);
         rc = rc == RON_NOTFOUND ? RON_OK : rc;
-        rc = rc == RON_OK ? check(f, err) : rc;
+        rc = rc == RON_OK ? check(text_of(f), f->path, err) : rc;
     }
     if (rc != RON_OK) {
         led_frozen_free(f);
@@ -114,6 +111,18 @@ enum ron_rc led_frozen_apply(struct led_frozen *f, struct led_book *book, struct
     return RON_OK;
 }
 
+enum ron_rc led_frozen_each(const struct led_frozen *f, led_frozen_fn *each, void *arg,
+                            struct ron_err *err)
+{
+    struct ron_str rest = text_of(f);
+    struct ron_str line;
+
+    while (next_line(&rest, &line)) {
+        RON_TRY(each(arg, line, err));
+    }
+    return RON_OK;
+}
+
 /* ---- changing -------------------------------------------------------------------------------- */
 
 /* The list without the account, and with it at the end when it is frozen now. */
@@ -139,6 +148,14 @@ static enum ron_rc write_list(const struct led_frozen *f, struct ron_str account
     return ron_buf_error(out);
 }
 
+static enum ron_rc save(const struct led_frozen *f, const struct ron_buf *lines,
+                        struct ron_err *err)
+{
+    return f->path[0] == '\0' ? RON_OK
+                              : ron_file_replace(f->env, f->path, ron_buf_data(lines),
+                                                 ron_buf_len(lines), 0600, err);
+}
+
 enum ron_rc led_frozen_set(struct led_frozen *f, struct ron_str account, bool frozen,
                            struct ron_err *err)
 {
@@ -148,14 +165,10 @@ enum ron_rc led_frozen_set(struct led_frozen *f, struct ron_str account, bool fr
     if (is_listed(f, account) == frozen) {
         return RON_OK;
     }
-    ron_buf_init(&fresh, LIST_BYTES_MAX);
+    ron_buf_init(&fresh, LED_FROZEN_BYTES_MAX);
     rc = write_list(f, account, frozen, &fresh);
-    if (rc != RON_OK) {
-        rc = ron_err_set(err, rc, "the list of frozen accounts is full");
-    } else if (f->path[0] != '\0') {
-        rc =
-            ron_file_replace(f->env, f->path, ron_buf_data(&fresh), ron_buf_len(&fresh), 0600, err);
-    }
+    rc = rc == RON_OK ? save(f, &fresh, err)
+                      : ron_err_set(err, rc, "the list of frozen accounts is full");
     if (rc != RON_OK) {
         ron_buf_done(&fresh);
         return rc;
@@ -163,4 +176,22 @@ enum ron_rc led_frozen_set(struct led_frozen *f, struct ron_str account, bool fr
     ron_buf_done(&f->lines);
     f->lines = fresh;
     return RON_OK;
+}
+
+enum ron_rc led_frozen_replace(struct led_frozen *f, struct ron_buf *lines, struct led_book *book,
+                               struct ron_err *err)
+{
+    struct ron_str fresh = {(const char *)ron_buf_data(lines), ron_buf_len(lines)};
+    struct ron_str rest = text_of(f);
+    struct ron_str line;
+
+    RON_TRY(check(fresh, "the shared list of frozen accounts", err));
+    RON_TRY(save(f, lines, err));
+    while (next_line(&rest, &line)) { /* those that stay are frozen again below */
+        RON_IGNORE(led_book_freeze(book, line, false));
+    }
+    ron_buf_done(&f->lines);
+    f->lines = *lines;
+    ron_buf_init(lines, LED_FROZEN_BYTES_MAX);
+    return led_frozen_apply(f, book, err);
 }

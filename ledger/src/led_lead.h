@@ -28,6 +28,7 @@
  *       changes hands with the mode.
  *       A work belongs to the reign in which it got its seq: what the committer still has of an
  *       earlier one it refuses, and a claim waits until the sequencer has taken it back.
+ *       What is frozen is read from the database behind the claim and before the first work.
  *   V4. That a key or an id is not there is said only by a ledger that is sure to lead: others lag.
  *
  * Threads: led_lead_hint, led_lead_sure and led_lead_tell any; led_lead_lost the committer; the
@@ -62,6 +63,10 @@ RON_MUST_USE bool led_lead_hint(struct led_svc *s, struct led_pg_place *ret_plac
  * within which no other ledger tries. (Only this is as good as the clocks run alike; see V2.) What
  * is not here is then nowhere. Ask after having looked. */
 RON_MUST_USE bool led_lead_sure(struct led_svc *s);
+/* Tells the database that an account is frozen or not any more, for who leads next; nothing for a
+ * log of one's own. RON_CLOSED: another ledger leads. For who has s->frozen_busy; blocks. */
+RON_MUST_USE enum ron_rc led_lead_freeze(struct led_svc *s, struct ron_str account, bool frozen,
+                                         struct ron_err *err);
 /* The newest in the local log; 0 for a log of one's own. */
 uint64_t led_lead_epoch(const struct led_svc *s);
 /* Members of GET /head that tell writers whom to ask: "leads", "epoch" and, of a follower that

@@ -121,13 +121,14 @@ enum ron_rc led__lead_know(struct led_lead *l, struct ron_err *err)
 
 /* A database that is away keeps nobody from starting who has a copy of the log: it serves reads,
  * and finds its place when the database is there. */
-static enum ron_rc connect_both(struct led_lead *l, struct ron_err *err)
+static enum ron_rc connect_all(struct led_lead *l, struct ron_err *err)
 {
     const struct led_pg_opts o = pg_opts(l->s);
     enum ron_rc rc;
 
     RON_TRY(led_pg_new(&o, &l->tail, err));
     RON_TRY(led_pg_new(&o, &l->append, err));
+    RON_TRY(led_pg_new(&o, &l->freeze, err));
     rc = led__lead_know(l, err);
     if ((rc == RON_AGAIN || rc == RON_TIMEOUT || rc == RON_CLOSED) && has_copy(l->s)) {
         RON_LOG(l->s->log, ERROR, "the database does not answer; reads are served from the copy",
@@ -161,7 +162,7 @@ enum ron_rc led_lead_open(struct led_svc *s, struct ron_err *err)
     ron_buf_init_aligned(&l->frame, LED_FRAME_MAX, RON_DIRECT_ALIGN);
     RON_TRY(ron_needs_add(ron_app_needs(s->app), "shared_log", false, &l->need, err));
     ron_need_set(l->need, RON_NEED_MISSING, "catching up with the shared log", 1);
-    rc = connect_both(l, err);
+    rc = connect_all(l, err);
     if (rc != RON_OK) {
         ron_err_prefix(err, "postgres");
     }
@@ -189,9 +190,23 @@ void led_lead_free(struct led_lead *l)
     led_replay_free(l->replay);
     led_pg_free(l->tail);
     led_pg_free(l->append);
+    led_pg_free(l->freeze);
     ron_buf_done(&l->frame);
     ron_mutex_done(&l->hint_lock);
     ron_free(l);
+}
+
+enum ron_rc led_lead_freeze(struct led_svc *s, struct ron_str account, bool frozen,
+                            struct ron_err *err)
+{
+    struct led_lead *l = s->lead;
+    enum ron_rc rc;
+
+    if (l == NULL) {
+        return RON_OK;
+    }
+    rc = led_pg_freeze(l->freeze, ron_au64_load(&l->latest_epoch), account, frozen, err);
+    return rc == RON_CONFLICT ? ron_err_set(err, RON_CLOSED, "another ledger leads") : rc;
 }
 
 const uint8_t *led_lead_uuid(const struct led_lead *l)

@@ -5,6 +5,7 @@
  *
  *     ron.ledger_log     (ledger, slot) -> epoch, seq_first, entries, prev_root, root, frame
  *     ron.ledger_leader  ledger -> epoch, url, when it was last heard of: a hint, never safety
+ *     ron.ledger_frozen  (ledger, account) -> whether it is frozen now; a row stays for good
  *
  * Slot 0 is the genesis: its `frame` is the uuid of the ledger. Slots follow without a gap.
  *
@@ -109,6 +110,15 @@ RON_MUST_USE enum ron_rc led_pg_holds(struct led_pg *pg, const struct led_pg_hea
 /* Says who leads. RON_CONFLICT: a newer epoch is written there, and stays. */
 RON_MUST_USE enum ron_rc led_pg_beat(struct led_pg *pg, uint64_t epoch,
                                      const struct led_pg_place *place, struct ron_err *err);
+/* Accounts frozen at run time, so that who leads next refuses them too. Noted only while the row of
+ * ron.ledger_leader has this epoch, and that row is held meanwhile: who has beaten with a newer one
+ * and then reads the list has seen all of it. RON_CONFLICT: another ledger leads. */
+RON_MUST_USE enum ron_rc led_pg_freeze(struct led_pg *pg, uint64_t epoch, struct ron_str account,
+                                       bool frozen, struct ron_err *err);
+/* The accounts that are frozen, a line each, appended in the order of their bytes; *ret_known:
+ * whether any was ever noted. */
+RON_MUST_USE enum ron_rc led_pg_frozen(struct led_pg *pg, struct ron_buf *lines, bool *ret_known,
+                                       struct ron_err *err);
 /* Who leads goes: what it last said counts as said long ago. */
 RON_MUST_USE enum ron_rc led_pg_resign(struct led_pg *pg, uint64_t epoch, struct ron_err *err);
 /* RON_NOTFOUND: nobody ever led. */

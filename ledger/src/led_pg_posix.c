@@ -45,12 +45,15 @@ static const char schema[] =
     "FOR VALUES FROM (10000000) TO (20000000);"
     "CREATE TABLE IF NOT EXISTS ron.ledger_log_rest PARTITION OF ron.ledger_log DEFAULT;"
     "CREATE TABLE IF NOT EXISTS ron.ledger_leader(ledger text PRIMARY KEY,epoch bigint NOT NULL,"
-    "url text NOT NULL,beat timestamptz NOT NULL);";
+    "url text NOT NULL,beat timestamptz NOT NULL);"
+    "CREATE TABLE IF NOT EXISTS ron.ledger_frozen(ledger text NOT NULL,account text NOT NULL,"
+    "frozen boolean NOT NULL,PRIMARY KEY(ledger,account));";
 
-/* G3: a ledger may insert and read. The hint of who leads is the one row that it may change. */
+/* G3: a ledger may insert and read. It may change the hint of who leads, and who is frozen. */
 static const char grants[] = "GRANT USAGE ON SCHEMA ron TO %s;"
                              "GRANT SELECT,INSERT ON ron.ledger_log TO %s;"
-                             "GRANT SELECT,INSERT,UPDATE ON ron.ledger_leader TO %s;";
+                             "GRANT SELECT,INSERT,UPDATE ON ron.ledger_leader TO %s;"
+                             "GRANT SELECT,INSERT,UPDATE ON ron.ledger_frozen TO %s;";
 
 static struct ron_deadline soon(const struct led_pg_opts *o)
 {
@@ -100,7 +103,8 @@ enum ron_rc led_pg_migrate(const struct led_pg_opts *opts, const char *role, str
         char quoted[ROLE_MAX + 3];
 
         (void)snprintf(quoted, sizeof quoted, "\"%s\"", role);
-        len += (size_t)snprintf(sql + len, sizeof sql - len, grants, quoted, quoted, quoted);
+        len +=
+            (size_t)snprintf(sql + len, sizeof sql - len, grants, quoted, quoted, quoted, quoted);
     }
     (void)snprintf(sql + len, sizeof sql - len, "COMMIT");
     rc = ron_pg_script(conn, sql, soon(opts), err);
@@ -633,5 +637,73 @@ enum ron_rc led_pg_lease(struct led_pg *pg, struct led_pg_lease *ret_lease, stru
     if (rc == RON_OK) {
         *ret_lease = lease;
     }
+    return rc;
+}
+
+/* ---- frozen accounts ------------------------------------------------------------------------- */
+
+enum ron_rc led_pg_freeze(struct led_pg *pg, uint64_t epoch, struct ron_str account, bool frozen,
+                          struct ron_err *err)
+{
+    struct ron_pg_param p[4];
+    struct ron_pg_result r = {0};
+    uint64_t affected;
+
+    put_ledger(pg, &p[0]);
+    ron_pg_text(&p[1], account.ptr, account.len);
+    ron_pg_u64(&p[2], frozen ? 1 : 0);
+    ron_pg_u64(&p[3], epoch);
+    RON_TRY(ask(pg,
+                "INSERT INTO ron.ledger_frozen AS f "
+                "SELECT l.ledger,$2,$3::bigint<>0 FROM ron.ledger_leader l "
+                "WHERE l.ledger=$1 AND l.epoch=$4 FOR SHARE "
+                "ON CONFLICT(ledger,account) DO UPDATE SET frozen=EXCLUDED.frozen",
+                p, 4, &r, err));
+    affected = r.affected;
+    ron_pg_result_done(&r);
+    return affected == 1 ? RON_OK : ron_err_set(err, RON_CONFLICT, "another ledger leads");
+}
+
+static enum ron_rc add_lines(const struct ron_pg_result *r, struct ron_buf *lines,
+                             struct ron_err *err)
+{
+    for (size_t row = 0; row < ron_pg_rows(r); row++) {
+        const uint8_t *account;
+        uint64_t frozen = 0;
+        size_t len;
+
+        RON_TRY(ron_pg_value_u64(r, row, 1, &frozen, err));
+        if (frozen != 0) {
+            ron_pg_value(r, row, 0, &account, &len);
+            (void)ron_buf_append(lines, account, len); /* the first failure sticks */
+            (void)ron_buf_append(lines, "\n", 1);
+        }
+    }
+    return ron_buf_error(lines) == RON_OK
+               ? RON_OK
+               : ron_err_set(err, ron_buf_error(lines), "too many accounts are frozen");
+}
+
+enum ron_rc led_pg_frozen(struct led_pg *pg, struct ron_buf *lines, bool *ret_known,
+                          struct ron_err *err)
+{
+    struct ron_pg_param p[1];
+    struct ron_pg_result r = {0};
+    enum ron_rc rc;
+
+    put_ledger(pg, &p[0]);
+    rc = ask(pg,
+             "SELECT account,frozen::int::bigint FROM ron.ledger_frozen WHERE ledger=$1 "
+             "ORDER BY account COLLATE \"C\"",
+             p, 1, &r, err);
+    if (rc == RON_NOTFOUND) { /* made by an earlier version */
+        return ron_err_set(err, RON_INVALID,
+                           "the database has no table ron.ledger_frozen; start a ledger once with "
+                           "postgres.migrate and the owner's role");
+    }
+    RON_TRY(rc);
+    *ret_known = ron_pg_rows(&r) > 0;
+    rc = add_lines(&r, lines, err);
+    ron_pg_result_done(&r);
     return rc;
 }

@@ -100,7 +100,11 @@ static void on_account_post(struct ron_http_call *call, void *arg)
         ron_http_fail_with(call, &error);
     } else if (led_front_allowed(s, call, LED_SCOPE_FREEZE,
                                  (struct ron_str){q.account, q.account_len})) {
-        ask(s, call, &q);
+        if (led_svc_mode(s) == LED_FOLLOWING) { /* the list is that of who leads */
+            led_front_fail_stopped(s, call);
+        } else {
+            ask(s, call, &q);
+        }
     }
 }
 

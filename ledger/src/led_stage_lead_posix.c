@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "led_frozen.h"
 #include "led_lead_priv.h"
 
 enum {
@@ -244,11 +245,77 @@ static enum ron_rc beat(struct led_lead *l, struct ron_err *err)
     return rc;
 }
 
+static enum ron_rc tell_frozen(void *arg, struct ron_str account, struct ron_err *err)
+{
+    struct led_lead *l = arg;
+
+    return led_pg_freeze(l->tail, l->epoch, account, true, err);
+}
+
+/* Behind our first beat, with which the one before us cannot freeze any more. A database that never
+ * heard of a frozen account gets the list of the ledger that was alone until now. */
+static enum ron_rc read_frozen(struct led_lead *l, struct ron_buf *lines, struct ron_err *err)
+{
+    bool known = false;
+
+    ron_buf_clear(lines);
+    RON_TRY(led_pg_frozen(l->tail, lines, &known, err));
+    if (known) {
+        return RON_OK;
+    }
+    RON_TRY(led_frozen_each(l->s->frozen, tell_frozen, l, err));
+    return led_pg_frozen(l->tail, lines, &known, err);
+}
+
+static enum ron_rc follow_frozen(struct led_lead *l, struct ron_buf *lines, struct ron_err *err)
+{
+    struct led_svc *s = l->s;
+    uint32_t idle = 0;
+    enum ron_rc rc;
+
+    if (!ron_au32_cas(&s->frozen_busy, &idle, 1)) {
+        return ron_err_set(err, RON_AGAIN, "an account is being frozen");
+    }
+    rc = led_frozen_replace(s->frozen, lines, led_seq_book_mut(s->eng.seq), err);
+    ron_au32_store(&s->frozen_busy, 0);
+    return rc == RON_NOMEM || rc == RON_OK ? rc : copy_failed(l, rc, err);
+}
+
+/* The claim is in the database: nobody else appends from now on. */
+static enum ron_rc begin_reign(struct led_lead *l, const struct led_pg_head *at,
+                               const struct led_frame *frame, struct ron_buf *frozen,
+                               struct ron_err *err)
+{
+    struct led_svc *s = l->s;
+    enum ron_rc rc;
+
+    l->epoch = frame->epoch;
+    rc = say_we_lead(l, err);
+    if (rc == RON_CONFLICT) {
+        return ron_err_set(err, RON_AGAIN, "another ledger was faster");
+    }
+    RON_TRY(rc);
+    RON_TRY(read_frozen(l, frozen, err));
+    if (!led_svc_follow_book(s)) {
+        return ron_err_set(err, RON_AGAIN, "the journal is being opened anew");
+    }
+    ron_au64_store(&l->heard_ns, 0); /* of an earlier time that we led */
+    rc = follow_frozen(l, frozen, err);
+    if (rc == RON_OK) {
+        l->at = *at;
+        rc = take_over(l, frame, err);
+    }
+    led_svc_leave_book(s);
+    return rc;
+}
+
 static enum ron_rc claim(struct led_lead *l, struct ron_err *err)
 {
     struct led_svc *s = l->s;
     struct led_pg_head at = l->at;
     struct led_frame frame = {0};
+    struct ron_buf frozen;
+    bool known = false;
     enum ron_rc rc;
     bool clean;
 
@@ -260,22 +327,20 @@ static enum ron_rc claim(struct led_lead *l, struct ron_err *err)
     if (!clean) {
         return ron_err_set(err, RON_AGAIN, "works of when we led are being taken back");
     }
-    RON_TRY(empty_frame(l, &frame, err));
-    rc =
-        led_pg_append(l->append, &at, &frame, ron_buf_data(&l->frame), ron_buf_len(&l->frame), err);
+    ron_buf_init(&frozen, LED_FROZEN_BYTES_MAX);
+    rc = led_pg_frozen(l->tail, &frozen, &known, err); /* who cannot read it must not lead */
+    rc = rc == RON_OK ? empty_frame(l, &frame, err) : rc;
+    if (rc == RON_OK) {
+        rc = led_pg_append(l->append, &at, &frame, ron_buf_data(&l->frame), ron_buf_len(&l->frame),
+                           err);
+    }
     if (rc == RON_CONFLICT) {
         led_pg_drop(l->tail); /* of a server that did not show it, perhaps nobody's any more */
-        return ron_err_set(err, RON_AGAIN, "another ledger was first");
+        rc = ron_err_set(err, RON_AGAIN, "another ledger was first");
     }
-    RON_TRY(rc); /* What is not known to be in is read like any row if it is. */
-    if (!led_svc_follow_book(s)) {
-        return ron_err_set(err, RON_AGAIN, "the journal is being opened anew");
-    }
-    l->at = at;
-    l->epoch = frame.epoch;
-    ron_au64_store(&l->heard_ns, 0); /* of an earlier time that we led */
-    rc = take_over(l, &frame, err);
-    led_svc_leave_book(s);
+    /* What is not known to be in, or led to nothing here, is read like any row if it is. */
+    rc = rc == RON_OK ? begin_reign(l, &at, &frame, &frozen, err) : rc;
+    ron_buf_done(&frozen);
     RON_TRY(rc);
     return beat(l, err);
 }

@@ -170,13 +170,15 @@ static enum ron_rc write_receipt(struct led_reading *rd, struct led_query *q, st
 static enum ron_rc write_frozen(struct led_svc *s, const struct led_query *q, struct ron_buf *out,
                                 struct ron_err *err)
 {
+    struct ron_str account = {q->account, q->account_len};
     uint32_t idle = 0;
     enum ron_rc rc;
 
     if (!ron_au32_cas(&s->frozen_busy, &idle, 1)) {
         return ron_err_set(err, RON_AGAIN, "another account is being frozen; try again");
     }
-    rc = led_frozen_set(s->frozen, (struct ron_str){q->account, q->account_len}, q->flag, err);
+    rc = led_lead_freeze(s, account, q->flag, err);
+    rc = rc == RON_OK ? led_frozen_set(s->frozen, account, q->flag, err) : rc;
     ron_au32_store(&s->frozen_busy, 0);
     RON_TRY(rc);
     return ron_buf_append_text(out, q->flag ? "{\"frozen\":true}" : "{\"frozen\":false}");

@@ -242,6 +242,8 @@ int led_front_stopped(struct led_svc *s, const char *corr_id, struct ron_buf *ou
 /* The body of GET /head; `out` has LED_HEAD_MAX of room. */
 void led_front_head(struct led_svc *s, struct ron_buf *out);
 void led_front_fail(struct ron_http_call *call, enum led_reason reason, const char *detail);
+/* Writes are stopped: in safe mode, or because another ledger leads, whose address is told. */
+void led_front_fail_stopped(struct led_svc *s, struct ron_http_call *call);
 /* Who calls. */
 void led_front_caller(struct led_svc *s, struct ron_http_call *call, struct led_caller *ret);
 /* What a cancelled key is answered. */

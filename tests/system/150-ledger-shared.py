@@ -5,9 +5,9 @@
 
 A real primary with a standby that commits wait for. Looked at: what a follower serves and refuses;
 a leader that is killed, one that is stopped and goes on later (it is fenced), a standby that is
-promoted under load; that nothing acknowledged is lost or doubled, that both copies and the database
-say the same, and that the auditor agrees. A ledger of files with the same entries has the same
-root. Times to recover are printed."""
+promoted under load; that accounts stay frozen through all that, that nothing acknowledged is lost
+or doubled, that both copies and the database say the same, and that the auditor agrees. A ledger of
+files with the same entries has the same root. Times to recover are printed."""
 import json
 import os
 import shutil
@@ -99,6 +99,36 @@ def check_all(name, nodes, database, writer, before):
     return before + sent
 
 
+def set_frozen(node, account, frozen):
+    return node.ask("POST", f"/accounts/{account}/{'freeze' if frozen else 'unfreeze'}")
+
+
+def is_refused(node, account):
+    """Whether it is frozen for the ledger that leads."""
+    status, got = node.ingest(entry("Transfer", account, 1, to="u:ice"))
+    return status == 403 and "frozen" in json.dumps(got), (status, got)
+
+
+def freeze(a, b):
+    """An account that the leader a froze; b is told only by the database."""
+    for account in ("u:frozen", "u:thawed"):
+        a.ingest(entry("Mint", account, 50))
+        status, _, got = set_frozen(a, account, True)
+        check("freeze: the leader does", status == 200, (status, got))
+    status, headers, got = set_frozen(b, "u:other", True)
+    check("freeze: a follower sends to the leader", status == 421 and
+          headers["Ron-Leader"] == f"http://{a.addr}", (status, got))
+    check("freeze: the leader refuses its entries", *is_refused(a, "u:frozen"))
+    status, _, got = set_frozen(a, "u:thawed", False)
+    check("freeze: and lets go of one", status == 200 and not is_refused(a, "u:thawed")[0], got)
+
+
+def still_frozen(name, leader):
+    check(f"{name}: who leads now refuses a frozen account", *is_refused(leader, "u:frozen"))
+    check(f"{name}: and not one that was let go", not is_refused(leader, "u:thawed")[0],
+          is_refused(leader, "u:thawed")[1])
+
+
 def takeover(a, b, database, before):
     """The leader is killed."""
     writer = Writer([a, b])
@@ -108,6 +138,9 @@ def takeover(a, b, database, before):
     began = time.monotonic()
     check("killed: the other leads", until(b.leads))
     print(f"leads {time.monotonic() - began:.1f} s after the kill")
+    still_frozen("killed", b)
+    check("killed: who leads now freezes another, perhaps in a moment", until(
+        lambda: set_frozen(b, "u:late", True)[0] == 200), b.lines[-5:])
     more = len(writer.acknowledged) + 50
     until(lambda: len(writer.acknowledged) > more)
     writer.end()
@@ -129,6 +162,9 @@ def fenced(a, b, database, before):
     said = [b.leads() for _ in range(50)]  # from now on until it follows, and then
     check("fenced: who was refused is not taken for the leader", not any(said), said)
     check("fenced: it follows", until(b.follows))
+    still_frozen("fenced", a)
+    a.ingest(entry("Mint", "u:late", 5))
+    check("fenced: also what the other froze while it was away", *is_refused(a, "u:late"))
     writer.start()
     until(lambda: len(writer.acknowledged) > 50)
     writer.end()
@@ -178,6 +214,7 @@ def main():
             with Node("b", folder, dsn) as b:
                 check("second: follows", until(b.follows), b.lines[-10:])
                 follow_and_refuse(a, b)
+                freeze(a, b)
                 total = takeover(a, b, primary, 0)
                 total = fenced(a, b, primary, total)
                 total = promoted([a, b], primary, standby, total)

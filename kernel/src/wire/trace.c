@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* trace.c - a server span for each request that reaches its handler.
  *
- * Place: wire, between the call and ron/obs/trace.h, on the worker that owns the connection. The ids
- * are made before the handler runs, so that what it does can hang below them; the span itself is put
- * together when the answer is there, and only when it is exported. Answers of 500 and above are
- * failures. */
+ * Place: wire, between the call and ron/obs/trace.h, on the worker that owns the connection. The
+ * ids are made before the handler runs, so that what it does can hang below them; the span itself
+ * is put together when the answer is there, and only when it is exported. Answers of 500 and above
+ * are failures. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -294,6 +294,8 @@ static void test_led_pg__role_of_a_ledger__may_insert_and_read_alone(void **stat
     assert_int_equal(append(pg, &at, 1, 10), RON_OK);
     assert_int_equal(led_pg_beat(pg, 1, &(struct led_pg_place){"http://127.0.0.1:1", ""}, NULL),
                      RON_OK);
+    assert_int_equal(led_pg_freeze(pg, 1, (struct ron_str){"t:x", 3}, true, NULL), RON_OK);
+    assert_int_equal(led_pg_freeze(pg, 1, (struct ron_str){"t:x", 3}, false, NULL), RON_OK);
     limited = admin(as_role);
     assert_int_equal(ron_pg_exec(limited, "UPDATE ron.ledger_log SET epoch=9", NULL, 0, in_s(10),
                                  &fate, NULL, NULL),
@@ -337,6 +339,46 @@ static void test_led_pg__lease__the_newer_epoch_stays(void **state)
     assert_int_equal(led_pg_lease(pg, &lease, NULL), RON_OK);
     assert_true(lease.age_ms > 60000);
     led_pg_free(pg);
+}
+
+static void expect_frozen(struct led_pg *pg, const char *want, bool want_known)
+{
+    struct ron_buf lines;
+    bool known = !want_known;
+
+    ron_buf_init(&lines, 4096);
+    assert_int_equal(led_pg_frozen(pg, &lines, &known, NULL), RON_OK);
+    assert_int_equal(known, want_known);
+    assert_string_equal(ron_buf_text(&lines), want);
+    ron_buf_done(&lines);
+}
+
+static void test_led_pg__frozen_accounts__noted_by_who_leads_alone(void **state)
+{
+    static const struct led_pg_place nowhere = {"", ""};
+    const struct ron_str a = {"t:x/u:a", 7};
+    const struct ron_str b = {"t:x/u:B", 7};
+    struct led_pg_head at;
+    struct led_pg *pg = open_new("frozen", &at);
+    struct led_pg *other = open_new("thawed", &at);
+
+    (void)state;
+    expect_frozen(pg, "", false);
+    assert_int_equal(led_pg_freeze(pg, 1, a, true, NULL), RON_CONFLICT); /* nobody leads */
+    assert_int_equal(led_pg_beat(pg, 1, &nowhere, NULL), RON_OK);
+    assert_int_equal(led_pg_freeze(pg, 1, a, true, NULL), RON_OK);
+    assert_int_equal(led_pg_freeze(pg, 1, a, true, NULL), RON_OK); /* again */
+    assert_int_equal(led_pg_freeze(pg, 1, b, true, NULL), RON_OK);
+    expect_frozen(pg, "t:x/u:B\nt:x/u:a\n", true);
+    assert_int_equal(led_pg_beat(pg, 2, &nowhere, NULL), RON_OK); /* another one leads */
+    assert_int_equal(led_pg_freeze(pg, 1, a, false, NULL), RON_CONFLICT);
+    assert_int_equal(led_pg_freeze(pg, 2, b, false, NULL), RON_OK);
+    expect_frozen(pg, "t:x/u:a\n", true);
+    assert_int_equal(led_pg_freeze(pg, 2, a, false, NULL), RON_OK);
+    expect_frozen(pg, "", true); /* known to be free, which is not the same as unknown */
+    expect_frozen(other, "", false);
+    led_pg_free(pg);
+    led_pg_free(other);
 }
 
 static void test_led_pg__server_restarts_between__appends_go_on(void **state)
@@ -644,6 +686,7 @@ int main(void)
         CASE(test_led_pg__row_that_is_gone_or_another__told),
         CASE(test_led_pg__role_of_a_ledger__may_insert_and_read_alone),
         CASE(test_led_pg__lease__the_newer_epoch_stays),
+        CASE(test_led_pg__frozen_accounts__noted_by_who_leads_alone),
         CASE(test_led_pg__server_restarts_between__appends_go_on),
         CASE(test_led_pg__no_server__timeout_and_nothing_is_claimed),
         CASE(test_led_pg__limit_on_statements__refused_at_the_start),
