@@ -235,7 +235,8 @@ def pooled(folder):
             until(f.leads)
         database.sql("CREATE ROLE ledger LOGIN")
         database.sql("GRANT USAGE ON SCHEMA ron TO ledger; GRANT SELECT,INSERT ON ron.ledger_log "
-                     "TO ledger; GRANT SELECT,INSERT,UPDATE ON ron.ledger_leader TO ledger")
+                     "TO ledger; GRANT SELECT,INSERT,UPDATE ON ron.ledger_leader,ron.ledger_frozen "
+                     "TO ledger")
         database.sql("ALTER DATABASE postgres SET default_transaction_isolation='serializable'")
         if os.path.exists(POOLER):
             pooler = Pooler(database)
