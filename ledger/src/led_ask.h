@@ -69,10 +69,10 @@ struct led_query {
     char text[LED_ASK_TEXT_MAX];
     /* Filled in by the sequencer. */
     struct ron_tree_hash durable_root;
-    uint64_t durable_seq; /* nothing behind it is shown */
-    uint64_t start_seq;   /* newest entry of the account */
-    enum led_known known;
-    uint64_t seqs[8]; /* candidates that are too new for the index */
+    uint64_t durable_seq;                  /* nothing behind it is shown */
+    uint64_t start_seq;                    /* newest entry of the account */
+    bool in_flight;                        /* the key of LED_ASK_OUTCOME */
+    uint64_t seqs[LED_SEQ_CANDIDATES_MAX]; /* of the key: too new for the index */
     size_t seq_count;
     struct led_query *next; /* in the pool */
 };

@@ -57,11 +57,6 @@ void led_reader_set_head(struct led_reader *r, uint64_t last_seq, const struct r
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-struct led_candidates {
-    const uint64_t *seqs;
-    size_t count;
-};
-
 /* One stored entry with its surroundings. Slices are valid until the next call of the reader. */
 struct led_found {
     struct led_entry entry;
@@ -125,8 +120,9 @@ enum led_repeat {
  * beyond the head. */
 RON_MUST_USE enum ron_rc led_read_repeat(struct led_reader *r, struct led_work *w,
                                          enum led_repeat *ret, struct ron_err *err);
-/* The entries that the Reverse entries of a work refer to, into the work's arena. One that is not
- * found stays NULL: the book looks into the batch, or refuses. RON_LIMIT: the arena is full. */
+/* The entries that the Reverse entries of a work refer to, into the work's arena: each by its own
+ * candidates (refs) where the work has them, else by those given. One that is not found stays NULL:
+ * the book looks into the batch, or refuses. RON_LIMIT: the arena is full. */
 RON_MUST_USE enum ron_rc led_read_originals(struct led_reader *r, struct led_work *w,
                                             struct led_candidates candidates, struct ron_err *err);
 

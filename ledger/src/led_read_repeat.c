@@ -312,7 +312,8 @@ enum ron_rc led_read_originals(struct led_reader *r, struct led_work *w,
             }
         }
         find_err = (struct ron_err){0};
-        rc = led_read_find(r, w->batch.entries[i].ref, candidates, &seq, &find_err);
+        rc = led_read_find(r, w->batch.entries[i].ref, w->refs != NULL ? w->refs[i] : candidates,
+                           &seq, &find_err);
         if (rc == RON_NOTFOUND) {
             continue;
         }
@@ -340,6 +341,9 @@ enum ron_rc led_read_outcome(struct led_reader *r, struct ron_str idem_id,
         return ron_err_set(err, RON_INVALID, "an idem_id has 1-128 printable ASCII characters");
     }
     RON_TRY(find_idem(r, candidates, &k, err));
+    if (k.state == LED_KEY_COMMITTED && k.seq_last > r->last_seq) {
+        k.state = LED_KEY_UNKNOWN; /* D1: the index knows more than is shown */
+    }
     outcome.state = k.state;
     outcome.time_ms = k.time_ms;
     if (k.state == LED_KEY_COMMITTED) {

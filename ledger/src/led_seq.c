@@ -653,3 +653,42 @@ size_t led_seq_candidates(const struct led_seq *s, struct led_key key, uint64_t 
     }
     return count;
 }
+
+bool led_seq_key_in_flight(const struct led_seq *s, struct led_key key)
+{
+    struct led_hit hit = led_recent_find(&s->recent, key.a, 0);
+
+    while (hit.seq != 0 && !in_flight(s, key.a, hit)) {
+        hit = led_recent_find(&s->recent, key.a, hit.seq);
+    }
+    return hit.seq != 0;
+}
+
+enum ron_rc led_seq_find_refs(const struct led_seq *s, struct led_work *w)
+{
+    size_t count = w->batch.count;
+    struct led_candidates *refs =
+        ron_arena_alloc_array(&w->arena, count, sizeof *refs, _Alignof(struct led_candidates));
+
+    if (refs == NULL) {
+        return RON_LIMIT;
+    }
+    for (size_t i = 0; i < count; i++) {
+        uint64_t seqs[LED_SEQ_CANDIDATES_MAX];
+        uint64_t *copy;
+        size_t found;
+
+        if (w->batch.entries[i].kind != LED_KIND_REVERSE) {
+            continue;
+        }
+        found = led_seq_candidates(s, w->preps[i].ref, seqs, LED_SEQ_CANDIDATES_MAX);
+        copy = ron_arena_alloc(&w->arena, found * sizeof seqs[0], _Alignof(uint64_t));
+        if (copy == NULL) {
+            return RON_LIMIT;
+        }
+        memcpy(copy, seqs, found * sizeof seqs[0]);
+        refs[i] = (struct led_candidates){copy, found};
+    }
+    w->refs = refs;
+    return RON_OK;
+}

@@ -98,6 +98,12 @@ uint64_t led_seq_durable(const struct led_seq *s);
  * here. */
 enum led_known { LED_KNOWN_NOT, LED_KNOWN_IN_FLIGHT, LED_KNOWN_COMMITTED };
 enum led_known led_seq_find(const struct led_seq *s, struct led_key key, uint64_t *ret_seq);
-/* Durable seqs, smallest first, at which the key was seen lately; how many, at most `max`. */
+/* Durable seqs, smallest first, at which the key was seen lately; how many, at most `max`. An id
+ * and an idem_id of the same text give two; more only where hashes are equal. */
+enum { LED_SEQ_CANDIDATES_MAX = 8 };
 size_t led_seq_candidates(const struct led_seq *s, struct led_key key, uint64_t *ret_seqs,
                           size_t max);
+/* Whether the key is in flight, also one that was seen at durable seqs before. */
+bool led_seq_key_in_flight(const struct led_seq *s, struct led_key key);
+/* Notes the candidates for every Reverse of the work, in its arena. RON_LIMIT: it is full. */
+RON_MUST_USE enum ron_rc led_seq_find_refs(const struct led_seq *s, struct led_work *w);

@@ -67,7 +67,6 @@ static void look_up(struct led_reading *rd, struct led_query *q)
 {
     struct led_svc *s = rd->s;
     struct led_work *w = q->work;
-    struct led_candidates found = {q->seqs, q->seq_count};
     enum led_repeat repeat = LED_REPEAT_NEW;
     struct ron_err err = {0};
     enum ron_rc rc = RON_OK;
@@ -76,13 +75,14 @@ static void look_up(struct led_reading *rd, struct led_query *q)
         rc = led_read_repeat(rd->reader, w, &repeat, &err);
     }
     if (rc == RON_OK && repeat == LED_REPEAT_NEW && (w->look_up & LED_LOOK_ORIGINAL) != 0) {
-        rc = led_read_originals(rd->reader, w, found, &err);
+        rc = led_read_originals(rd->reader, w, (struct led_candidates){0}, &err);
     }
     led_query_put(s->queries, q);
     if (rc != RON_OK) {
-        led_work_refuse(w,
-                        rc == RON_NOMEM || rc == RON_LIMIT ? LED_REASON_BUSY : LED_REASON_SAFE_MODE,
-                        "", "the journal could not be read");
+        bool later = rc == RON_NOMEM || rc == RON_LIMIT;
+
+        led_work_refuse(w, later ? LED_REASON_BUSY : LED_REASON_SAFE_MODE, "",
+                        later ? "not at this moment; try again" : "the journal could not be read");
         led_work_done(w);
     } else if (repeat == LED_REPEAT_DONE) {
         led_work_done(w);
@@ -124,7 +124,9 @@ static enum ron_rc write_outcome(struct led_reading *rd, struct led_query *q, st
     struct ron_str idem = {q->text, q->text_len};
     struct led_key_outcome outcome = {0};
 
-    if (q->known == LED_KNOWN_IN_FLIGHT) {
+    RON_TRY(led_read_outcome(rd->reader, idem, (struct led_candidates){q->seqs, q->seq_count},
+                             &outcome, err));
+    if (outcome.state == LED_KEY_UNKNOWN && q->in_flight) {
         struct ron_json_writer j;
 
         ron_json_begin(&j, out);
@@ -134,8 +136,6 @@ static enum ron_rc write_outcome(struct led_reading *rd, struct led_query *q, st
         ron_json_close(&j, '}');
         return RON_OK;
     }
-    RON_TRY(led_read_outcome(rd->reader, idem, (struct led_candidates){q->seqs, q->seq_count},
-                             &outcome, err));
     if (outcome.state == LED_KEY_UNKNOWN) {
         RON_TRY(absent(rd, RON_OK, err));
     }

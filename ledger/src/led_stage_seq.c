@@ -291,25 +291,6 @@ static void answer_freeze(struct led_svc *s, struct led_query *q)
     pass_on(s, q); /* A reader writes it down. */
 }
 
-/* Where recent entries stand that a Reverse refers to: the index may not know them yet. */
-static void add_candidates(struct led_svc *s, struct led_query *q)
-{
-    const struct led_work *w = q->work;
-
-    if (w->found_seq != 0) {
-        q->seqs[q->seq_count++] = w->found_seq;
-    }
-    for (size_t i = 0; i < w->batch.count && q->seq_count < RON_ARRAY_LEN(q->seqs); i++) {
-        const struct led_entry *e = &w->batch.entries[i];
-
-        if (e->kind == LED_KIND_REVERSE &&
-            led_seq_find(s->eng.seq, w->preps[i].ref, &q->seqs[q->seq_count]) ==
-                LED_KNOWN_COMMITTED) {
-            q->seq_count++;
-        }
-    }
-}
-
 /* What the readers need to know of the present. */
 static void add_facts(struct led_svc *s, struct led_query *q)
 {
@@ -325,14 +306,25 @@ static void add_facts(struct led_svc *s, struct led_query *q)
     if (q->account_len > 0 && led_book_account(book, name, LED_COMMITTED, &account)) {
         q->start_seq = account.last_seq;
     }
-    if (q->ask == LED_ASK_WORK) {
-        add_candidates(s, q);
-    } else if (q->ask == LED_ASK_BY_ID || q->ask == LED_ASK_OUTCOME) {
+    if (q->ask == LED_ASK_BY_ID || q->ask == LED_ASK_OUTCOME) {
         struct ron_str text = {q->text, q->text_len};
+        struct led_key key = led_idem_key(s->hash_key, text);
 
-        q->known = led_seq_find(s->eng.seq, led_idem_key(s->hash_key, text), &q->seqs[0]);
-        q->seq_count = q->known == LED_KNOWN_COMMITTED;
+        q->in_flight = led_seq_key_in_flight(s->eng.seq, key);
+        q->seq_count = led_seq_candidates(s->eng.seq, key, q->seqs, RON_ARRAY_LEN(q->seqs));
     }
+}
+
+/* A work on its way to the readers, which know the present by what is added here. */
+static void answer_work(struct led_svc *s, struct led_query *q)
+{
+    if ((q->work->look_up & LED_LOOK_ORIGINAL) != 0 &&
+        led_seq_find_refs(s->eng.seq, q->work) != RON_OK) {
+        led_query_refuse(s, q, LED_REASON_BUSY, "no memory for so many reversals; try again");
+        return;
+    }
+    add_facts(s, q);
+    pass_on(s, q);
 }
 
 static void answer(struct led_svc *s, struct led_query *q)
@@ -352,6 +344,9 @@ static void answer(struct led_svc *s, struct led_query *q)
         return;
     case LED_ASK_FREEZE:
         answer_freeze(s, q);
+        return;
+    case LED_ASK_WORK:
+        answer_work(s, q);
         return;
     default:
         break;

@@ -70,6 +70,13 @@ enum led_result {
     LED_RESULT_CANCELLED, /* the tombstone is durable */
 };
 
+/* Seqs at which a key was seen lately: what the index, which runs behind, may not know yet. The
+ * journal tells whether the key is there. */
+struct led_candidates {
+    const uint64_t *seqs;
+    size_t count;
+};
+
 struct led_work {
     uint32_t magic;
     uint8_t kind;        /* enum led_work_kind */
@@ -95,6 +102,7 @@ struct led_work {
     struct ron_tree_hash *hashes; /* of the leaves */
     struct led_prep *preps;
     struct led_links *links;
+    const struct led_candidates *refs;  /* of the `ref` of each entry; NULL: none are known */
     const struct led_entry **originals; /* NULL unless it reverses something */
     struct led_key idem;                /* hash of idem_id; zero without one */
     uint64_t body_print;                /* of all leaves: tells equal bodies while in flight */
@@ -118,9 +126,9 @@ struct led_work {
     void (*done)(struct led_work *w); /* answers and takes the work back */
     void *reply;                      /* of http or wire; NULL for the ledger's own */
     struct ron_trace_ctx trace;
-    void *service;                           /* that runs the pipeline */
-    char corr_id[65];                        /* as long as a front takes, and NUL */
-    struct ron_deadline deadline;            /* of the request */
+    void *service;                /* that runs the pipeline */
+    char corr_id[65];             /* as long as a front takes, and NUL */
+    struct ron_deadline deadline; /* of the request */
     uint64_t received_ns;
     uint64_t sequenced_ns;
 

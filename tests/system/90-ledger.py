@@ -104,6 +104,33 @@ def repetitions(ledger):
     check("cancel: a committed key stays", status == 409, data)
 
 
+def just_now(ledger):
+    """What was acknowledged is found at once, also where the index, which runs behind, has it not
+    yet: nothing here waits between an answer and the next question."""
+    ledger.ingest(entry("Mint", ALICE, 10000))
+    for count in (9, 1024):
+        paid = [entry("Transfer", ALICE, 1, to=BOB) for _ in range(count)]
+        status, body = ledger.ingest(*paid)
+        undo = [entry("Reverse", ALICE, 1, ref=e["id"]) for e in paid]
+        got, found = ledger.ingest(*undo)
+        check(f"just now: {count} entries are reversed by one batch", status == got == 200,
+              (body, found))
+    ids = ["just-1", "just-2"]
+    status, body = ledger.ingest(*(entry("Transfer", ALICE, 1, to=BOB, id=i) for i in ids),
+                                 idem=ids[1])
+    got, found = ledger.get(f"/entries/by-id/{ids[1]}")
+    check("just now: an id that is the idem_id of its batch too", status == got == 200
+          and found["entry"]["id"] == ids[1], (body, found))
+    got, found = ledger.ingest(entry("Reverse", ALICE, 1, ref=ids[1]))
+    check("just now: such an entry is reversed", got == 200, found)
+    ledger.ingest(entry("Transfer", ALICE, 1, to=BOB, id="just-3"))
+    status, body = ledger.ingest(entry("Transfer", ALICE, 1, to=BOB), idem="just-3")
+    got, found = ledger.get("/outcome/just-3")
+    check("just now: an idem_id that an older entry has as its id", status == got == 200
+          and found["outcome"] == "committed" and found["seq_start"] == body["seq_start"],
+          (body, found))
+
+
 def bad_input(ledger, hold):
     good = entry("Transfer", ALICE, 1, to=BOB)
     for name, status, reason, e in (
@@ -289,6 +316,8 @@ def main():
         data = sorted(p.name for p in ledger.data.iterdir())
         open_ones = [str(p) for p in ledger.data.rglob("*") if p.stat().st_mode & 0o077]
         check("files: private", not open_ones, (open_ones, data))
+    with Ledger("--governance.reversible_bridges=allow") as ledger:
+        just_now(ledger)
     no_trace(None)
     finish()
 

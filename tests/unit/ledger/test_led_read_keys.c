@@ -5,6 +5,8 @@
  * found through the index and through the sequencer's hint. */
 #include "unit/ledger/journal.h"
 
+#include "ron/merkle/lines.h"
+
 enum { ENTRIES = 500, ARENA = 1 << 20 };
 
 static struct journal *j;
@@ -311,6 +313,36 @@ static void test_led_read__reversals__originals_in_the_arena(void **state)
     assert_true(reversals > 3);
 }
 
+/* Without an index: what is found is found by the candidates of the work. */
+static void test_led_read__reversals_of_recent_entries__each_by_its_candidates(void **state)
+{
+    enum { COUNT = 40 };
+    struct j_record record = {.seq_first = 1, .count = COUNT};
+    struct led_work *w = work_of(&record);
+    struct led_candidates refs[COUNT] = {0};
+    uint64_t seqs[COUNT][2];
+    struct led_reader *blind = j_reader(j, false, 0, NULL);
+
+    (void)state;
+    for (size_t i = 0; i < COUNT; i++) {
+        w->batch.entries[i].kind = LED_KIND_REVERSE;
+        w->batch.entries[i].ref = j_at(j, 1 + i)->e.id;
+        seqs[i][0] = COUNT + 1; /* another key of the same hash */
+        seqs[i][1] = 1 + i;
+        refs[i] = (struct led_candidates){seqs[i], 2};
+    }
+    refs[COUNT - 1].count = 1;
+    w->refs = refs;
+    assert_int_equal(led_read_originals(blind, w, none, NULL), RON_OK);
+    for (size_t i = 0; i + 1 < COUNT; i++) {
+        assert_non_null(w->originals[i]);
+        assert_true(ron_str_equal(w->originals[i]->id, w->batch.entries[i].ref));
+    }
+    assert_null(w->originals[COUNT - 1]);
+    free_work(w);
+    led_reader_free(blind);
+}
+
 static void test_led_read__original_that_is_not_there__left_to_the_book(void **state)
 {
     struct j_record record = {.seq_first = 3, .count = 2};
@@ -382,6 +414,7 @@ int main(void)
         cmocka_unit_test(test_led_read__hint_beyond_head__try_again),
         cmocka_unit_test(test_led_read__cancelled_and_committed_keys__conflict),
         cmocka_unit_test(test_led_read__reversals__originals_in_the_arena),
+        cmocka_unit_test(test_led_read__reversals_of_recent_entries__each_by_its_candidates),
         cmocka_unit_test(test_led_read__original_that_is_not_there__left_to_the_book),
         cmocka_unit_test(test_led_read__outcomes__committed_cancelled_unknown),
     };

@@ -303,6 +303,72 @@ static void test_led_seq__remembered_tombstone_at_the_end__counts_as_durable(voi
     assert_int_equal(w->found_seq, 1);
 }
 
+/* ---- candidates ------------------------------------------------------------------------------ */
+
+enum { PAID = 20 };
+
+static void test_led_seq__recent_refs__candidates_for_each_of_them(void **state)
+{
+    char ids[PAID][8];
+    struct led_entry paid[PAID];
+    struct led_entry undo[PAID];
+    struct led_work *w;
+
+    (void)state;
+    for (size_t i = 0; i < PAID; i++) {
+        (void)snprintf(ids[i], sizeof ids[i], "p%zu", i);
+        paid[i] = works_entry(LED_KIND_MINT, "a", "", 1);
+        paid[i].id = works_str(ids[i]);
+        undo[i] = works_entry(LED_KIND_REVERSE, "a", "", 1);
+        undo[i].ref = works_str(ids[i]);
+    }
+    commit_one(works_batch("p7", paid, PAID)); /* one of the ids is its idem_id too */
+    w = works_batch(NULL, undo, PAID);
+    assert_int_equal(led_seq_find_refs(seq, w), RON_OK);
+    for (size_t i = 0; i < PAID; i++) {
+        assert_int_equal(w->refs[i].count, i == 7 ? 2 : 1);
+        assert_int_equal(w->refs[i].seqs[w->refs[i].count - 1], i + 1);
+    }
+    w = works_mint("a", 1);
+    assert_int_equal(led_seq_find_refs(seq, w), RON_OK);
+    assert_int_equal(w->refs[0].count, 0);
+}
+
+static void test_led_seq__no_room_for_candidates__told(void **state)
+{
+    struct led_entry undo = works_entry(LED_KIND_REVERSE, "a", "", 1);
+    struct led_work *w;
+
+    (void)state;
+    undo.ref = works_str("x");
+    commit_one(works_one("x", LED_KIND_MINT, "a", "", 1));
+    w = works_batch(NULL, &undo, 1);
+    while (ron_arena_alloc(&w->arena, 8, 8) != NULL) {
+    }
+    assert_int_equal(led_seq_find_refs(seq, w), RON_LIMIT);
+    assert_null(w->refs);
+}
+
+static void test_led_seq__key_seen_before_and_in_flight__both_are_told(void **state)
+{
+    struct led_entry e = works_entry(LED_KIND_MINT, "a", "", 5);
+    struct led_work *w = works_one("k", LED_KIND_MINT, "a", "", 1);
+    struct led_key key = w->preps[0].id;
+    uint64_t seqs[LED_SEQ_CANDIDATES_MAX];
+
+    (void)state;
+    commit_one(w);
+    assert_false(led_seq_key_in_flight(seq, key));
+    works.checked_seq = 1; /* a reader has found that the entry is another's */
+    one(works_batch("k", &e, 1), LED_FATE_COMMIT);
+    assert_true(led_seq_key_in_flight(seq, key));
+    assert_int_equal(led_seq_candidates(seq, key, seqs, LED_SEQ_CANDIDATES_MAX), 1);
+    assert_int_equal(seqs[0], 1);
+    commit();
+    assert_false(led_seq_key_in_flight(seq, key));
+    assert_int_equal(led_seq_candidates(seq, key, seqs, LED_SEQ_CANDIDATES_MAX), 2);
+}
+
 /* ---- room ------------------------------------------------------------------------------------ */
 
 static void test_led_seq__no_room__kept_in_order_and_not_overtaken(void **state)
@@ -560,6 +626,9 @@ int main(void)
         CASE(test_led_seq__checked_before_what_is_recent__looked_up_in_the_index),
         CASE(test_led_seq__cancelled_key__never_commits),
         CASE(test_led_seq__remembered_tombstone_at_the_end__counts_as_durable),
+        CASE(test_led_seq__recent_refs__candidates_for_each_of_them),
+        CASE(test_led_seq__no_room_for_candidates__told),
+        CASE(test_led_seq__key_seen_before_and_in_flight__both_are_told),
         CASE(test_led_seq__no_room__kept_in_order_and_not_overtaken),
         CASE(test_led_seq__ring_of_the_book_full__kept_until_a_commit),
         CASE(test_led_seq__more_than_may_be_kept__refused_busy),
