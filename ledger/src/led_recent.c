@@ -125,24 +125,32 @@ void led_recent_add(struct led_recent *r, uint64_t key, uint64_t seq, bool tombs
     g->seq_max = RON_MAX(g->seq_max, seq);
 }
 
-static void look(const struct led_generation *g, uint64_t key, uint64_t above, struct led_hit *hit)
+static bool comes_before(struct led_hit x, struct led_hit y)
+{
+    return y.seq == 0 || x.seq < y.seq || (x.seq == y.seq && x.tombstone);
+}
+
+static void look(const struct led_generation *g, uint64_t key, uint64_t above, bool tombstones,
+                 struct led_hit *best)
 {
     uint32_t at = (uint32_t)key & (LED_RECENT_SLOTS - 1);
     uint64_t slot;
 
     while ((slot = g->slots[at]) != 0) {
         if (((slot ^ key) & TAG_MASK) == 0 && slot != DEAD) {
-            uint64_t seq = g->base + (slot & OFFSET_MASK);
+            struct led_hit hit = {.seq = g->base + (slot & OFFSET_MASK),
+                                  .tombstone = (slot & TOMBSTONE) != 0};
 
-            if (seq > above && (hit->seq == 0 || seq < hit->seq)) {
-                *hit = (struct led_hit){.seq = seq, .tombstone = (slot & TOMBSTONE) != 0};
+            if (hit.seq > above && (tombstones || !hit.tombstone) && comes_before(hit, *best)) {
+                *best = hit;
             }
         }
         at = (at + 1) & (LED_RECENT_SLOTS - 1);
     }
 }
 
-struct led_hit led_recent_find(const struct led_recent *r, uint64_t key, uint64_t above)
+static struct led_hit find(const struct led_recent *r, uint64_t key, uint64_t above,
+                           bool tombstones)
 {
     struct led_hit hit = {0};
 
@@ -152,9 +160,19 @@ struct led_hit led_recent_find(const struct led_recent *r, uint64_t key, uint64_
         if (g->seq_max <= above) {
             break;
         }
-        look(g, key, above, &hit);
+        look(g, key, above, tombstones, &hit);
     }
     return hit;
+}
+
+struct led_hit led_recent_find(const struct led_recent *r, uint64_t key, uint64_t above)
+{
+    return find(r, key, above, true);
+}
+
+struct led_hit led_recent_find_id(const struct led_recent *r, uint64_t key, uint64_t above)
+{
+    return find(r, key, above, false);
 }
 
 void led_recent_prefetch(const struct led_recent *r, uint64_t key, uint64_t above)

@@ -71,8 +71,11 @@ RON_MUST_USE enum ron_rc led_recent_reserve(struct led_recent *r, size_t count, 
 /* Within what was reserved. */
 void led_recent_add(struct led_recent *r, uint64_t key, uint64_t seq, bool tombstone);
 
-/* The smallest seq above `above` at which the key was added. */
+/* The smallest seq above `above` at which the key was added; of a tombstone and an entry at the
+ * same seq the tombstone, which stands before it. */
 struct led_hit led_recent_find(const struct led_recent *r, uint64_t key, uint64_t above);
+/* The same for the id of an entry, which a tombstone does not concern: those are of idem_ids. */
+struct led_hit led_recent_find_id(const struct led_recent *r, uint64_t key, uint64_t above);
 /* Asks for the memory that led_recent_find will look at. */
 void led_recent_prefetch(const struct led_recent *r, uint64_t key, uint64_t above);
 

@@ -242,7 +242,7 @@ static struct led_hit find_keys(const struct led_seq *s, const struct led_work *
         for (size_t i = from; i < to; i++) {
             uint64_t key = w->preps[i].id.a;
 
-            take_smaller(led_recent_find(&s->recent, key, w->checked_seq), key, &best, ret_key);
+            take_smaller(led_recent_find_id(&s->recent, key, w->checked_seq), key, &best, ret_key);
         }
     }
     return best;

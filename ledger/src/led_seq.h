@@ -19,7 +19,8 @@
  *
  * A tombstone (LED_WORK_CANCEL) has no seq of its own. It is remembered at the seq of the entry
  * that will follow it: a work that was checked for all entries before it was not checked for the
- * tombstone.
+ * tombstone. Only an idem_id is held against it: an entry may have the id of a cancelled key, and
+ * then stands at the same seq.
  *
  * Order under pressure: when a work has to be kept for lack of room (in the commit queue, in the
  * book's ring or in the table of recent ids), all that come behind it are kept too.

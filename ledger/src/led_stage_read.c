@@ -79,7 +79,7 @@ static void look_up(struct led_reading *rd, struct led_query *q)
     }
     led_query_put(s->queries, q);
     if (rc != RON_OK) {
-        bool later = rc == RON_NOMEM || rc == RON_LIMIT;
+        bool later = rc == RON_NOMEM || rc == RON_LIMIT || rc == RON_AGAIN;
 
         led_work_refuse(w, later ? LED_REASON_BUSY : LED_REASON_SAFE_MODE, "",
                         later ? "not at this moment; try again" : "the journal could not be read");

@@ -131,6 +131,25 @@ def just_now(ledger):
           (body, found))
 
 
+def cancelled_id(ledger):
+    """A key that was cancelled is no idem_id for ever; as the id of an entry it is as good as any
+    other, and as unique."""
+    status, _, data = ledger.ask("POST", "/outcome/foo/cancel", "")
+    e = entry("Transfer", ALICE, 1, to=BOB, id="foo")
+    first = ledger.ask("POST", "/ingest", json.dumps({"batch": [e]}))
+    check("cancelled key: an entry may have it as its id", status == first[0] == 200,
+          (data, first))
+    again = ledger.ask("POST", "/ingest", json.dumps({"batch": [e]}))
+    check("cancelled key: repeated, the same bytes", again[0] == 200 and again[2] == first[2],
+          again)
+    refused(ledger, "the id of a cancelled key, other body", 409, "idem_mismatch",
+            entry("Transfer", ALICE, 2, to=BOB, id="foo"))
+    refused(ledger, "cancelled key, after an entry with that id", 409, "conflict",
+            entry("Transfer", ALICE, 1, to=BOB), idem="foo")
+    got, found = ledger.get("/outcome/foo")
+    check("cancelled key: stays cancelled", got == 200 and found["outcome"] == "cancelled", found)
+
+
 def bad_input(ledger, hold):
     good = entry("Transfer", ALICE, 1, to=BOB)
     for name, status, reason, e in (
@@ -307,6 +326,7 @@ def main():
     with Ledger() as ledger:
         hold = life(ledger)
         repetitions(ledger)
+        cancelled_id(ledger)
         bad_input(ledger, hold)
         capabilities(ledger)
         reading(ledger)

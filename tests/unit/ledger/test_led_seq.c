@@ -292,6 +292,31 @@ static void test_led_seq__cancelled_key__never_commits(void **state)
     assert_int_equal(w->found_seq, 2);
 }
 
+static void test_led_seq__id_of_a_cancelled_key__new_once(void **state)
+{
+    struct led_work *w;
+
+    (void)state;
+    commit_one(works_mint("x", 1));
+    works.checked_seq = 1;
+    commit_one(works_cancel("k"));
+    /* It takes the very seq at which the tombstone is remembered. */
+    w = works_one("k", LED_KIND_MINT, "x", "", 1);
+    one(w, LED_FATE_COMMIT);
+    assert_int_equal(w->seq_first, 2);
+    commit();
+    w = works_one("k", LED_KIND_MINT, "x", "", 1);
+    one(w, LED_FATE_LOOK_UP);
+    assert_int_equal(w->found_seq, 2);
+    /* As an idem_id it is cancelled all the same, also while an entry of that id is in flight. */
+    works.checked_seq = 2;
+    commit_one(works_cancel("j"));
+    one(works_one("j", LED_KIND_MINT, "x", "", 1), LED_FATE_COMMIT);
+    w = works_cancel("j");
+    one(w, LED_FATE_LOOK_UP);
+    assert_int_equal(w->found_seq, 3);
+}
+
 static void test_led_seq__remembered_tombstone_at_the_end__counts_as_durable(void **state)
 {
     struct led_entry e = works_entry(LED_KIND_MINT, "a", "", 5);
@@ -625,6 +650,7 @@ int main(void)
         CASE(test_led_seq__idem_and_id_with_one_spelling__both_pass),
         CASE(test_led_seq__checked_before_what_is_recent__looked_up_in_the_index),
         CASE(test_led_seq__cancelled_key__never_commits),
+        CASE(test_led_seq__id_of_a_cancelled_key__new_once),
         CASE(test_led_seq__remembered_tombstone_at_the_end__counts_as_durable),
         CASE(test_led_seq__recent_refs__candidates_for_each_of_them),
         CASE(test_led_seq__no_room_for_candidates__told),
