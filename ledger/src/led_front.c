@@ -136,6 +136,7 @@ static void http_done(struct led_work *w)
     struct ron_buf *out = ron_http_reply_body(reply);
     int status = 200;
 
+    led_metrics_prevalidated(s, w); /* one that a remote guard refused */
     if (w->result == LED_RESULT_REFUSED) {
         status = led_front_refusal(s, w, out);
         if (status == 429 || status == 503) {

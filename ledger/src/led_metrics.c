@@ -7,8 +7,8 @@
 static const uint64_t commit_bounds[] = {250000,   500000,    1000000,   2000000,
                                          5000000,  10000000,  20000000,  40000000,
                                          80000000, 150000000, 300000000, 600000000};
-static const uint64_t preval_bounds[] = {2000,   5000,   10000,   25000,   50000,
-                                         100000, 250000, 1000000, 5000000, 100000000};
+static const uint64_t preval_bounds[] = {2000,   5000,    10000,   25000,     50000,     100000,
+                                         250000, 1000000, 5000000, 100000000, 1000000000};
 static const uint64_t size_bounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024};
 
 /* X(field, TYPE, UNIT, "name", "labels", bounds, "help") */
@@ -20,9 +20,10 @@ static const uint64_t size_bounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 10
     X(batch_latency, HISTOGRAM, NS, "committer_batch_latency_seconds", "", commit_bounds,          \
       RON_ARRAY_LEN(commit_bounds), "Write and sync of a group.")                                  \
     X(preval, HISTOGRAM, NS, "prevalidator_duration_seconds", "", preval_bounds,                   \
-      RON_ARRAY_LEN(preval_bounds), "One step of a prevalidator on one request.")                  \
+      RON_ARRAY_LEN(preval_bounds),                                                                \
+      "Prevalidation of a request, waiting for remote guards included.")                           \
     X(window, HISTOGRAM, ONE, "sequencer_batch_size", "", size_bounds, RON_ARRAY_LEN(size_bounds), \
-      "Requests in a window of the sequencer.")                                                    \
+      "Entries that a window of the sequencer decided on.")                                        \
     X(gaps, COUNTER, ONE, "seq_gap_detected_total", "", NULL, 0,                                   \
       "Breaks of the journal's chain that were found.")                                            \
     X(sync_fails, COUNTER, ONE, "wal_fsync_fail_total", "", NULL, 0,                               \
@@ -118,14 +119,18 @@ void led_metrics_free(struct led_svc *s)
     s->metrics = NULL;
 }
 
-void led_metrics_prevalidated(struct led_svc *s, uint64_t took_ns)
+void led_metrics_prevalidated(struct led_svc *s, struct led_work *w)
 {
-    ron_histogram_observe(ron_metric_only(s->metrics->preval), took_ns);
+    if (w->preval_ns != 0) {
+        ron_histogram_observe(ron_metric_only(s->metrics->preval),
+                              ron_env_now_ns(s->env) - w->preval_ns);
+        w->preval_ns = 0;
+    }
 }
 
-void led_metrics_window(struct led_svc *s, size_t works)
+void led_metrics_window(struct led_svc *s, uint64_t entries)
 {
-    ron_histogram_observe(ron_metric_only(s->metrics->window), works);
+    ron_histogram_observe(ron_metric_only(s->metrics->window), entries);
 }
 
 void led_metrics_committed(struct led_svc *s, const struct led_commit_done *done,

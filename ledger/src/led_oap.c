@@ -55,6 +55,7 @@ static void oap_done(struct led_work *w)
     struct ron_buf *out = ron_oap_reply_body(reply);
     uint16_t status = 200;
 
+    led_metrics_prevalidated(s, w); /* one that a remote guard refused */
     if (w->result == LED_RESULT_REFUSED) {
         status = (uint16_t)led_front_refusal(s, w, out);
     } else if (w->result == LED_RESULT_CANCELLED) {

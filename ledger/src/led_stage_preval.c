@@ -125,8 +125,11 @@ static enum ron_rc preval_handle(struct ron_task *t, void *arg, void **items, si
             refuse(w, LED_REASON_SAFE_MODE, "the journal was opened anew");
             continue;
         }
+        w->preval_ns = w->preval_ns != 0 ? w->preval_ns : from_ns;
         next = led_preval_step(&s->preval, w, now_ms);
-        led_metrics_prevalidated(s, ron_env_now_ns(s->env) - from_ns);
+        if (next != LED_NEXT_REMOTE) {
+            led_metrics_prevalidated(s, w);
+        }
         led_trace_stage(s, w, "prevalidator", ron_chan_name(entrance(s, w)), from_ns);
         go_on(s, w, next);
     }

@@ -38,6 +38,23 @@ static void refuse(struct led_work *w, enum led_reason reason, const char *detai
     led_work_done(w);
 }
 
+/* What became of the works; those that go to the readers may come again and are counted then. */
+static void count_window(struct led_svc *s, struct led_work *const *works, size_t count)
+{
+    uint64_t entries = 0;
+    size_t decided = 0;
+
+    for (size_t i = 0; i < count; i++) {
+        if (works[i]->fate != LED_FATE_LOOK_UP) {
+            entries += works[i]->batch.count;
+            decided++;
+        }
+    }
+    if (decided > 0) {
+        led_metrics_window(s, entries);
+    }
+}
+
 static uint32_t dispatch(struct led_seq_stage *st, struct led_work **works, size_t count,
                          uint64_t from_ns)
 {
@@ -113,7 +130,7 @@ static void window(struct led_seq_stage *st, void **items, size_t count)
         count = room;
     }
     n = led_seq_window(s->eng.seq, works, count, now_ms, room, out);
-    led_metrics_window(s, count);
+    count_window(s, out, n);
     ron_chan_unreserve(s->commit, room - dispatch(st, out, n, from_ns));
 }
 

@@ -284,8 +284,9 @@ void led_trace_stage(struct led_svc *s, const struct led_work *w, const char *st
 RON_MUST_USE enum ron_rc led_metrics_new(struct led_svc *s, struct ron_err *err);
 void led_metrics_free(struct led_svc *s);
 void led_metrics_replayed(struct led_svc *s);
-void led_metrics_prevalidated(struct led_svc *s, uint64_t took_ns);
-void led_metrics_window(struct led_svc *s, size_t works);
+/* Prevalidation of the work is over; counts it once. */
+void led_metrics_prevalidated(struct led_svc *s, struct led_work *w);
+void led_metrics_window(struct led_svc *s, uint64_t entries); /* that it decided on */
 void led_metrics_committed(struct led_svc *s, const struct led_commit_done *done,
                            struct led_work *const *works, size_t count);
 void led_metrics_dropped(struct led_svc *s);

@@ -130,6 +130,7 @@ struct led_work {
     char corr_id[65];             /* as long as a front takes, and NUL */
     struct ron_deadline deadline; /* of the request */
     uint64_t received_ns;
+    uint64_t preval_ns; /* when prevalidation began; 0: not yet, or it is over */
     uint64_t sequenced_ns;
 
     struct led_refusals refusals; /* when refused; last, because it is large (led_works.c) */

@@ -7,12 +7,15 @@ not before, and each stage of a request is a span below the caller's.
 Method: promtool (package prometheus) on /metrics of a running ledger and on docs/ops with made-up
 series; a collector that takes OTLP over HTTP.
 """
+import http.server
 import json
 import os
 import shutil
 import subprocess
 import sys
 import tempfile
+import threading
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -62,14 +65,55 @@ def names(ledger):
           all(f'"name": "{t}"' in tasks for t in wanted) and rows[
               'tasks_spawned_total{kind="sequencer"}'] == 1 == rows[
               'tasks_spawned_total{kind="committer"}'], tasks[:2000])
-    ledger.ingest(entry("Mint", ALICE, 100))
+    three = [entry("Mint", ALICE, 100) for _ in range(3)]
+    ledger.ingest(*three)
     ledger.ingest(entry("Transfer", ALICE, 1000, to=BOB))
-    wanted = {"ledger_entries_total": 1, "prevalidator_duration_seconds_count": 2,
-              "sequencer_batch_size_count": 2, "roots_published_total": 1,
+    ledger.ingest(*three)  # a repetition, which the readers answer: its entries count no more
+    wanted = {"ledger_entries_total": 3, "prevalidator_duration_seconds_count": 3,
+              "sequencer_batch_size_count": 2, "sequencer_batch_size_sum": 4,
+              "roots_published_total": 1,
               "committer_batch_latency_seconds_count": 1,
               'rejected_total{reason="insufficient_funds"}': 1}
     check("metrics: what happened is counted", eventually(  # some of it after the answer
         lambda: wanted.items() <= samples(ledger)[1].items()), samples(ledger)[1])
+
+
+class Guard(http.server.BaseHTTPRequestHandler):
+    """A remote guard that takes its time."""
+
+    takes_s, ok = 0.02, True
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        time.sleep(self.takes_s)
+        data = json.dumps({"ok": Guard.ok}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data)
+
+    def log_message(self, *_):
+        pass
+
+
+def prevalidation_counts():
+    """Each request counts once, however often a prevalidator had to do with it, and takes as long
+    as its guards do."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Guard)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}"
+    with Ledger(f"--policy.url={url}/policy", f"--wallet.url={url}/wallet") as ledger:
+        done = [ledger.ingest(entry("Mint", ALICE, 1))[0] for _ in range(10)]
+        Guard.ok = False
+        done.append(ledger.ingest(entry("Mint", ALICE, 1))[0])
+        rows = samples(ledger)[1]
+        count, total = (rows[f"prevalidator_duration_seconds_{x}"] for x in ("count", "sum"))
+        check("metrics: prevalidation of each request once, of one that a guard refused too",
+              done == [200] * 10 + [403] and count == 11, (done, count))
+        check("metrics: prevalidation takes as long as the guards",
+              total >= (10 * 2 + 1) * Guard.takes_s, total)
+    server.shutdown()
 
 
 # ---- spans ---------------------------------------------------------------------------------------
@@ -238,6 +282,7 @@ def main():
         sys.exit(77)
     with Ledger() as ledger:
         names(ledger)
+    prevalidation_counts()
     spans()
     alerts()
     finish()
