@@ -99,8 +99,10 @@ int led_front_refusal(struct led_svc *s, const struct led_work *w, struct ron_bu
 {
     const struct led_refusal *first = &w->refusals.items[0];
     struct ron_http_error e = led_http_error(first->reason, first->detail);
+    struct led_svc_head head;
     struct ron_json_writer j;
 
+    led_svc_head(s, &head);
     ron_json_begin(&j, out);
     ron_json_open(&j, NULL, '{');
     ron_json_text(&j, "code", e.code);
@@ -110,7 +112,7 @@ int led_front_refusal(struct led_svc *s, const struct led_work *w, struct ron_bu
     ron_json_text(&j, "reason", e.reason);
     put_leader(s, &j, first->reason);
     led_response_members(&j, &(struct led_response){.accepted = false,
-                                                    .new_root = w->root.bytes,
+                                                    .new_root = head.root.bytes,
                                                     .refusals = &w->refusals});
     ron_json_close(&j, '}');
     led_guard_count_refusal(s->guard, first->reason);

@@ -234,7 +234,7 @@ void led_admin_serve(struct led_svc *s, struct led_query *q);
 struct ron_http_error led_http_error(enum led_reason reason, const char *detail);
 
 /* Writes what a refused batch is answered: the envelope of every error, and with it all of its
- * reasons. Counts it, and returns the status. */
+ * reasons and the root of the head, which it left as it was. Counts it, and returns the status. */
 int led_front_refusal(struct led_svc *s, const struct led_work *w, struct ron_buf *out);
 /* What a write is answered while the mode is not RUNNING; counts it and returns the status. `out`
  * has LED_FRONT_STOPPED_MAX of room. */

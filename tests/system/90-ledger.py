@@ -34,6 +34,10 @@ def refused(ledger, name, status, reason, *entries, before=None, **more):
     check(f"refused: {name}", got == status and body.get("reason") == reason
           and {"code", "message", "retryable", "corr_id"} <= body.keys()
           and value(ledger) == before, (got, body))
+    if "accepted" in body:  # what never came to a prevalidator has the plain envelope
+        head = ledger.get("/head")[1]
+        check(f"refused: {name}: the root is that of the head", body["new_root"] == head["root"],
+              (body, head))
     return body
 
 
