@@ -6,7 +6,8 @@ document of the API and the ledger's routes are the same list.
 
 Method: one ledger gets a life of every kind of entry over several segments. Then its directory is
 taken apart and put together again in each way, and a ledger that starts on the result must have the
-same root, balances and answers. api/ledger.yaml is asked line by line.
+same root, balances and answers. api/ledger.yaml is asked line by line, its members are those of
+real answers and its statuses those of wrong requests.
 """
 import csv
 import io
@@ -17,6 +18,7 @@ import shutil
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent))
@@ -28,6 +30,7 @@ try:
 except ImportError:
     print("skipped: this machine lacks python3-yaml")
     sys.exit(77)
+from apikit import Document  # noqa: E402
 
 SOURCE = Path(os.environ["RON_SOURCE_DIR"])
 NAMES = ["t:demo/u:alice/w", "t:demo/u:bob/w", "t:demo/shop", "t:demo/u:carol"]
@@ -331,6 +334,101 @@ def pattern(path):
     return re.escape(text).replace("\0", ".+").replace("\1", "[^/]+")
 
 
+def members(ledger):
+    """Answers of the main routes have exactly the members that api/ledger.yaml writes down."""
+    doc = Document(SOURCE / "api" / "ledger.yaml")
+    who, other = "t:api/u:who", "t:api/u:other"
+
+    def held(method, path, url=None, body=None, status=200, **more):
+        got, _, data = ledger.ask(method.upper(), url or path, body, **more)
+        wrong = doc.wrong(json.loads(data), doc.schema(method, path, status), path) \
+            if got == status else [(got, data)]
+        check(f"api: {method.upper()} {url or path}: the members that are written", not wrong,
+              wrong)
+
+    def ingest(*rows, idem=None, status=200):
+        held("post", "/ingest", None, json.dumps({"batch": rows, **(
+            {"idem_id": idem} if idem else {})}), status)
+
+    hold = entry("Hold", who, 9, expires=int(time.time() * 1000) + 600000)
+    ingest(entry("Mint", who, 100), hold, idem="api-1")
+    ingest(entry("Capture", who, 2, to=other, ref=hold["id"], memo="m"))
+    ingest(entry("Transfer", who, 2, to=other, account_nonce=1))
+    ingest(entry("Transfer", who, 1000, to=other), status=409)
+    head = ledger.get("/head")[1]["seq"]
+    held("post", "/outcome/{idem_id}/cancel", "/outcome/api-2/cancel", "")
+    for key in ("api-1", "api-2", "api-3"):
+        held("get", "/outcome/{idem_id}", f"/outcome/{key}")
+    held("post", "/accounts/{account}/freeze", f"/accounts/{other}/freeze", "")
+    for query in ("", f"?at_seq={head}"):
+        held("get", "/accounts/{account}/balances", f"/accounts/{who}/balances{query}")
+    for part in ("entries", "holds", "debits"):
+        held("get", "/accounts/{account}/" + part, f"/accounts/{who}/{part}")
+    for seq in (head - 3, head - 2, head):
+        held("get", "/entries/{seq}", f"/entries/{seq}")
+    held("get", "/entries/by-id/{id}", f"/entries/by-id/{hold['id']}")
+    for path, query in (("/supply", ""), ("/roots", "?limit=5"), ("/head", ""),
+                        ("/proof/inclusion", "?seq=2"), ("/proof/consistency", "?from=3")):
+        held("get", path, path + query)
+    held("get", "/entries/{seq}", "/entries/0", status=400)
+    held("get", "/admin/status", admin=True)
+    held("post", "/admin/verify", None, "", admin=True)
+    held("post", "/admin/snapshot", None, json.dumps({"dir": str(ledger.folder / "api-snap")}),
+         admin=True)
+    held("post", "/admin/safe-mode", None, "a drill", admin=True)
+    held("post", "/admin/resume", None, "", admin=True)
+    of_several = {f"#/components/schemas/{x}" for x in (
+        "Head.leads", "Head.epoch", "Head.leader", "Refusal.leader")}
+    unseen = set(doc.unseen()) - of_several
+    check("api: every member that is written came in an answer", not unseen, unseen)
+
+
+def statuses(ledger):
+    """What is wrong with a request is answered with a status that stands in api/ledger.yaml."""
+    api = yaml.safe_load((SOURCE / "api" / "ledger.yaml").read_text(encoding="utf-8"))
+    burn, x200 = ledger.mint_token("ledger.burn"), "x" * 200
+    rows = [("get", "/checkpoint", "?witnesses=x", 400),
+            ("get", "/checkpoint", "?witnesses=9", 404),
+            ("post", "/checkpoint/cosignatures", "?size=x", 400),
+            ("get", "/entries/{seq}", "0", 400), ("get", "/entries/{seq}", "99999999", 404),
+            ("get", "/entries/by-id/{id}", x200, 400), ("get", "/outcome/{idem_id}", x200, 400),
+            ("post", "/outcome/{idem_id}/cancel", x200, 400), ("get", "/roots", "?since=x", 400),
+            ("get", "/roots/stream", "?since=x", 400), ("get", "/receipt/{seq}", "0", 400),
+            ("get", "/receipt/{seq}", "99999999", 404), ("get", "/export", "?from=x", 400),
+            ("get", "/proof/inclusion", "?seq=0", 400), ("get", "/tile/{path}", "x", 400),
+            ("get", "/proof/consistency", "?from=9&to=3", 400),
+            ("get", "/tile/{path}", "5/000", 404),
+            ("get", "/proof/inclusion", "?seq=1&size=99999999", 404)]
+    rows += [("get", f"/accounts/{{account}}/{part}", "%20", 400) for part in (
+        "balances", "entries", "holds", "debits")]
+    rows += [("get", f"/accounts/{{account}}/{part}", "nobody", 404) for part in (
+        "balances", "entries", "debits")]
+    rows += [("post", f"/accounts/{{account}}/{part}", "%20", 400) for part in (
+        "freeze", "unfreeze")]
+    rows = [(*row, ledger.token, "" if row[0] == "post" else None) for row in rows]
+    for path, value in (("/entries/{seq}", "1"), ("/entries/by-id/{id}", "a"), ("/supply", ""),
+                        ("/receipt/{seq}", "1"), ("/export", ""), ("/outcome/{idem_id}", "a"),
+                        ("/tile/{path}", "entries/000.p/1"), ("/admin/status", ""),
+                        ("/accounts/{account}/holds", ALICE)):
+        rows += [("get", path, value, 401, None, None), ("get", path, value, 403, burn, None)]
+    for path in ("verify", "snapshot", "resume", "safe-mode", "drain"):
+        rows += [("post", f"/admin/{path}", "", 401, None, ""),
+                 ("post", f"/admin/{path}", "", 403, burn, "")]
+    rows += [("post", "/checkpoint/cosignatures", "", 413, None, "x" * 9000),
+             ("post", "/admin/safe-mode", "", 413, ledger.token, "x" * 600),
+             ("post", "/admin/snapshot", "", 400, ledger.token, "{}")]
+    for method, path, value, status, token, body in rows:
+        url = re.sub(r"\{\w+\}", value, path) if "{" in path else path + value
+        got = ledger.ask(method.upper(), url, body, token=token,
+                         admin=path.startswith("/admin"))[0]
+        check(f"api: {method.upper()} {url[:40]} answers {status}, which is written", got == status
+              and str(status) in api["paths"][path][method]["responses"], (url, got))
+    silent = [(m, p, s) for p, ops in api["paths"].items() for m, op in ops.items()
+              for s in ("429", "503") if s not in op["responses"]]
+    check("api: what the listener may answer to everything is written everywhere", not silent,
+          silent)
+
+
 def document(ledger):
     api = yaml.safe_load((SOURCE / "api" / "ledger.yaml").read_text(encoding="utf-8"))
     written = [(method, path, op) for path, ops in api["paths"].items()
@@ -381,6 +479,8 @@ def main():
         damage(ledger)
         wrong_options(ledger)
         ledger.start()
+        members(ledger)
+        statuses(ledger)
         document(ledger)
     finish()
 
