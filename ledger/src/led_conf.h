@@ -67,7 +67,7 @@
     X(LED_AUTH_READS, "auth.reads", ENUM, "capability|open", 0, 0, "capability", RON_CONF_FIXED,   \
       "Who may read balances, entries and exports. Roots, proofs and tiles are public.")           \
     X(LED_PRIV_UIDS, "auth.privileged_uids", LIST, "users", 0, 64, "", RON_CONF_FIXED,             \
-      "Binds mint, reverse, freeze and admin scopes to these users of the Unix socket.")           \
+      "Binds mint, reverse, freeze, admin and import scopes to these users of the Unix socket.")   \
     X(LED_PRIV_NAMES, "auth.privileged_names", LIST, "names", 0, 64, "", RON_CONF_FIXED,           \
       "Binds them to client certificates with one of these names: cn:, dns:, email:, uri: or ip: " \
       "before the name, or sha256: before the certificate's fingerprint in hex.")                  \

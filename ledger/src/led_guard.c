@@ -45,6 +45,16 @@ bool led_scope_privileged(enum led_scope scope)
     return scope_privileged[scope];
 }
 
+uint32_t led_scopes_privileged(void)
+{
+    uint32_t all = 0;
+
+    for (int scope = 0; scope < LED_SCOPE_COUNT; scope++) {
+        all |= scope_privileged[scope] ? LED_SCOPE_BIT(scope) : 0;
+    }
+    return all;
+}
+
 enum led_scope led_scope_of_kind(uint8_t kind)
 {
     static const uint8_t scopes[] = {
@@ -52,10 +62,10 @@ enum led_scope led_scope_of_kind(uint8_t kind)
         [LED_KIND_CREDIT] = LED_SCOPE_TRANSFER,   [LED_KIND_DEBIT] = LED_SCOPE_TRANSFER,
         [LED_KIND_TRANSFER] = LED_SCOPE_TRANSFER, [LED_KIND_HOLD] = LED_SCOPE_HOLD,
         [LED_KIND_CAPTURE] = LED_SCOPE_HOLD,      [LED_KIND_RELEASE] = LED_SCOPE_HOLD,
-        [LED_KIND_REVERSE] = LED_SCOPE_REVERSE,   [LED_KIND_EXPIRE] = LED_SCOPE_IMPORT,
+        [LED_KIND_REVERSE] = LED_SCOPE_REVERSE,
     };
 
-    RON_ASSERT(kind < RON_ARRAY_LEN(scopes));
+    RON_ASSERT(kind < RON_ARRAY_LEN(scopes)); /* Expire is the last and has none */
     return (enum led_scope)scopes[kind];
 }
 

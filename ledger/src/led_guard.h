@@ -21,6 +21,8 @@
  *   G5. No token reaches the journal, a log or a span (I-11 of the specification). `kid` and
  *       `capability_ref` are labels of the caller; a text that holds the caller's token is refused.
  *   G6. While the process lives, governance of reversals only tightens.
+ *   G7. An import needs IMPORT besides what its entries need anyway. It lifts the age of `ts` and
+ *       nothing else: not the policy, not the governance of reversals.
  *
  * Threads: check functions from any thread; they take one short lock for the policy's snapshot.
  * led_guard_reload blocks. */
@@ -48,7 +50,7 @@ struct ron_tls_peer;
     X(REVERSE, "ledger.reverse", true, "Reverse")                                                  \
     X(FREEZE, "ledger.freeze", true, "freeze and unfreeze accounts")                               \
     X(ADMIN, "ledger.admin", true, "drain, safe mode, snapshot")                                   \
-    X(IMPORT, "ledger.import", false, "entries of any age and kind, as an export wrote them")      \
+    X(IMPORT, "ledger.import", true, "entries of any age, with the scope of their kind")           \
     X(READ, "ledger.read", false, "balances, entries, export")
 
 enum led_scope {
@@ -64,7 +66,8 @@ const char *led_scope_name(enum led_scope scope);
 /* LED_SCOPE_COUNT for a name that is none. */
 enum led_scope led_scope_parse(struct ron_str name);
 bool led_scope_privileged(enum led_scope scope);
-/* What an entry of this kind needs; Expire, which only an import brings, needs IMPORT. */
+uint32_t led_scopes_privileged(void); /* LED_SCOPE_BIT of all of them */
+/* What an entry of this kind needs. Not for Expire, which no caller may send. */
 enum led_scope led_scope_of_kind(uint8_t kind);
 
 /* ---- the caller ------------------------------------------------------------------------------ */
@@ -95,7 +98,7 @@ struct led_auth {
     struct ron_cap_grant grant;
     struct ron_cap_info info;
     uint32_t token_scopes; /* LED_SCOPE_BIT of those that the token covers, as far as asked for */
-    uint32_t asked_scopes; /* those that were looked for: a request needs one or two */
+    uint32_t asked_scopes; /* those that were looked for: a request needs one to three */
     uint32_t peer_scopes;
     bool vouched; /* the signature is good */
 };

@@ -186,8 +186,8 @@ enum led_verdict led_guard_admit(struct led_guard *g, struct led_work *w, uint64
     RON_ASSERT(verdict != LED_VERDICT_OK || w->auth != NULL);
     if (verdict == LED_VERDICT_OK &&
         (!allows_whole(g, w->auth, now_ms, &refusal) ||
-         !has_scope(w->auth, import ? LED_SCOPE_BIT(LED_SCOPE_IMPORT) : ingest_scopes, "",
-                    &refusal))) {
+         (import && !has_scope(w->auth, LED_SCOPE_BIT(LED_SCOPE_IMPORT), "", &refusal)) ||
+         !has_scope(w->auth, ingest_scopes, "", &refusal))) {
         led_guard_count_auth(g, &w->caller);
         verdict = LED_VERDICT_REFUSED;
     }
@@ -253,11 +253,8 @@ static bool check_caveats(const struct led_auth *auth, const struct led_entry *e
 }
 
 /* The scopes of which one allows this kind; 0: nobody may. */
-static uint32_t scopes_for(const struct led_work *w, uint8_t kind, enum led_bridges bridges)
+static uint32_t scopes_for(uint8_t kind, enum led_bridges bridges)
 {
-    if ((w->flags & LED_APPLY_IMPORT) != 0) {
-        return LED_SCOPE_BIT(LED_SCOPE_IMPORT);
-    }
     if (kind == LED_KIND_REVERSE) {
         return bridges == LED_BRIDGES_DISABLED ? 0
                : bridges == LED_BRIDGES_ALLOW
@@ -279,17 +276,11 @@ static bool check_entry(const struct led_guard *g, const struct led_work *w,
            check_labels(g, w, e, ret);
 }
 
-/* Imported entries obeyed the policy of their time. */
 static bool check_policy(struct led_guard *g, struct led_work *w)
 {
-    struct led_policy *policy;
-    bool obeys;
+    struct led_policy *policy = led_guard_policy(g);
+    bool obeys = led_policy_check(policy, w->batch.entries, w->batch.count, &w->refusals);
 
-    if ((w->flags & LED_APPLY_IMPORT) != 0) {
-        return true;
-    }
-    policy = led_guard_policy(g);
-    obeys = led_policy_check(policy, w->batch.entries, w->batch.count, &w->refusals);
     led_policy_unref(policy);
     return obeys;
 }
@@ -306,7 +297,7 @@ enum led_verdict led_guard_check(struct led_guard *g, struct led_work *w)
         const struct led_entry *e = &w->batch.entries[i];
         struct led_refusal refusal;
 
-        if (!check_entry(g, w, e, scopes_for(w, e->kind, bridges), &refusal)) {
+        if (!check_entry(g, w, e, scopes_for(e->kind, bridges), &refusal)) {
             led_refusals_add(&w->refusals, &refusal, (uint32_t)i);
             auth_failed = auth_failed || refusal.reason == LED_REASON_UNAUTH ||
                           refusal.reason == LED_REASON_CAP_INVALID;
@@ -319,7 +310,7 @@ enum led_verdict led_guard_check(struct led_guard *g, struct led_work *w)
         w->result = LED_RESULT_REFUSED;
         return LED_VERDICT_REFUSED;
     }
-    if (bridges != LED_BRIDGES_DISABLED || (w->flags & LED_APPLY_IMPORT) != 0) {
+    if (bridges != LED_BRIDGES_DISABLED) {
         w->flags |= LED_APPLY_REVERSIBLE;
     }
     return LED_VERDICT_OK;

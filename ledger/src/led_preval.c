@@ -76,27 +76,23 @@ static bool encode_leaves(struct led_work *w)
     return true;
 }
 
-/* An entry of the ledger's own is taken from an import alone, which has its own scope. */
-static enum led_origin origin_of(const struct led_work *w)
-{
-    return (w->flags & LED_APPLY_IMPORT) != 0 ? LED_ORIGIN_LEDGER : LED_ORIGIN_CALLER;
-}
-
+/* From a caller, imports too: who sent the ledger's own entries would take the names of those that
+ * it has to make later. A journal that holds some is imported by the tool, into an empty ledger. */
 static bool parse_batch(struct led_work *w)
 {
     bool parsed;
 
     if (w->form == LED_FORM_BINARY) {
-        parsed = led_batch_decode((const uint8_t *)w->in.ptr, w->in.len, origin_of(w), &w->arena,
-                                  &w->batch, &w->leaves, &w->refusals);
+        parsed = led_batch_decode((const uint8_t *)w->in.ptr, w->in.len, LED_ORIGIN_CALLER,
+                                  &w->arena, &w->batch, &w->leaves, &w->refusals);
         if (parsed && w->batch.dry_run) {
             w->flags |= LED_APPLY_DRY_RUN;
         }
         return parsed;
     }
     /* The request's own memory: led_work.h says that JSON is changed in place. */
-    return led_batch_from_json((char *)(uintptr_t)w->in.ptr, w->in.len, origin_of(w), &w->arena,
-                               &w->batch, &w->refusals);
+    return led_batch_from_json((char *)(uintptr_t)w->in.ptr, w->in.len, LED_ORIGIN_CALLER,
+                               &w->arena, &w->batch, &w->refusals);
 }
 
 /* Arrays that the later stages fill or read. */

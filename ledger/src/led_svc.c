@@ -272,23 +272,20 @@ static enum ron_rc open_guard(struct led_svc *s, struct ron_err *err)
     }
     bound = names.count + uid_count > 0;
     rc = led_guard_new(
-        &(struct led_guard_opts){
-            .env = ron_app_env(s->app),
-            .verifier = s->verifier,
-            .metrics = ron_app_metrics(s->app),
-            .bridges = (enum led_bridges)ron_conf_choice(s->conf, LED_REVERSIBLE),
-            .amnesia = s->dir[0] == '\0',
-            .require_kid = ron_conf_bool(s->conf, LED_REQUIRE_KID),
-            .bound_scopes =
-                bound ? LED_SCOPE_BIT(LED_SCOPE_MINT) | LED_SCOPE_BIT(LED_SCOPE_REVERSE) |
-                            LED_SCOPE_BIT(LED_SCOPE_FREEZE) | LED_SCOPE_BIT(LED_SCOPE_ADMIN)
-                      : 0,
-            .bound_names = texts,
-            .bound_name_count = names.count,
-            .bound_uids = uids,
-            .bound_uid_count = uid_count,
-            .remote_policy = ron_conf_str(s->conf, LED_POLICY_URL).len > 0,
-            .remote_wallet = ron_conf_str(s->conf, LED_WALLET_URL).len > 0},
+        &(struct led_guard_opts){.env = ron_app_env(s->app),
+                                 .verifier = s->verifier,
+                                 .metrics = ron_app_metrics(s->app),
+                                 .bridges =
+                                     (enum led_bridges)ron_conf_choice(s->conf, LED_REVERSIBLE),
+                                 .amnesia = s->dir[0] == '\0',
+                                 .require_kid = ron_conf_bool(s->conf, LED_REQUIRE_KID),
+                                 .bound_scopes = bound ? led_scopes_privileged() : 0,
+                                 .bound_names = texts,
+                                 .bound_name_count = names.count,
+                                 .bound_uids = uids,
+                                 .bound_uid_count = uid_count,
+                                 .remote_policy = ron_conf_str(s->conf, LED_POLICY_URL).len > 0,
+                                 .remote_wallet = ron_conf_str(s->conf, LED_WALLET_URL).len > 0},
         &s->guard, err);
     if (rc != RON_OK) {
         if (rc == RON_INVALID) { /* nothing else of these can be wrong */

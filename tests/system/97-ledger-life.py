@@ -110,6 +110,15 @@ def peers():
               and body["reason"] == "unauth", body)
         status, body = ledger.ingest(entry("Transfer", ALICE, 1, to=BOB))
         check("peer: what is not privileged goes on over TCP", status == 200, body)
+        status, body = ledger.ingest(entry("Transfer", ALICE, 1, to=BOB), query="?import=true")
+        check("peer: an import is, over TCP", status == 401 and "ledger.import" in str(body), body)
+        old = entry("Transfer", ALICE, 1, to=BOB, ts=1_600_000_000_000)
+        status, body = ledger.ingest(old, query="?import=true", admin=True)
+        check("peer: a listed user imports what is old", status == 200, body)
+        status, body = ledger.ingest(entry("Mint", ALICE, 1), query="?import=true", admin=True,
+                                     token=ledger.mint_token("ledger.import,ledger.transfer"))
+        check("peer: but not what its token may not send", status == 403
+              and "ledger.mint" in str(body), body)
     with Ledger(f"--auth.privileged_uids={me + 4321}") as ledger:
         status, body = ledger.ingest(entry("Mint", ALICE, 100), admin=True)
         check("peer: another user of the Unix socket mints nothing", status == 401, body)

@@ -343,28 +343,91 @@ static void test_guard__require_kid__names_the_key_of_the_token(void **state)
     gf_close(f);
 }
 
-static void test_guard__import__has_its_own_scope_and_no_policy(void **state)
+/* An import of one or two entries. */
+static void import_of(struct gf *f, const char *a, const char *b)
 {
-    static const char deny[] = "v = 1\ndefault = \"deny\"\n";
+    gf_batch(f, a, b, NULL)->flags = LED_APPLY_IMPORT;
+}
+
+static void test_guard__import__needs_its_scope_and_that_of_each_kind(void **state)
+{
+    struct gf *f = gf_open((struct led_guard_opts){.bridges = LED_BRIDGES_REQUIRE_CAP}, false);
+
+    (void)state;
+    GF_TOKEN(f, "scope = ledger.mint,ledger.transfer");
+    import_of(f, MINT, NULL);
+    gf_expect(f, LED_REASON_CAP_INVALID, 0, "");
+    GF_TOKEN(f, "scope = ledger.import");
+    import_of(f, MINT, NULL);
+    gf_expect(f, LED_REASON_CAP_INVALID, 0, ""); /* may not send entries at all */
+    GF_TOKEN(f, "scope = ledger.import,ledger.transfer");
+    import_of(f, TRANSFER, MINT);
+    gf_expect(f, LED_REASON_CAP_INVALID, 1, "kind");
+    import_of(f, TRANSFER, REVERSE);
+    gf_expect(f, LED_REASON_CAP_INVALID, 1, "kind");
+    import_of(f, TRANSFER, NULL);
+    gf_expect_ok(f);
+    GF_TOKEN(f, "scope = ledger.import,ledger.mint,ledger.reverse");
+    import_of(f, MINT, REVERSE);
+    gf_expect_ok(f);
+    gf_close(f);
+}
+
+static void test_guard__import__lifts_neither_policy_nor_governance(void **state)
+{
+    static const char frozen[] = "v = 1\nfreeze = [\"t:demo/u:bob\"]\n";
     struct gf *f = gf_open((struct led_guard_opts){0}, false);
     struct led_policy *p = NULL;
 
     (void)state;
-    assert_int_equal(led_policy_parse("p", deny, strlen(deny), &p, NULL), RON_OK);
+    assert_int_equal(led_policy_parse("p", frozen, strlen(frozen), &p, NULL), RON_OK);
     assert_int_equal(led_guard_set_policy(f->guard, p, NULL), RON_OK);
-    GF_TOKEN(f, "scope = ledger.transfer,ledger.mint");
-    (void)gf_batch(f, MINT, NULL, NULL);
-    gf_expect(f, LED_REASON_POLICY_DENIED, 0, "");
-    (void)gf_batch(f, MINT, NULL, NULL);
-    f->w.flags = LED_APPLY_IMPORT;
-    gf_expect(f, LED_REASON_CAP_INVALID, 0, "");
-    GF_TOKEN(f, "scope = ledger.import");
-    (void)gf_batch(f, MINT, REVERSE, gf_entry("Expire", "a", "1", ",\"ref\":\"h\""));
-    f->w.flags = LED_APPLY_IMPORT;
-    gf_expect_ok(f);
     GF_TOKEN(f, "aud = ledger");
-    (void)gf_batch(f, gf_entry("Expire", "a", "1", ",\"ref\":\"h\""), NULL, NULL);
-    gf_expect(f, LED_REASON_UNKNOWN_KIND, 0, "kind"); /* the ledger's own, not a caller's */
+    import_of(f, TRANSFER, NULL);
+    gf_expect(f, LED_REASON_POLICY_DENIED, 0, "to");
+    import_of(f, REVERSE, NULL);
+    gf_expect(f, LED_REASON_POLICY_DENIED, 0, "kind"); /* reversals are disabled */
+    import_of(f, MINT, NULL);
+    gf_expect_ok(f);
+    assert_int_equal(f->w.flags & LED_APPLY_REVERSIBLE, 0);
+    gf_close(f);
+}
+
+static void test_guard__import__only_of_bound_peers(void **state)
+{
+    const uint32_t uids[] = {7};
+    struct gf *f = gf_open((struct led_guard_opts){.bound_scopes = led_scopes_privileged(),
+                                                   .bound_uids = uids,
+                                                   .bound_uid_count = RON_ARRAY_LEN(uids)},
+                           false);
+
+    (void)state;
+    GF_TOKEN(f, "aud = ledger");
+    import_of(f, TRANSFER, NULL);
+    gf_expect(f, LED_REASON_UNAUTH, 0, "");
+    import_of(f, TRANSFER, NULL);
+    f->w.caller.peer_scopes = led_guard_peer_scopes(f->guard, &uids[0], NULL);
+    gf_expect_ok(f);
+    gf_close(f);
+}
+
+static void test_guard__the_ledgers_own_entries__are_no_callers(void **state)
+{
+    struct gf *f = gf_open((struct led_guard_opts){0}, false);
+    const char *expire = gf_entry("Expire", "a", "1", ",\"ref\":\"h\"");
+    const char *named = "{\"batch\":[{\"id\":\"expire:5\",\"ts\":" GF_TS
+                        ",\"kind\":\"Mint\",\"account\":\"a\",\"amount\":\"1\","
+                        "\"nonce\":\"AAECAwQFBgcICQoLDA0ODw==\",\"v\":1,\"kid\":\"k1\","
+                        "\"capability_ref\":\"c1\"}]}";
+
+    (void)state;
+    GF_TOKEN(f, "aud = ledger");
+    for (unsigned flags = 0; flags <= LED_APPLY_IMPORT; flags += LED_APPLY_IMPORT) {
+        gf_batch(f, expire, NULL, NULL)->flags = flags;
+        gf_expect(f, LED_REASON_UNKNOWN_KIND, 0, "kind");
+        gf_json(f, named)->flags = flags;
+        gf_expect(f, LED_REASON_INVALID, 0, "id");
+    }
     gf_close(f);
 }
 
@@ -438,7 +501,8 @@ static void test_guard__scopes__have_names(void **state)
     }
     assert_int_equal(led_scope_parse(STR("ledger")), LED_SCOPE_COUNT);
     assert_true(led_scope_privileged(LED_SCOPE_MINT) && led_scope_privileged(LED_SCOPE_REVERSE) &&
-                led_scope_privileged(LED_SCOPE_FREEZE) && led_scope_privileged(LED_SCOPE_ADMIN));
+                led_scope_privileged(LED_SCOPE_FREEZE) && led_scope_privileged(LED_SCOPE_ADMIN) &&
+                led_scope_privileged(LED_SCOPE_IMPORT));
     assert_false(led_scope_privileged(LED_SCOPE_TRANSFER));
 }
 
@@ -456,7 +520,10 @@ int main(void)
         cmocka_unit_test(test_guard__bridges_reloaded__only_tighten),
         cmocka_unit_test(test_guard__labels__are_no_tokens),
         cmocka_unit_test(test_guard__require_kid__names_the_key_of_the_token),
-        cmocka_unit_test(test_guard__import__has_its_own_scope_and_no_policy),
+        cmocka_unit_test(test_guard__import__needs_its_scope_and_that_of_each_kind),
+        cmocka_unit_test(test_guard__import__lifts_neither_policy_nor_governance),
+        cmocka_unit_test(test_guard__import__only_of_bound_peers),
+        cmocka_unit_test(test_guard__the_ledgers_own_entries__are_no_callers),
         cmocka_unit_test(test_guard__routes__scope_account_and_peer),
         cmocka_unit_test(test_guard__remote_keys__a_yes_is_believed_for_its_time),
         cmocka_unit_test(test_guard__scopes__have_names),
