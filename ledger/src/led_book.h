@@ -161,6 +161,9 @@ struct led_expiry {
 bool led_book_next_expiry(const struct led_book *book, uint64_t now_ms, struct led_expiry *ret);
 /* When the next hold expires; UINT64_MAX: none does. */
 uint64_t led_book_next_expiry_ms(const struct led_book *book);
+/* The Expire that led_book_next_expiry made was refused: it is made again at `until_ms`, to the
+ * second, and the other holds come first. Not part of the journal, and forgotten by a restart. */
+void led_book_put_off_expiry(struct led_book *book, uint64_t until_ms);
 
 /* ---- images ---------------------------------------------------------------------------------- */
 

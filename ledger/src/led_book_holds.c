@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_book_holds.c - records of holds and the heap that tells which of them expires next.
  *
- * The heap is binary, ordered by (expires, seq of the Hold), and lies in a store, so that it grows
+ * The heap is binary, ordered by (when due, seq of the Hold), and lies in a store, so that it grows
  * by chunks. A hold knows its place in it. Holds that never expire and holds that are over are not
  * in it. */
 #include <stdio.h>
@@ -25,12 +25,18 @@ static void heap_put(struct led_book *b, uint32_t at, uint32_t hold)
     led__hold(b, hold)->heap_at = at + 1;
 }
 
+/* When the hold is to be expired. */
+static uint64_t due_ms(const struct led_hold *h)
+{
+    return RON_MAX(h->expires_ms, (uint64_t)h->put_off_s * 1000);
+}
+
 static bool sooner(const struct led_book *b, uint32_t x, uint32_t y)
 {
     const struct led_hold *p = led__hold(b, x);
     const struct led_hold *q = led__hold(b, y);
 
-    return p->expires_ms != q->expires_ms ? p->expires_ms < q->expires_ms : p->seq < q->seq;
+    return due_ms(p) != due_ms(q) ? due_ms(p) < due_ms(q) : p->seq < q->seq;
 }
 
 static void sift_up(struct led_book *b, uint32_t at, uint32_t hold)
@@ -186,7 +192,7 @@ bool led_book_next_expiry(const struct led_book *b, uint64_t now_ms, struct led_
         return false;
     }
     h = led__hold(b, heap_get(b, 0));
-    if (h->expires_ms > now_ms) {
+    if (due_ms(h) > now_ms) {
         return false;
     }
     asset = led__asset(b, h->asset);
@@ -206,5 +212,15 @@ bool led_book_next_expiry(const struct led_book *b, uint64_t now_ms, struct led_
 
 uint64_t led_book_next_expiry_ms(const struct led_book *b)
 {
-    return b->heap.count == 0 ? UINT64_MAX : led__hold(b, heap_get(b, 0))->expires_ms;
+    return b->heap.count == 0 ? UINT64_MAX : due_ms(led__hold(b, heap_get(b, 0)));
+}
+
+void led_book_put_off_expiry(struct led_book *b, uint64_t until_ms)
+{
+    uint32_t hold;
+
+    RON_ASSERT(b->heap.count > 0);
+    hold = heap_get(b, 0);
+    led__hold(b, hold)->put_off_s = (uint32_t)RON_MIN(until_ms / 1000, (uint64_t)UINT32_MAX);
+    sift_down(b, 0, hold);
 }

@@ -83,7 +83,10 @@ struct led_hold {
     struct led_pend pend;
     uint32_t account;
     uint32_t heap_at; /* position + 1 in the heap, 0 = not there */
-    uint32_t next_free;
+    union {
+        uint32_t next_free; /* of a record that is free */
+        uint32_t put_off_s; /* of an open one: its expiry was refused and is tried again then */
+    };
     uint32_t next; /* index + 1: holds of the same account */
     uint32_t prev;
     uint16_t asset;

@@ -40,7 +40,9 @@ static const uint64_t size_bounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 10
     X(late, COUNTER, ONE, "ledger_segments_late_total", "", NULL, 0,                               \
       "Segments that were not ready when the committer needed them.")                              \
     X(replays, COUNTER, ONE, "ledger_replays_total", "", NULL, 0,                                  \
-      "Requests answered with the outcome of an earlier one.")
+      "Requests answered with the outcome of an earlier one.")                                     \
+    X(unexpired, COUNTER, ONE, "ledger_expiries_refused_total", "", NULL, 0,                       \
+      "Expiries of holds that the book refused; each is tried again after a minute.")
 
 struct led_metrics {
 #define X(field, ...) struct ron_metric *field;
@@ -71,9 +73,9 @@ static void collect(struct ron_scrape *scrape, void *arg)
 /* A rate needs the zero before the first event, most of all of failures. Gauges are collected. */
 static void show_from_the_start(const struct led_metrics *m)
 {
-    struct ron_metric *const all[] = {m->commits,       m->entries,    m->latency,
-                                      m->batch_latency, m->preval,     m->window,
-                                      m->gaps,          m->sync_fails, m->replays};
+    struct ron_metric *const all[] = {m->commits, m->entries,  m->latency, m->batch_latency,
+                                      m->preval,  m->window,   m->gaps,    m->sync_fails,
+                                      m->replays, m->unexpired};
 
     for (size_t i = 0; i < RON_ARRAY_LEN(all); i++) {
         (void)ron_metric_only(all[i]);
@@ -167,4 +169,9 @@ void led_metrics_gap(struct led_svc *s)
 void led_metrics_sync_failed(struct led_svc *s)
 {
     ron_counter_add(ron_metric_only(s->metrics->sync_fails), 1);
+}
+
+void led_metrics_expiry_refused(struct led_svc *s)
+{
+    ron_counter_add(ron_metric_only(s->metrics->unexpired), 1);
 }

@@ -477,9 +477,15 @@ static size_t expire(struct led_seq *s, struct led_work **ret_works)
             (void)refuse(w, LED_REASON_BUSY, "", "no room for an expiry");
         }
         ret_works[made++] = w;
-        if (w->fate != LED_FATE_COMMIT) {
+        if (w->fate == LED_FATE_COMMIT) {
+            continue;
+        }
+        if (w->refusals.items[0].reason == LED_REASON_BUSY) {
             break; /* The hold is still the next one; the next window tries again. */
         }
+        /* Its own fault, such as an entry of an old import that has its nonce. Others do not wait
+         * for it. */
+        led_book_put_off_expiry(s->book, s->now_ms + LED_EXPIRE_AGAIN_MS);
     }
     return made;
 }

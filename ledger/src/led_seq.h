@@ -40,6 +40,7 @@ enum {
     LED_FLIGHT_MAX = 4096, /* works given to the committer and not yet durable: its queue and two
                             * groups fit */
     LED_OWN_ARENA = 4096,
+    LED_EXPIRE_AGAIN_MS = 60000, /* an expiry that was refused is tried again so much later */
 };
 
 struct led_seq_opts {

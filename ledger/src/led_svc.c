@@ -58,11 +58,36 @@ const struct ron_conf_table led_conf_table = {
 
 /* ---- engine ---------------------------------------------------------------------------------- */
 
+/* An expiry that is refused for what it is, not for the state of the ledger, leaves its hold open:
+ * somebody has to know. */
+static void note_refused_expiry(struct led_svc *s, const struct led_work *w)
+{
+    const struct led_refusal *r = &w->refusals.items[0];
+    struct ron_str hold = {0};
+
+    if (r->reason == LED_REASON_BUSY || r->reason == LED_REASON_DRAINING ||
+        r->reason == LED_REASON_SAFE_MODE || r->reason == LED_REASON_NOT_LEADER) {
+        return;
+    }
+    led_metrics_expiry_refused(s);
+    if (w->batch.count > 0) {
+        hold = w->batch.entries[0].ref;
+    }
+    if (ron_au32_add(&s->expiry_told, 1) == 0) {
+        RON_LOG(s->log, ERROR, "a hold cannot be expired; it is tried again every minute",
+                RON_LOG_SLICE("hold", hold), RON_LOG_STR("reason", led_reason_name(r->reason)),
+                RON_LOG_STR("detail", r->detail));
+    }
+}
+
 /* The ledger's own works: expiries. */
 static void own_done(struct led_work *w)
 {
     struct led_svc *s = w->service;
 
+    if (w->result == LED_RESULT_REFUSED) {
+        note_refused_expiry(s, w);
+    }
     led_works_put(s->works, w);
 }
 

@@ -90,6 +90,7 @@ struct led_svc {
     struct led_index_state eng_indexed;
     struct ron_au64 indexed_seq;
     struct ron_au64 log_bytes;
+    struct ron_au32 expiry_told;   /* refused expiries; the first is logged */
     struct ron_au64 segments_late; /* of all logs since the start; the indexer counts */
     struct ron_au32 admin_busy;
     struct ron_au32 frozen_busy;
@@ -291,4 +292,5 @@ void led_metrics_committed(struct led_svc *s, const struct led_commit_done *done
                            struct led_work *const *works, size_t count);
 void led_metrics_dropped(struct led_svc *s);
 void led_metrics_gap(struct led_svc *s);
+void led_metrics_expiry_refused(struct led_svc *s);
 void led_metrics_sync_failed(struct led_svc *s);

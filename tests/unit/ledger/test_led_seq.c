@@ -541,6 +541,45 @@ static void test_led_seq__arena_too_small_for_an_expiry__ends_it_and_goes_on(voi
     assert_int_equal(w->fate, LED_FATE_COMMIT);
 }
 
+static void test_led_seq__expiry_that_is_refused__others_go_on_and_it_comes_again(void **state)
+{
+    struct led_entry hold;
+    struct led_work *w;
+    uint64_t first_ms;
+
+    (void)state;
+    commit_one(works_mint("a", 10));
+    for (unsigned i = 0; i < 2; i++) {
+        hold = works_entry(LED_KIND_HOLD, "a", "", 4);
+        hold.expires_ms = works.now_ms + 1000 + i;
+        commit_one(works_batch(NULL, &hold, 1));
+    }
+    w = works_mint("a", 1); /* as an import could once: with the nonce of the first expiry */
+    memcpy(w->batch.entries[0].nonce, LED_OWN_NONCE, sizeof LED_OWN_NONCE);
+    memcpy(w->batch.entries[0].nonce + sizeof LED_OWN_NONCE, "\0\0\0\0\0\0\0\2", 8);
+    w->preps[0] = (struct led_prep){0};
+    led_book_prepare(works.hash_key, &w->batch.entries[0], &w->preps[0]);
+    commit_one(w);
+    works.now_ms += 2000;
+    first_ms = works.now_ms;
+    assert_int_equal(window(NULL, 0), 2);
+    assert_int_equal(out[0]->fate, LED_FATE_DONE);
+    assert_int_equal(out[0]->refusals.items[0].reason, LED_REASON_IDEM_MISMATCH);
+    assert_int_equal(out[1]->fate, LED_FATE_COMMIT);
+    commit();
+    assert_int_equal(balance("a", LED_COMMITTED), 7);
+    assert_int_equal(led_seq_next_expiry_ms(seq), (first_ms + LED_EXPIRE_AGAIN_MS) / 1000 * 1000);
+    assert_int_equal(window(NULL, 0), 0); /* it is not tried all the time */
+    works.now_ms += LED_EXPIRE_AGAIN_MS;
+    assert_int_equal(window(NULL, 0), 1);
+    assert_int_equal(out[0]->fate, LED_FATE_DONE);
+    works.now_ms += UINT64_C(3) * 24 * 3600 * 1000; /* the nonce is forgotten */
+    assert_int_equal(window(NULL, 0), 1);
+    assert_int_equal(out[0]->fate, LED_FATE_COMMIT);
+    commit();
+    assert_int_equal(balance("a", LED_COMMITTED), 11);
+}
+
 static void test_led_seq__abort__back_to_what_is_durable(void **state)
 {
     struct led_work *lost;
@@ -661,6 +700,7 @@ int main(void)
         CASE(test_led_seq__batch_longer_than_the_book_takes__refused_too_large),
         CASE(test_led_seq__hold_whose_time_is_over__expires_before_the_window),
         CASE(test_led_seq__arena_too_small_for_an_expiry__ends_it_and_goes_on),
+        CASE(test_led_seq__expiry_that_is_refused__others_go_on_and_it_comes_again),
         CASE(test_led_seq__abort__back_to_what_is_durable),
         CASE(test_led_seq__same_works_and_windows__same_seqs_and_links),
     };
