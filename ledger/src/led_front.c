@@ -228,11 +228,11 @@ bool led_front_allowed(struct led_svc *s, struct ron_http_call *call, enum led_s
     return false;
 }
 
-/* The Unix socket lets only listed users in (uds.allow_uids); where capabilities are verified here
- * they show one of the operator too. */
+/* The Unix socket lets only listed users in (uds.allow_uids); they show a capability of an operator
+ * too, whoever verifies it. */
 bool led_front_admin(struct led_svc *s, struct ron_http_call *call)
 {
-    return s->verifier == NULL || led_front_allowed(s, call, LED_SCOPE_ADMIN, (struct ron_str){0});
+    return led_front_allowed(s, call, LED_SCOPE_ADMIN, (struct ron_str){0});
 }
 
 /* ---- ingest ---------------------------------------------------------------------------------- */

@@ -12,6 +12,7 @@ import hashlib
 import http.client
 import http.server
 import json
+import os
 import signal
 import ssl
 import struct
@@ -157,6 +158,41 @@ def vouched_beside(ledger):
                                          token=other)[0] == 200)
 
 
+def operator(ledger):
+    """Over the Unix socket, too, nobody is an operator by being there."""
+    def ask(path, token):
+        status, _, data = ledger.ask("POST", path, token=token, admin=True)
+        return status, json.loads(data).get("reason")
+    check("remote: an operator without a token", ask("/admin/safe-mode", None) == (401, "unauth"),
+          ask("/admin/safe-mode", None))
+    reader = ledger.mint_token("ledger.read")
+    check("remote: or with another one", eventually(
+        lambda: ask("/admin/drain", reader) == (403, "cap_invalid")), ask("/admin/drain", reader))
+    Guard.says = {"kms_verify": (200, {"ok": False})}
+    forged = ledger.mint_token("ledger.admin", "--max", "80")
+    check("remote: or one that the KMS does not know", eventually(
+        lambda: ask("/admin/safe-mode", forged) == (401, "unauth")),
+        ask("/admin/safe-mode", forged))
+    Guard.says = {}
+    check("remote: stops nothing", ledger.ingest(entry("Mint", EU, 1))[0] == 200)
+    status = eventually(lambda: ledger.admin("GET", "/status")[0] == 200)
+    check("remote: the operator's own is asked for and works", status)
+
+
+def remote_and_bound():
+    """Peers are bound where a KMS verifies, too."""
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Guard)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    with Ledger(f"--kms.url=http://127.0.0.1:{server.server_port}/kms", "--auth.key_file=",
+                "--auth.reads=open", f"--auth.privileged_uids={os.getuid() + 4321}") as ledger:
+        check("remote: an operator who is not listed", eventually(
+            lambda: ledger.admin("POST", "/safe-mode")[0] == 401),
+            ledger.admin("POST", "/safe-mode"))
+        check("remote: gets nothing", ledger.admin("GET", "/status")[0] == 401)
+    server.shutdown()
+
+
 def remote():
     server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Guard)
     server.daemon_threads = True
@@ -190,6 +226,7 @@ def remote():
         Guard.says = {"kms_verify": (200, {"ok": False})}
         refused(ledger, "remote: the KMS's no", 401, "unauth", entry("Mint", EU, 1), token=unknown)
         vouched_beside(ledger)
+        operator(ledger)
         Guard.says = {"double_spend": (500, {})}
         asked = len(Guard.asked)
         refused(ledger, "remote: 5xx", 503, "timeout", entry("Mint", EU, 1))
@@ -362,6 +399,7 @@ def main():
     settings()
     policy_file()
     remote()
+    remote_and_bound()
     if missing("openssl"):
         print("left out: certificates and witnesses, there is no openssl")
     else:
