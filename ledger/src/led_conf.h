@@ -34,7 +34,7 @@
     X(LED_HORIZON, "engine.horizon", DURATION, "", RON_CONF_M(1), RON_CONF_H(24 * 30), "24h",      \
       RON_CONF_FIXED, "How old an entry's ts may be, and how long nonces are remembered.")         \
     X(LED_BATCH_MAX, "engine.batch_max_entries", INT, "entries", 1, 1024, "1024", RON_CONF_FIXED,  \
-      "Entries of one batch over HTTP.")                                                           \
+      "Entries of one batch over HTTP; over OAP as many as fit a frame.")                          \
     X(LED_MEMORY_MAX, "engine.memory_max", SIZE, "", RON_CONF_MIB(16), RON_CONF_GIB(1024), "1GiB", \
       RON_CONF_FIXED, "Memory that the journal may take in amnesia mode; beyond it is disk full.") \
     X(LED_IMAGE_EVERY, "engine.checkpoint_interval", INT, "entries", 1, 1000000000, "1000000",     \

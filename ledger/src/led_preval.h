@@ -31,6 +31,7 @@ struct led_preval {
     struct led_guard *guard;
     const struct led_index *index; /* NULL: nothing is looked up (no journal yet, tests) */
     const uint8_t *hash_key;       /* 16 bytes: of the index, also the book's */
+    uint32_t json_max;             /* entries of a batch in JSON; 0: LED_BATCH_JSON_MAX */
 };
 
 /* What the caller of a step does next. */

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_preval_step.c - the way of a work through prevalidation; the contract is in led_preval.h. */
+#include <stdio.h>
+
 #include "led_guard.h"
 #include "led_index.h"
 #include "led_preval.h"
@@ -41,6 +43,22 @@ static enum led_step next_remote(const struct led_guard *g, enum led_step after)
     return LED_STEP_LOOK_UP;
 }
 
+/* Parses, and looks whether there are more entries than the operator allows. */
+static bool parse(const struct led_preval *p, struct led_work *w)
+{
+    char text[40];
+
+    if (!led_preval_parse(p->hash_key, w)) {
+        return false;
+    }
+    if (w->form == LED_FORM_JSON && p->json_max != 0 && w->batch.count > p->json_max) {
+        (void)snprintf(text, sizeof text, "at most %u entries", (unsigned)p->json_max);
+        led_work_refuse(w, LED_REASON_TOO_LARGE, "batch", text);
+        return false;
+    }
+    return true;
+}
+
 enum led_next led_preval_step(const struct led_preval *p, struct led_work *w, uint64_t now_ms)
 {
     enum led_verdict verdict;
@@ -56,7 +74,7 @@ enum led_next led_preval_step(const struct led_preval *p, struct led_work *w, ui
         }
     }
     if (w->step == LED_STEP_PARSE) {
-        if (!led_preval_parse(p->hash_key, w)) {
+        if (!parse(p, w)) {
             return LED_NEXT_ANSWER;
         }
         w->step = LED_STEP_CHECK;

@@ -319,6 +319,7 @@ static enum ron_rc open_guard(struct led_svc *s, struct ron_err *err)
         return rc;
     }
     s->preval.guard = s->guard;
+    s->preval.json_max = (uint32_t)ron_conf_int(s->conf, LED_BATCH_MAX);
     rc = *policy == '\0' ? RON_OK : led_guard_reload(s->guard, policy, err);
     if (rc != RON_OK) {
         ron_err_prefix(err, "policy.file");

@@ -306,6 +306,26 @@ def lag(ledger, listener, sender, accounts):
           and json.loads(frame.payload)["missed"] > 0, frame)
 
 
+# ---- how many entries ----------------------------------------------------------------------------
+
+
+def bound():
+    with tempfile.TemporaryDirectory(prefix="ron-oap-") as folder:
+        address = f"unix:{folder}/oap/s"
+        with Ledger(f"--oap.addr={address}", "--engine.batch_max_entries=2",
+                    folder=folder) as ledger:
+            status, body = ledger.ingest(*[entry("Mint", ALICE, 1) for _ in range(3)])
+            check("bound: three entries over HTTP where two are allowed", status == 413
+                  and body["reason"] == "too_large" and "at most 2" in str(body), body)
+            check("bound: change nothing", ledger.get("/head")[1]["seq"] == 0)
+            status, body = ledger.ingest(*[entry("Mint", ALICE, 1) for _ in range(2)])
+            check("bound: two", status == 200, body)
+            status, data = Sender(address).ask(
+                INGEST, batch([entry("Mint", ALICE, 1) for _ in range(3)]),
+                cap=ledger.token.encode())
+            check("bound: over OAP the frame is the bound", status == 200, data)
+
+
 def main():
     seed = int(os.environ.get("RON_SEED", time.time_ns()))
     print(f"seed: RON_SEED={seed} repeats this run")
@@ -319,6 +339,7 @@ def main():
             debits(ledger, peer)
             cancel(ledger, peer)
             changes(ledger, address)
+    bound()
     finish()
 
 

@@ -402,6 +402,42 @@ static void test_preval__refused__answered_at_the_step_that_refuses(void **state
     gf_close(f);
 }
 
+static void test_preval__more_entries_than_allowed__refused_in_json_alone(void **state)
+{
+    struct ron_rand r = support_rand();
+    struct gf *f = gf_open((struct led_guard_opts){.bridges = LED_BRIDGES_ALLOW}, false);
+    struct led_preval p = {.guard = f->guard, .hash_key = gf_hash_key, .json_max = 2};
+    struct led_entry entries[3];
+    struct led_batch b = {.entries = entries, .count = 3};
+    struct ron_arena arena;
+    struct ron_buf out;
+
+    (void)state;
+    GF_TOKEN(f, "aud = ledger");
+    assert_int_equal(ron_arena_init(&arena, 4096), RON_OK);
+    for (size_t i = 0; i < b.count; i++) {
+        entries[i] = random_entry(&r, &arena);
+    }
+    ron_buf_init(&out, 1 << 16);
+    to_json(&b, &out);
+    (void)gf_work(f, LED_FORM_JSON, ron_buf_data(&out), ron_buf_len(&out));
+    assert_int_equal(led_preval_step(&p, &f->w, GF_NOW_MS), LED_NEXT_ANSWER);
+    assert_int_equal(f->w.refusals.items[0].reason, LED_REASON_TOO_LARGE);
+    assert_string_equal(f->w.refusals.items[0].detail, "at most 2 entries");
+    ron_buf_clear(&out);
+    assert_int_equal(led_batch_encode(&b, &out), RON_OK);
+    (void)gf_work(f, LED_FORM_BINARY, ron_buf_data(&out), ron_buf_len(&out));
+    assert_int_not_equal(led_preval_step(&p, &f->w, GF_NOW_MS), LED_NEXT_ANSWER);
+    b.count = 2;
+    ron_buf_clear(&out);
+    to_json(&b, &out);
+    (void)gf_work(f, LED_FORM_JSON, ron_buf_data(&out), ron_buf_len(&out));
+    assert_int_not_equal(led_preval_step(&p, &f->w, GF_NOW_MS), LED_NEXT_ANSWER);
+    ron_buf_done(&out);
+    ron_arena_done(&arena);
+    gf_close(f);
+}
+
 static void test_preval__cancel__needs_a_token_and_no_body(void **state)
 {
     struct gf *f = gf_open((struct led_guard_opts){0}, false);
@@ -437,6 +473,7 @@ int main(void)
         cmocka_unit_test(test_preval__arena_too_small__refused_and_whole),
         cmocka_unit_test(test_preval__known_ids__go_to_the_readers_first),
         cmocka_unit_test(test_preval__refused__answered_at_the_step_that_refuses),
+        cmocka_unit_test(test_preval__more_entries_than_allowed__refused_in_json_alone),
         cmocka_unit_test(test_preval__cancel__needs_a_token_and_no_body),
     };
 
