@@ -84,8 +84,8 @@
     X(LED_REVERSIBLE, "governance.reversible_bridges", ENUM, "disabled|require-cap|allow", 0, 0,   \
       "disabled", RON_CONF_RELOAD, "Whether entries may be reversed. A reload only tightens.")     \
     X(LED_SIGN_KEY, "signing.key_file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,              \
-      "Ed25519 key that signs checkpoints; empty: signing.key in the data directory, made when "   \
-      "absent.")                                                                                   \
+      "Ed25519 key that signs checkpoints, made when absent; empty: signing.key in the data "      \
+      "directory. In amnesia it must be there; empty: a key in memory.")                           \
     X(LED_SIGN_ORIGIN, "signing.origin", STRING, "bytes", 0, 200, "", RON_CONF_FIXED,              \
       "Name of this log in its checkpoints; empty: ron-ledger/ and the ledger's uuid.")            \
     X(LED_WITNESSES, "signing.witnesses", LIST, "keys", 0, 16, "", RON_CONF_FIXED,                 \

@@ -44,6 +44,7 @@ enum {
 struct led_signer_opts {
     const struct ron_env *env;
     const char *key_path;        /* made when absent; NULL: a new key, in memory only */
+    bool key_must_exist;         /* RON_NOTFOUND when it is absent instead: nothing is made */
     const char *checkpoint_path; /* NULL: nothing is written */
     /* Of the checkpoints, and name of the key. May be empty when there is a key file: its name. */
     struct ron_str origin;

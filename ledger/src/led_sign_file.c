@@ -39,7 +39,7 @@ enum ron_rc led__sign_key_open(const struct led_signer_opts *o, bool published,
         return ron_note_signer_new(o->env, o->origin, ret_key, err);
     }
     rc = read_key(o, ret_key, &absent);
-    if (rc != RON_NOTFOUND) {
+    if (rc != RON_NOTFOUND || o->key_must_exist) {
         return rc == RON_OK ? rc : ron_err_set(err, rc, "%s", absent.msg);
     }
     if (published) { /* G5 */

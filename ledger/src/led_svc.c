@@ -331,6 +331,7 @@ static enum ron_rc open_guard(struct led_svc *s, struct ron_err *err)
 
 static enum ron_rc open_signer(struct led_svc *s, struct ron_err *err)
 {
+    bool amnesia = s->dir[0] == '\0';
     struct ron_conf_list list = ron_conf_list(s->conf, LED_WITNESSES);
     struct ron_conf_str origin = ron_conf_str(s->conf, LED_SIGN_ORIGIN);
     struct ron_conf_str key = ron_conf_str(s->conf, LED_SIGN_KEY);
@@ -340,6 +341,7 @@ static enum ron_rc open_signer(struct led_svc *s, struct ron_err *err)
     char made[64];
     char hex[2 * LED_UUID_SIZE + 1];
     struct led_log_head head;
+    enum ron_rc rc;
 
     for (size_t i = 0; i < list.count; i++) {
         witnesses[i] = (struct ron_str){list.items[i].text, list.items[i].len};
@@ -349,12 +351,13 @@ static enum ron_rc open_signer(struct led_svc *s, struct ron_err *err)
     (void)snprintf(made, sizeof made, "ron-ledger/%s", hex);
     (void)snprintf(key_path, sizeof key_path, "%s/signing.key", s->dir);
     (void)snprintf(checkpoint_path, sizeof checkpoint_path, "%s/checkpoint", s->dir);
-    return led_signer_new(
+    rc = led_signer_new(
         &(struct led_signer_opts){.env = ron_app_env(s->app),
-                                  .key_path = key.len > 0         ? key.text
-                                              : s->dir[0] != '\0' ? key_path
-                                                                  : NULL,
-                                  .checkpoint_path = s->dir[0] != '\0' ? checkpoint_path : NULL,
+                                  .key_path = key.len > 0 ? key.text
+                                              : amnesia   ? NULL
+                                                          : key_path,
+                                  .key_must_exist = amnesia,
+                                  .checkpoint_path = amnesia ? NULL : checkpoint_path,
                                   .origin = origin.len > 0
                                                 ? (struct ron_str){origin.text, origin.len}
                                                 : (struct ron_str){made, strlen(made)},
@@ -362,6 +365,10 @@ static enum ron_rc open_signer(struct led_svc *s, struct ron_err *err)
                                   .witness_count = list.count,
                                   .interval_ms = (uint64_t)ron_conf_ms(s->conf, LED_ROOT_EMIT)},
         &s->signer, err);
+    if (rc == RON_NOTFOUND && amnesia) {
+        ron_err_prefix(err, "signing.key_file: amnesia leaves no trace and makes no key");
+    }
+    return rc;
 }
 
 /* ---- channels -------------------------------------------------------------------------------- */

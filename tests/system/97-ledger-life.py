@@ -79,6 +79,26 @@ def settings():
                   and done.stderr.startswith(f"ron ledger: {key}: open {folder}/absent: "), done)
 
 
+def no_key_is_made():
+    """Under amnesia nothing is written, a key least of all."""
+    with tempfile.TemporaryDirectory(prefix="ron-ledger-") as folder:
+        keys, absent = Path(folder) / "cap.keys", Path(folder) / "signing.key"
+        subprocess.run([PROGRAM, "cap", "key", "new", "--id", "k1", "--keys", str(keys)],
+                       capture_output=True)
+        try:
+            done = subprocess.run([PROGRAM, "ledger", "--bind_addr=127.0.0.1:0",
+                                   "--engine.mode=amnesia", "--amnesia.enabled=true",
+                                   f"--uds.path={folder}/s", f"--auth.key_file={keys}",
+                                   f"--signing.key_file={absent}", "--signing.origin=x.example"],
+                                  capture_output=True, text=True, timeout=20)
+            told = (done.returncode, done.stderr)
+        except subprocess.TimeoutExpired:
+            told = (None, "it runs")
+        check("amnesia: an absent signing key is an error that names it", told[0] == 1
+              and "signing.key_file" in told[1] and str(absent) in told[1], told)
+        check("amnesia: and is not made", not absent.exists(), os.listdir(folder))
+
+
 def tasks(name, expected, *options):
     with Ledger(*options) as ledger:
         def found():
@@ -218,6 +238,7 @@ def stuck_committer():
 
 def main():
     settings()
+    no_key_is_made()
     tasks("by default", {"prevalidator": max(2, CPUS // 2), "listener": max(1, CPUS // 4),
                          "sequencer": 1, "committer": 1})
     tasks("as asked", {"prevalidator": 5, "listener": 2, "sequencer": 1, "committer": 1},

@@ -260,6 +260,9 @@ static void test_led_sign__key_file_unusable__refused_and_left_alone(void **stat
     assert_int_equal(open_fails(&o, "directory"), RON_INVALID);
     assert_int_equal(rmdir(key_path), 0);
     assert_int_equal(open_fails(&o, "name"), RON_INVALID); /* no name for a new one */
+    o.origin = STR(ORIGIN);
+    o.key_must_exist = true;
+    assert_int_equal(open_fails(&o, key_path), RON_NOTFOUND);
     assert_int_not_equal(access(key_path, F_OK), 0);
 }
 
