@@ -19,6 +19,7 @@ enum {
     URL_MAX = 1024,
     BEARER_MAX = RON_CAP_TEXT_MAX + 16,
     HOST_MAX = 256,
+    TELL_MS = 60000, /* between two lines of the log about the same service */
 };
 
 struct service_row {
@@ -47,6 +48,7 @@ struct service {
     struct ron_http_target *target; /* NULL: not asked */
     char url[URL_MAX];
     char *authorization; /* NULL: none */
+    uint64_t told_ns;    /* when it was last logged that it does not take our questions; 0: never */
 };
 
 struct led_remote {
@@ -54,6 +56,7 @@ struct led_remote {
     const struct ron_env *env;
     struct led_guard *guard;
     struct ron_tracer *tracer;
+    struct ron_log *log;
     struct ron_http_client *client;
     struct service services[LED_REMOTE_COUNT];
 };
@@ -192,6 +195,7 @@ enum ron_rc led_remote_new(const struct led_remote_opts *opts, struct led_remote
     r->env = opts->env;
     r->guard = opts->guard;
     r->tracer = opts->tracer;
+    r->log = opts->log;
     RON_GOTO(ron_http_client_new(
                  &(struct ron_http_client_opts){.name = opts->name == NULL ? "guards" : opts->name,
                                                 .env = opts->env,
@@ -281,14 +285,43 @@ static void refuse_one(struct led_refusals *ret, enum led_reason reason, const c
     led_refusals_add(ret, &refusal, 0);
 }
 
+/* A URL or a service that is wrong: nothing that a caller could mend. On the client's task. */
+static void tell_operator(struct led_remote *r, enum led_remote_service service, int status)
+{
+    struct service *s = &r->services[service];
+    uint64_t now_ns = ron_env_now_ns(r->env);
+
+    if (r->log != NULL && (s->told_ns == 0 || now_ns - s->told_ns >= TELL_MS * RON_NS_PER_MS)) {
+        s->told_ns = now_ns;
+        RON_LOG(r->log, ERROR, "a remote guard does not take our questions: is its URL right?",
+                RON_LOG_STR("svc", rows[service].name), RON_LOG_I64("status", status));
+    }
+}
+
+/* A 4xx (R1). */
+static void refuse_4xx(struct led_remote *r, enum led_remote_service service, int status,
+                       struct led_refusals *ret)
+{
+    const char *name = rows[service].name;
+
+    if (status == 401 || status == 403 || (status == 409 && service == LED_REMOTE_WALLET)) {
+        refuse_one(ret, refusal_of(service), name, "refused by the remote guard");
+    } else if (status == 408 || status == 429) {
+        refuse_one(ret, LED_REASON_BUSY, name, "has no time for the question now");
+    } else {
+        refuse_one(ret, LED_REASON_INTERNAL, name, "does not take the question");
+        tell_operator(r, service, status);
+    }
+}
+
 /* What an end without a readable answer means (R1). */
-static void refuse_failure(enum led_remote_service service,
+static void refuse_failure(struct led_remote *r, enum led_remote_service service,
                            const struct ron_http_fetch_result *result, struct led_refusals *ret)
 {
     const char *name = rows[service].name;
 
     if (result->reason == RON_HTTP_FETCH_STATUS && result->status < 500) {
-        refuse_one(ret, refusal_of(service), name, "refused by the remote guard");
+        refuse_4xx(r, service, result->status, ret);
     } else if (result->reason == RON_HTTP_FETCH_BREAKER_OPEN) {
         refuse_one(ret, LED_REASON_TIMEOUT, name, "is known not to work and was not asked");
     } else if (result->reason == RON_HTTP_FETCH_FULL) {
@@ -306,7 +339,7 @@ static void judge(const struct ask *a, const struct ron_http_fetch_result *resul
     char text[LED_REMOTE_ANSWER_MAX];
 
     if (result->rc != RON_OK) {
-        refuse_failure(a->service, result, ret);
+        refuse_failure(a->r, a->service, result, ret);
         return;
     }
     RON_ASSERT(result->body.len <= sizeof text);

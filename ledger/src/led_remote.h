@@ -12,7 +12,9 @@
  *
  * Rules:
  *   R1. Fail closed: no answer, an answer that cannot be read, an open breaker and a full client
- *       are refusals. A 4xx is never tried again and is a refusal of that guard's own reason.
+ *       are refusals. A 4xx is never tried again. 401 and 403, and 409 of the wallet, are a no of
+ *       that guard's own reason; 408 and 429 are `busy`; any other says that the guard is not
+ *       what we take it for: `internal`, and logged.
  *   R2. 5xx and timeouts are tried again after a wait that starts at 50 ms, doubles and is
  *       jittered, and they open the breaker; it lets one call through after 5 s, whose success
  *       closes it.
@@ -26,6 +28,7 @@
 #include "led_guard.h"
 #include "led_work.h"
 #include "ron/http/client.h"
+#include "ron/obs/log.h"
 #include "ron/obs/trace.h"
 
 /* X(NAME, "svc label", "op label", ms of a try, retry curve) */
@@ -68,6 +71,7 @@ struct led_remote_opts {
     struct ron_registry *registry;
     struct led_guard *guard;   /* borrowed: told whom the KMS vouched for */
     struct ron_tracer *tracer; /* [none] */
+    struct ron_log *log;       /* [none] */
     const char *name;          /* ["guards"] of the task */
     uint32_t worker;           /* of the executor */
     uint32_t stage;            /* drain order: behind the prevalidators */

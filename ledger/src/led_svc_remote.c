@@ -25,6 +25,7 @@ enum ron_rc led_svc_remote_open(struct led_svc *s, struct ron_err *err)
                                 .registry = ron_app_registry(s->app),
                                 .guard = s->guard,
                                 .tracer = ron_app_tracer(s->app),
+                                .log = s->log,
                                 .stage = 2};
 
     o.targets[LED_REMOTE_KMS] = (struct led_remote_target){

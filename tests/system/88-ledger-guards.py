@@ -218,6 +218,14 @@ def remote():
         asked = len(Guard.asked)
         refused(ledger, "remote: a 4xx of it", 403, "policy_denied", entry("Mint", EU, 1))
         check("remote: is not asked again", len(Guard.asked) == asked + 1, Guard.asked[asked:])
+        Guard.says = {"policy_guard": (429, {})}
+        refused(ledger, "remote: a guard that is busy", 429, "busy", entry("Mint", EU, 1))
+        Guard.says = {"policy_guard": (404, {})}
+        for _ in range(2):
+            refused(ledger, "remote: a URL that is wrong", 500, "internal", entry("Mint", EU, 1))
+        told = [x for x in ledger.lines if "does not take our questions" in x]
+        check("remote: is logged, not each time", len(told) == 1
+              and '"policy"' in told[0] and "404" in told[0], told)
         Guard.says = {"double_spend": (200, {"ok": False, "reasons": [
             {"idx": 0, "reason": "insufficient_funds", "detail": "spent elsewhere"}]})}
         refused(ledger, "remote: the double-spend check's no", 409, "insufficient_funds",

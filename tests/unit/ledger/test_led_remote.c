@@ -99,20 +99,39 @@ static void test_remote__no__is_that_guards_reason(void **state)
     rf_close(f);
 }
 
-static void test_remote__4xx__is_final_and_no_failure_of_the_service(void **state)
+static void test_remote__4xx__has_its_meaning_and_is_no_failure_of_the_service(void **state)
 {
+    static const struct {
+        uint32_t status;
+        enum led_reason policy;
+        enum led_reason wallet;
+    } rows[] = {
+        {401, LED_REASON_POLICY_DENIED, LED_REASON_CONFLICT},
+        {403, LED_REASON_POLICY_DENIED, LED_REASON_CONFLICT},
+        {409, LED_REASON_INTERNAL, LED_REASON_CONFLICT},
+        {408, LED_REASON_BUSY, LED_REASON_BUSY},
+        {429, LED_REASON_BUSY, LED_REASON_BUSY},
+        {400, LED_REASON_INTERNAL, LED_REASON_INTERNAL},
+        {404, LED_REASON_INTERNAL, LED_REASON_INTERNAL},
+        {405, LED_REASON_INTERNAL, LED_REASON_INTERNAL},
+    };
     struct rf *f = rf_open(false, patient);
     struct ron_http_target_counters c;
 
     (void)state;
     gf_token(f->gf, (const char *const[]){"aud = ledger"}, 1);
-    for (uint32_t i = 0; i < 12; i++) {
-        stub_says(f->stub, i % 2 == 0 ? 403 : 429, "{\"ok\":true}");
+    for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
+        stub_says(f->stub, rows[i].status, "{\"ok\":true}");
         rf_checked(f);
         rf_ask(f);
-        rf_expect(f, LED_REASON_POLICY_DENIED, 0);
+        rf_expect(f, rows[i].policy, 0);
+        rf_checked(f);
+        f->gf->w.step = LED_STEP_WALLET;
+        rf_ask(f);
+        rf_expect(f, rows[i].wallet, 0);
     }
-    assert_int_equal(fx_gate_count(&f->stub->hits), 12); /* nobody asked twice */
+    /* Nobody was asked twice. */
+    assert_int_equal(fx_gate_count(&f->stub->hits), 2 * RON_ARRAY_LEN(rows));
     ron_http_target_counters(led_remote_http(f->remote, LED_REMOTE_POLICY), &c);
     assert_int_equal(c.breaker.state, RON_BREAKER_IS_CLOSED);
     assert_int_equal(c.breaker.upstream_fail_total, 0);
@@ -431,7 +450,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_remote__yes__every_service_in_its_turn),
         cmocka_unit_test(test_remote__no__is_that_guards_reason),
-        cmocka_unit_test(test_remote__4xx__is_final_and_no_failure_of_the_service),
+        cmocka_unit_test(test_remote__4xx__has_its_meaning_and_is_no_failure_of_the_service),
         cmocka_unit_test(test_remote__fails_once__is_asked_again),
         cmocka_unit_test(test_remote__kms_fails_twice__the_third_try_counts),
         cmocka_unit_test(test_remote__stalled__ends_in_time_and_is_counted),
