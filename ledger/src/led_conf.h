@@ -6,6 +6,19 @@
 
 #include "ron/app/app.h"
 
+/* How a remote guard is reached, besides its URL. */
+#define LED_CONF_GUARD(X, id, name)                                                                \
+    X(LED_##id##_SOCKET, name ".socket", STRING, "bytes", 0, 107, "", RON_CONF_FIXED,              \
+      "Unix socket on which it is asked, in the place of the address in its URL.")                 \
+    X(LED_##id##_TOKEN, name ".token_file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,          \
+      "File (mode 0600) with the bearer token that is shown to it; read at the start.")            \
+    X(LED_##id##_CA, name ".ca_file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,                \
+      "PEM file with the authorities of its certificate; empty: the system's.")                    \
+    X(LED_##id##_CERT, name ".cert_file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,            \
+      "PEM file with the certificate that is shown to it; needs the key.")                         \
+    X(LED_##id##_KEY, name ".key_file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,              \
+      "PEM file with the key of that certificate.")
+
 #define LED_CONF(X)                                                                                \
     RON_APP_KEYS_TOP(X, "127.0.0.1:5082")                                                          \
     RON_APP_KEYS_LIMITS(X, "500", "250", "1MiB")                                                   \
@@ -75,12 +88,15 @@
       "Whether the kid of an entry must be that of the capability's key.")                         \
     X(LED_KMS_URL, "kms.url", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,                        \
       "Remote verifier of capabilities, in the place of auth.key_file; needs auth.reads = open.")  \
+    LED_CONF_GUARD(X, KMS, "kms")                                                                  \
     X(LED_POLICY_FILE, "policy.file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,                \
       "Limits, freezes and residency. A reload reads it anew. Empty: no limits.")                  \
     X(LED_POLICY_URL, "policy.url", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,                  \
       "Remote policy guard that is asked too; empty for none.")                                    \
+    LED_CONF_GUARD(X, POLICY, "policy")                                                            \
     X(LED_WALLET_URL, "wallet.url", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,                  \
       "Remote double-spend check that is asked too; empty for none.")                              \
+    LED_CONF_GUARD(X, WALLET, "wallet")                                                            \
     X(LED_REVERSIBLE, "governance.reversible_bridges", ENUM, "disabled|require-cap|allow", 0, 0,   \
       "disabled", RON_CONF_RELOAD, "Whether entries may be reversed. A reload only tightens.")     \
     X(LED_SIGN_KEY, "signing.key_file", STRING, "bytes", 0, 1023, "", RON_CONF_FIXED,              \

@@ -12,6 +12,7 @@
 #include "led_remote_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/base/secret.h"
 
 enum {
     REMOTE_MAGIC = 0x6c656452,
@@ -232,6 +233,9 @@ bool led_remote_free(struct led_remote *r)
         clean = ron_http_client_free(r->client);
     }
     for (int i = 0; i < LED_REMOTE_COUNT; i++) {
+        if (r->services[i].authorization != NULL) {
+            ron_wipe(r->services[i].authorization, strlen(r->services[i].authorization));
+        }
         ron_free(r->services[i].authorization);
     }
     ron_free(r);

@@ -50,7 +50,7 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
                            "with kms.url reads cannot wait for a verdict: set auth.reads = "
                            "\"open\" or use auth.key_file");
     }
-    return RON_OK;
+    return led_svc_remote_check(conf, err);
 }
 
 const struct ron_conf_table led_conf_table = {

@@ -205,6 +205,9 @@ RON_MUST_USE enum ron_rc led_stage_read_add(struct led_svc *s, struct ron_err *e
 RON_MUST_USE enum ron_rc led_stage_index_add(struct led_svc *s, struct ron_err *err);
 
 RON_MUST_USE enum ron_rc led_stage_health_add(struct led_svc *s, struct ron_err *err);
+/* Whether the settings of remote guards fit together. */
+RON_MUST_USE enum ron_rc led_svc_remote_check(const struct ron_conf_snap *conf,
+                                              struct ron_err *err);
 RON_MUST_USE enum ron_rc led_svc_remote_open(struct led_svc *s, struct ron_err *err);
 bool led_svc_remote_close(struct led_svc *s);
 /* Asks what the step of the work stands at; it comes back to a prevalidator, or is answered. */

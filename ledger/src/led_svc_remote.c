@@ -5,22 +5,131 @@
 
 #include "led_svc.h"
 #include "ron/base/alloc.h"
+#include "ron/base/secret.h"
+#include "ron/io/file.h"
 
 enum {
     VOUCHING_MAX = 64, /* questions about tokens of callers who do not wait for the answer */
     REFUSED_MS = 5000, /* a no is remembered */
 };
 
-static const char *text_or_null(const struct led_svc *s, size_t key)
+/* ---- settings -------------------------------------------------------------------------------- */
+
+/* The settings of each service. */
+static const struct {
+    const char *name;
+    size_t url, socket, token, ca, cert, key, try_ms;
+} rows[LED_REMOTE_COUNT] = {
+#define ROW(id, name)                                                                              \
+    [LED_REMOTE_##id] = {name,          LED_##id##_URL,  LED_##id##_SOCKET, LED_##id##_TOKEN,      \
+                         LED_##id##_CA, LED_##id##_CERT, LED_##id##_KEY,    LED_##id##_MS}
+    ROW(KMS, "kms"),
+    ROW(POLICY, "policy"),
+    ROW(WALLET, "wallet"),
+#undef ROW
+};
+
+typedef char bearer_text[RON_CAP_TEXT_MAX + 2];
+
+static const char *text_or_null(const struct ron_conf_snap *conf, size_t key)
 {
-    struct ron_conf_str text = ron_conf_str(s->conf, key);
+    struct ron_conf_str text = ron_conf_str(conf, key);
 
     return text.len == 0 ? NULL : text.text;
 }
 
-enum ron_rc led_svc_remote_open(struct led_svc *s, struct ron_err *err)
+enum ron_rc led_svc_remote_check(const struct ron_conf_snap *conf, struct ron_err *err)
+{
+    for (size_t i = 0; i < LED_REMOTE_COUNT; i++) {
+        const size_t more[] = {rows[i].socket, rows[i].token, rows[i].ca, rows[i].cert,
+                               rows[i].key};
+
+        for (size_t k = 0; k < RON_ARRAY_LEN(more); k++) {
+            if (text_or_null(conf, more[k]) != NULL && text_or_null(conf, rows[i].url) == NULL) {
+                return ron_err_set(err, RON_INVALID, "%s needs %s.url",
+                                   led_conf_table.keys[more[k]].name, rows[i].name);
+            }
+        }
+        if ((text_or_null(conf, rows[i].cert) == NULL) !=
+            (text_or_null(conf, rows[i].key) == NULL)) {
+            return ron_err_set(err, RON_INVALID, "%s.cert_file and %s.key_file go together",
+                               rows[i].name, rows[i].name);
+        }
+    }
+    return RON_OK;
+}
+
+/* The token in the file: one line of printable characters, which may be no capability of ours. */
+static enum ron_rc read_bearer(const struct led_svc *s, size_t service, bearer_text text,
+                               struct ron_err *err)
+{
+    const char *path = ron_conf_str(s->conf, rows[service].token).text;
+    size_t len = 0;
+    enum ron_rc rc =
+        ron_file_read_private(ron_app_env(s->app), path, text, sizeof(bearer_text) - 1, &len, err);
+
+    if (rc == RON_OK) {
+        while (len > 0 && (text[len - 1] == '\n' || text[len - 1] == '\r')) {
+            len--;
+        }
+        text[len] = '\0';
+        rc = len > 0 ? RON_OK : ron_err_set(err, RON_INVALID, "%s is empty", path);
+    }
+    for (size_t i = 0; rc == RON_OK && i < len; i++) {
+        if (text[i] <= ' ' || text[i] > '~') {
+            rc = ron_err_set(err, RON_INVALID, "%s is not one line of printable characters", path);
+        }
+    }
+    if (rc != RON_OK) {
+        ron_err_prefix(err, "%s.token_file", rows[service].name);
+    }
+    return rc;
+}
+
+/* False when no service is asked. */
+static bool fill_targets(const struct led_svc *s, struct led_remote_target *targets)
 {
     const struct ron_conf_snap *c = s->conf;
+    bool any = false;
+
+    for (size_t i = 0; i < LED_REMOTE_COUNT; i++) {
+        targets[i] =
+            (struct led_remote_target){.url = text_or_null(c, rows[i].url),
+                                       .unix_path = text_or_null(c, rows[i].socket),
+                                       .ca_file = text_or_null(c, rows[i].ca),
+                                       .cert_file = text_or_null(c, rows[i].cert),
+                                       .key_file = text_or_null(c, rows[i].key),
+                                       .try_ms = (uint32_t)ron_conf_int(c, rows[i].try_ms)};
+        any = any || targets[i].url != NULL;
+    }
+    targets[LED_REMOTE_POLICY].tries_max = (uint32_t)ron_conf_int(c, LED_RETRY_MAX) + 1;
+    targets[LED_REMOTE_POLICY].backoff_max_ms = (uint32_t)ron_conf_ms(c, LED_RETRY_BACKOFF);
+    return any;
+}
+
+/* Tokens are on the stack until the client has copied them. */
+static enum ron_rc make_remote(struct led_svc *s, const struct led_remote_opts *opts,
+                               struct ron_err *err)
+{
+    struct led_remote_opts o = *opts;
+    bearer_text bearers[LED_REMOTE_COUNT];
+    enum ron_rc rc = RON_OK;
+
+    for (size_t i = 0; rc == RON_OK && i < LED_REMOTE_COUNT; i++) {
+        if (text_or_null(s->conf, rows[i].token) != NULL) {
+            rc = read_bearer(s, i, bearers[i], err);
+            o.targets[i].bearer = bearers[i];
+        }
+    }
+    if (rc == RON_OK) {
+        rc = led_remote_new(&o, &s->remote, err);
+    }
+    ron_wipe(bearers, sizeof bearers);
+    return rc;
+}
+
+enum ron_rc led_svc_remote_open(struct led_svc *s, struct ron_err *err)
+{
     struct led_remote_opts o = {.env = ron_app_env(s->app),
                                 .registry = ron_app_registry(s->app),
                                 .guard = s->guard,
@@ -28,20 +137,10 @@ enum ron_rc led_svc_remote_open(struct led_svc *s, struct ron_err *err)
                                 .log = s->log,
                                 .stage = 2};
 
-    o.targets[LED_REMOTE_KMS] = (struct led_remote_target){
-        .url = text_or_null(s, LED_KMS_URL), .try_ms = (uint32_t)ron_conf_int(c, LED_KMS_MS)};
-    o.targets[LED_REMOTE_POLICY] =
-        (struct led_remote_target){.url = text_or_null(s, LED_POLICY_URL),
-                                   .try_ms = (uint32_t)ron_conf_int(c, LED_POLICY_MS),
-                                   .tries_max = (uint32_t)ron_conf_int(c, LED_RETRY_MAX) + 1,
-                                   .backoff_max_ms = (uint32_t)ron_conf_ms(c, LED_RETRY_BACKOFF)};
-    o.targets[LED_REMOTE_WALLET] = (struct led_remote_target){
-        .url = text_or_null(s, LED_WALLET_URL), .try_ms = (uint32_t)ron_conf_int(c, LED_WALLET_MS)};
-    if (o.targets[LED_REMOTE_KMS].url == NULL && o.targets[LED_REMOTE_POLICY].url == NULL &&
-        o.targets[LED_REMOTE_WALLET].url == NULL) {
+    if (!fill_targets(s, o.targets)) {
         return RON_OK;
     }
-    RON_TRY(led_remote_new(&o, &s->remote, err));
+    RON_TRY(make_remote(s, &o, err));
     RON_TRY(ron_needs_add(ron_app_needs(s->app), "remote_guards", false, &s->need_guards, err));
     ron_need_set(s->need_guards, RON_NEED_OK, "", 0);
     RON_TRY(led_remote_collect(s->remote, ron_app_metrics(s->app), err));

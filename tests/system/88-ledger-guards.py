@@ -14,6 +14,7 @@ import http.server
 import json
 import os
 import signal
+import socketserver
 import ssl
 import struct
 import subprocess
@@ -116,11 +117,12 @@ def policy_file():
 class Guard(http.server.BaseHTTPRequestHandler):
     """Says yes, no, an error, or nothing until it is let go; keeps what it was asked."""
 
-    says, asked, go = {}, [], threading.Event()
+    says, asked, shown, go = {}, [], [], threading.Event()
 
     def do_POST(self):
         question = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
         Guard.asked.append(question)
+        Guard.shown.append((question["op"], self.headers["Authorization"]))
         status, answer = Guard.says.get(question["op"], (200, {"ok": True}))
         if status == 0:
             Guard.go.wait(60)
@@ -322,6 +324,76 @@ def certificates():
                       entry("Transfer", EU, 1, to=US))
 
 
+# ---- remote guards that ask who asks them --------------------------------------------------------
+
+class UnixServer(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
+    daemon_threads = True
+
+
+def serve(server):
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server
+
+
+def ends_at_start(name, folder, *options, said):
+    done = subprocess.run([PROGRAM, "ledger", "--bind_addr=127.0.0.1:0", "--engine.mode=amnesia",
+                           "--amnesia.enabled=true", f"--uds.path={folder}/s",
+                           f"--auth.key_file={folder}/cap.keys", *options], capture_output=True,
+                          text=True, timeout=60)
+    check(f"guards: {name}", done.returncode in (1, 2) and said in done.stderr, done)
+
+
+def guarded_guards():
+    with tempfile.TemporaryDirectory(prefix="ron-guard-") as name:
+        folder = Path(name)
+        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+                "-keyout", folder / "ca.key", "-out", folder / "ca.pem", "-days", "2", "-subj",
+                "/CN=ca")
+        issue(folder, "server", "localhost")
+        issue(folder, "ours", "ledger.example")
+        token = folder / "policy.token"
+        token.write_text("secret-of-ours\n", encoding="ascii")
+        token.chmod(0o600)
+        context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=folder / "ca.pem")
+        context.load_cert_chain(folder / "server.pem", folder / "server.key")
+        context.verify_mode = ssl.CERT_REQUIRED
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Guard)
+        server.daemon_threads = True
+        server.socket = context.wrap_socket(server.socket, server_side=True)
+        serve(server)
+        beside = serve(UnixServer(f"{folder}/wallet.sock", Guard))
+        url = f"--policy.url=https://localhost:{server.server_port}/policy"
+        shown = [f"--policy.cert_file={folder}/ours.pem", f"--policy.key_file={folder}/ours.key"]
+        wallet = ["--wallet.url=http://wallet.example/ask", f"--wallet.socket={folder}/wallet.sock"]
+        Guard.says, Guard.shown[:] = {}, []
+        with Ledger(url, *shown, *wallet, f"--policy.ca_file={folder}/ca.pem",
+                    f"--policy.token_file={token}", folder=folder) as ledger:
+            taken(ledger, "guards: over TLS with a certificate, and a Unix socket",
+                  entry("Mint", EU, 1))
+            check("guards: each is shown its own token", Guard.shown == [
+                ("policy_guard", "Bearer secret-of-ours"), ("double_spend", None)], Guard.shown)
+        for left_out, options in (("authority", shown), ("certificate", [
+                f"--policy.ca_file={folder}/ca.pem"])):
+            with Ledger(url, *options) as ledger:
+                refused(ledger, f"guards: without the {left_out}", 503, "timeout",
+                        entry("Mint", EU, 1))
+        server.shutdown()
+        beside.shutdown()
+        ends_at_start("a token without a URL", folder, f"--wallet.token_file={token}",
+                      said="wallet.token_file needs wallet.url")
+        ends_at_start("a certificate without its key", folder, url, shown[0],
+                      said="policy.cert_file and policy.key_file go together")
+        ends_at_start("a token that is not there", folder, url,
+                      f"--policy.token_file={folder}/absent", said="policy.token_file: open")
+        token.chmod(0o644)
+        ends_at_start("a token for everybody", folder, url, f"--policy.token_file={token}",
+                      said="policy.token_file: ")
+        token.chmod(0o600)
+        token.write_text("two words\n", encoding="ascii")
+        ends_at_start("a token that is none", folder, url, f"--policy.token_file={token}",
+                      said="one line of printable characters")
+
+
 # ---- witnesses -----------------------------------------------------------------------------------
 
 class Witness:
@@ -412,6 +484,7 @@ def main():
         print("left out: certificates and witnesses, there is no openssl")
     else:
         certificates()
+        guarded_guards()
         witnesses()
     finish()
 
