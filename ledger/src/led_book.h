@@ -94,9 +94,11 @@ void led_book_prepare(const uint8_t hash_key[16], const struct led_entry *entry,
 enum led_apply_flag {
     LED_APPLY_DRY_RUN = 1, /* decide, then take everything back */
     LED_APPLY_IMPORT = 2,  /* `ts` may be of any age */
-    LED_APPLY_REPLAY = 4,  /* from the log: was allowed when it was accepted, so time, freezes and
-                               * the switch for reversals do not matter */
-    LED_APPLY_REVERSIBLE = 8, /* governance allows reversals */
+    LED_APPLY_REPLAY = 4,  /* from the log: was allowed when it was accepted, so time, used nonces,
+                            * freezes and the switch for reversals do not matter */
+    LED_APPLY_REVERSIBLE = 8,   /* governance allows reversals */
+    LED_APPLY_NONCE_AGAIN = 16, /* a nonce may have been used: it was accepted under the horizon of
+                                 * then, which nobody knows. It is used anew from its `ts` on */
 };
 
 /* What a stored entry says of an account that it touched. */
@@ -192,8 +194,8 @@ void led_book_image_end(struct led_book *book);
 
 /* Images hold no used nonces: the log has them. Between loading and the first batch the book learns
  * the pairs of entries up to led_book_committed_seq that were applied with a now_ms of
- * led_book_recall_from_ms or later (led_recall.h does it). RON_CONFLICT: a pair was used twice, log
- * and image do not belong together; RON_NOMEM. Then the book is good for led_book_free alone. */
+ * led_book_recall_from_ms or later (led_recall.h does it); a pair that was used twice, under a
+ * shorter horizon, too. RON_NOMEM: then the book is good for led_book_free alone. */
 struct led_used {
     uint64_t ts_ms; /* of the entry */
     uint64_t fingerprint;

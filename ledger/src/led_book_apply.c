@@ -552,13 +552,16 @@ static enum ron_rc check_id(struct ctx *c, uint32_t mask)
 static enum ron_rc remember_nonce(struct ctx *c)
 {
     struct led_book *b = c->b;
+    bool again = has_flag(c, LED_APPLY_REPLAY) || has_flag(c, LED_APPLY_NONCE_AGAIN);
     bool is_new = false;
 
-    RON_TRY(led__print_add(b, c->e->ts_ms, c->p->fingerprint, &is_new));
-    if (!is_new) {
+    RON_TRY(led__print_add(b, c->e->ts_ms, c->p->fingerprint, again, &is_new));
+    if (!is_new && !again) {
         return refuse(c, LED_REASON_IDEM_MISMATCH, "nonce", "the account has used it already");
     }
-    b->prints[b->prints_head++ & (b->opts.undo_max - 1)] = c->p->fingerprint;
+    /* The set takes 0 for 1; the ring has 0 for what is not to be taken back. */
+    b->prints[b->prints_head++ & (b->opts.undo_max - 1)] =
+        is_new ? RON_MAX(c->p->fingerprint, (uint64_t)1) : 0;
     return RON_OK;
 }
 

@@ -4,7 +4,8 @@
  * A pair is a 64-bit fingerprint in the table of the time slice that its entry's `ts` lies in. A
  * slice is a quarter of the horizon; when all of it is older than the horizon its table is dropped,
  * some pages a batch. A pair is looked for in every living slice, because a second use may carry
- * another `ts`. With n pairs remembered, a fresh pair is mistaken for a used one with probability
+ * another `ts`. What was accepted under a shorter horizon may have used a pair twice: then it stands
+ * in the slices of both times, and the younger one counts. With n pairs remembered, a fresh pair is mistaken for a used one with probability
  * n / 2^64. */
 #include "led_book_priv.h"
 #include "ron/base/assert.h"
@@ -90,9 +91,12 @@ __attribute__((noinline)) static enum ron_rc open_bucket(struct led_book *b, uin
     return RON_OK;
 }
 
-enum ron_rc led__print_add(struct led_book *b, uint64_t ts_ms, uint64_t print, bool *ret_new)
+enum ron_rc led__print_add(struct led_book *b, uint64_t ts_ms, uint64_t print, bool again,
+                           bool *ret_new)
 {
     struct led_bucket *bucket = &b->buckets[b->bucket_last];
+    bool beside;
+    bool added;
 
     if (RON_UNLIKELY(ts_ms < oldest_ms(b) || ts_ms > b->now_ms + LED_FUTURE_MS)) {
         /* An import: older than anything that a duplicate could still carry. */
@@ -104,11 +108,14 @@ enum ron_rc led__print_add(struct led_book *b, uint64_t ts_ms, uint64_t print, b
         RON_TRY(open_bucket(b, ts_ms));
         bucket = &b->buckets[b->bucket_last];
     }
-    if (seen_beside(b, bucket, print)) {
+    beside = seen_beside(b, bucket, print);
+    if (beside && !again) {
         *ret_new = false;
         return RON_OK;
     }
-    return led_set_add(&bucket->set, print, ret_new);
+    RON_TRY(led_set_add(&bucket->set, print, &added));
+    *ret_new = added && !beside;
+    return RON_OK;
 }
 
 void led__print_forget(struct led_book *b, uint64_t print)
@@ -137,10 +144,7 @@ enum ron_rc led_book_recall(struct led_book *b, const struct led_used *used, siz
         if (i + AHEAD < count) {
             led__print_prefetch(b, used[i + AHEAD].fingerprint);
         }
-        RON_TRY(led__print_add(b, used[i].ts_ms, used[i].fingerprint, &is_new));
-        if (!is_new) {
-            return RON_CONFLICT;
-        }
+        RON_TRY(led__print_add(b, used[i].ts_ms, used[i].fingerprint, true, &is_new));
     }
     return RON_OK;
 }

@@ -188,7 +188,8 @@ struct led_book {
     uint64_t undo_head;
     uint64_t undo_tail;
     uint64_t undo_mark; /* where the changes of the batch that is being applied begin */
-    uint64_t *prints;   /* fingerprints of uncommitted batches, a ring beside `undo` */
+    uint64_t *prints;   /* fingerprints of uncommitted batches, a ring beside `undo`; 0: one that
+                         * was there before, and stays */
     uint64_t prints_head;
     uint64_t prints_tail;
     size_t pending;
@@ -265,9 +266,9 @@ void led__free_hold(struct led_book *b, uint32_t index);
 /* led_book_prints.c */
 void led__advance(struct led_book *b, uint64_t now_ms);
 void led__print_prefetch(const struct led_book *b, uint64_t print);
-/* *ret_new: it was not there, in no slice. */
+/* *ret_new: it was not there, in no slice. `again`: it is kept from this time on all the same. */
 RON_MUST_USE enum ron_rc led__print_add(struct led_book *b, uint64_t ts_ms, uint64_t print,
-                                        bool *ret_new);
+                                        bool again, bool *ret_new);
 void led__print_forget(struct led_book *b, uint64_t print);
 
 /* led_book_image.c; call the first only while there is an image */

@@ -221,8 +221,11 @@ void led__roll_back(struct led_book *b, uint64_t undo_mark, uint64_t prints_mark
         undo_change(b, change_at(b, b->undo_head));
     }
     while (b->prints_head > prints_mark) {
-        b->prints_head--;
-        led__print_forget(b, b->prints[b->prints_head & (b->opts.undo_max - 1)]);
+        uint64_t print = b->prints[--b->prints_head & (b->opts.undo_max - 1)];
+
+        if (print != 0) {
+            led__print_forget(b, print);
+        }
     }
     b->asset_last = 0;
 }

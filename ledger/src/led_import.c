@@ -320,7 +320,8 @@ static enum ron_rc read_record(struct led_import *imp, char *text, const struct 
         return invalid(imp, err, "idem_id", "1-128 printable ASCII characters");
     }
     w->magic = LED_WORK_MAGIC;
-    w->flags = LED_APPLY_IMPORT | LED_APPLY_REVERSIBLE; /* it was allowed then */
+    /* It was allowed then. */
+    w->flags = LED_APPLY_IMPORT | LED_APPLY_REVERSIBLE | LED_APPLY_NONCE_AGAIN;
     w->now_ms = line->ts;
     w->kind = LED_WORK_CANCEL;
     if (cancel) {

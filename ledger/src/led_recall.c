@@ -37,9 +37,6 @@ static enum ron_rc tell(struct recall *r, struct ron_err *err)
     rc = led_book_recall(r->shared->opts->book, r->used, r->count);
     ron_mutex_unlock(&r->shared->lock);
     r->count = 0;
-    if (rc == RON_CONFLICT) {
-        return ron_err_set(err, RON_CORRUPT, "a nonce was used twice before the image");
-    }
     return rc == RON_OK ? RON_OK : ron_err_set(err, rc, "no memory for used nonces");
 }
 

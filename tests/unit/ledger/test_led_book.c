@@ -445,6 +445,45 @@ static void test_led_book__slices_of_time__are_all_asked_and_dropped_one_by_one(
     assert_int_equal(fingerprints(), 2);
 }
 
+/* What the log has was accepted under the horizon of then. */
+static void test_led_book__used_nonce_from_the_log__used_anew(void **state)
+{
+    enum { HOUR_MS = 3600 * 1000 };
+    static const uint32_t of[] = {LED_APPLY_REPLAY, LED_APPLY_IMPORT | LED_APPLY_NONCE_AGAIN};
+    uint8_t nonce[LED_NONCE_SIZE];
+
+    (void)state;
+    for (size_t i = 0; i < RON_ARRAY_LEN(of); i++) {
+        memcpy(nonce, add(LED_KIND_MINT, "a", 1)->nonce, sizeof nonce);
+        accepted();
+        now += 7 * HOUR_MS; /* A slice is 6 hours. */
+        mint("a", 1);
+        while (led_book_pending(book) > 0) {
+            (void)led_book_commit(book);
+        }
+        for (int n = 0; n < 3; n++) {
+            memcpy(add(LED_KIND_MINT, "a", 1)->nonce, nonce, sizeof nonce);
+            flags = LED_APPLY_IMPORT; /* one over HTTP obeys the rule */
+            refused(LED_REASON_IDEM_MISMATCH, "nonce", 0);
+            flags = of[i];
+            memcpy(add(LED_KIND_MINT, "a", 1)->nonce, nonce, sizeof nonce);
+            accepted();
+            led_book_abort(book); /* does not forget the first use */
+            seq = 1 + led_book_committed_seq(book);
+        }
+        memcpy(add(LED_KIND_MINT, "a", 1)->nonce, nonce, sizeof nonce);
+        accepted();
+        flags = 0;
+        now += 23 * HOUR_MS; /* The first use is forgotten, the second is not. */
+        mint("a", 1);
+        memcpy(add(LED_KIND_MINT, "a", 1)->nonce, nonce, sizeof nonce);
+        refused(LED_REASON_IDEM_MISMATCH, "nonce", 0);
+        (void)add(LED_KIND_MINT, "a", 1);
+        memcpy(add(LED_KIND_MINT, "a", 1)->nonce, list[0].nonce, sizeof nonce);
+        refused(LED_REASON_IDEM_MISMATCH, "nonce", 1); /* twice in one batch */
+    }
+}
+
 static void test_led_book__frozen__neither_pays_nor_is_paid(void **state)
 {
     struct led_account a;
@@ -618,6 +657,7 @@ int main(void)
         CASE(test_led_book__keys__are_used_once),
         CASE(test_led_book__horizon__refuses_stale_and_forgets_after_it),
         CASE(test_led_book__slices_of_time__are_all_asked_and_dropped_one_by_one),
+        CASE(test_led_book__used_nonce_from_the_log__used_anew),
         CASE(test_led_book__frozen__neither_pays_nor_is_paid),
         CASE(test_led_book__views__differ_by_what_is_uncommitted),
         CASE(test_led_book__supplies_and_holds__are_told_in_both_views),

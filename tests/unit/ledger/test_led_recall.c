@@ -71,6 +71,39 @@ static void test_led_recall__nonces_before_the_image__known_within_the_horizon(v
     assert_int_equal(reuse_nonce(old), LED_REASON_OK); /* forgotten with the horizon */
 }
 
+/* Accepted under a horizon of a minute, opened under one of a day: what is in the log was right. */
+static void test_led_recall__nonce_reused_under_a_shorter_horizon__no_damage(void **state)
+{
+    struct core_state good;
+    struct led_work *first;
+
+    (void)state;
+    core.opts.book.horizon_ms = 60 * 1000;
+    core_close();
+    core_open();
+    first = core_commit(works_mint("a", 1));
+    works.now_ms += 2 * 60 * 1000;
+    assert_int_equal(reuse_nonce(first), LED_REASON_OK);
+    core_index(true);
+    works.now_ms += 2 * 60 * 1000;
+    assert_int_equal(reuse_nonce(first), LED_REASON_OK);
+    core_state(&good);
+    core.opts.book.horizon_ms = 0;
+    for (int way = 0; way < 5; way++) {
+        core_close();
+        core.opts.parallel = way % 2 == 1;
+        core.opts.rebuild = way == 2;
+        core.opts.read_only = core.opts.verify_all = way >= 3;
+        core_open();
+        assert_int_equal(core.r.report.damage, LED_DAMAGE_NONE);
+        core_expect(&good);
+    }
+    core.opts.read_only = core.opts.verify_all = false;
+    core_close();
+    core_open();
+    assert_int_equal(reuse_nonce(first), LED_REASON_IDEM_MISMATCH);
+}
+
 /* A start from an image reads the nonces of the horizon, and so finds damage there. */
 static void test_led_recall__damage_before_the_image__found(void **state)
 {
@@ -102,6 +135,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         CASE(test_led_recall__nonces_before_the_image__known_within_the_horizon),
+        CASE(test_led_recall__nonce_reused_under_a_shorter_horizon__no_damage),
         CASE(test_led_recall__damage_before_the_image__found),
     };
 
