@@ -4,9 +4,9 @@
  * A pair is a 64-bit fingerprint in the table of the time slice that its entry's `ts` lies in. A
  * slice is a quarter of the horizon; when all of it is older than the horizon its table is dropped,
  * some pages a batch. A pair is looked for in every living slice, because a second use may carry
- * another `ts`. What was accepted under a shorter horizon may have used a pair twice: then it stands
- * in the slices of both times, and the younger one counts. With n pairs remembered, a fresh pair is mistaken for a used one with probability
- * n / 2^64. */
+ * another `ts`. What was accepted under a shorter horizon may have used a pair twice: it stands in
+ * the slices of both times then. With n pairs remembered, a fresh pair is mistaken for a used one
+ * with probability n / 2^64. */
 #include "led_book_priv.h"
 #include "ron/base/assert.h"
 

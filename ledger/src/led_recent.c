@@ -64,9 +64,12 @@ static void drop_oldest(struct led_recent *r)
     r->count--;
 }
 
-enum ron_rc led_recent_init(struct led_recent *r, uint64_t floor)
+enum ron_rc led_recent_init(struct led_recent *r, uint64_t floor, uint32_t keys_max)
 {
-    *r = (struct led_recent){.floor = floor, .indexed = floor};
+    RON_ASSERT(keys_max <= LED_RECENT_KEYS);
+    *r = (struct led_recent){.floor = floor,
+                             .indexed = floor,
+                             .keys_max = keys_max != 0 ? keys_max : (uint32_t)LED_RECENT_KEYS};
     return start_generation(r, floor);
 }
 
@@ -89,12 +92,19 @@ void led_recent_indexed(struct led_recent *r, uint64_t seq)
     }
 }
 
+void led_recent_forget_oldest(struct led_recent *r)
+{
+    if (r->count > 1) {
+        drop_oldest(r);
+    }
+}
+
 enum ron_rc led_recent_reserve(struct led_recent *r, size_t count, uint64_t seq_last)
 {
     struct led_generation *g = newest(r);
 
     RON_ASSERT(count <= LED_RECENT_RESERVE_MAX);
-    if (g->used + count <= LED_RECENT_KEYS && seq_last - g->base < LED_RECENT_SPAN) {
+    if (g->used + count <= r->keys_max && seq_last - g->base < LED_RECENT_SPAN) {
         return RON_OK;
     }
     if (r->count == LED_RECENT_GENERATIONS) {

@@ -54,6 +54,7 @@ struct led_recent {
     uint32_t count; /* at least 1 after init */
     uint64_t floor; /* N1 */
     uint64_t indexed;
+    uint32_t keys_max;     /* of a generation */
     uint64_t *spare_slots; /* a table at rest, so that a drop and a start need no heap */
 };
 
@@ -62,7 +63,8 @@ struct led_hit {
     bool tombstone;
 };
 
-RON_MUST_USE enum ron_rc led_recent_init(struct led_recent *r, uint64_t floor);
+/* `keys_max` of a generation: at most LED_RECENT_KEYS, 0: as many. Tests have less. */
+RON_MUST_USE enum ron_rc led_recent_init(struct led_recent *r, uint64_t floor, uint32_t keys_max);
 void led_recent_done(struct led_recent *r); /* also fine on a struct of zeros */
 
 /* Makes sure that `count` keys with seqs up to `seq_last` can be added. RON_FULL (N3), RON_NOMEM:
@@ -81,6 +83,9 @@ void led_recent_prefetch(const struct led_recent *r, uint64_t key, uint64_t abov
 
 /* The index has everything up to `seq`. */
 void led_recent_indexed(struct led_recent *r, uint64_t seq);
+
+/* Makes room where nobody will write: the oldest generation goes, though the index may lack it. */
+void led_recent_forget_oldest(struct led_recent *r);
 
 /* Forgets what was added above `seq`, but for tombstones at seq + 1: those stand behind the entry
  * `seq`, and the caller knows which of them to forget. Looks at everything. */

@@ -35,7 +35,8 @@ struct led_replay_opts {
     uint64_t indexed_seq; /* keys above it are remembered */
     struct ron_tree_hash indexed_root;
     bool fill_index;       /* keys above indexed_seq go to the index too, commits included */
-    bool forget_when_full; /* too many keys to remember are no failure: nobody will write */
+    bool forget_when_full; /* too many keys to remember are no failure: nobody will write. What a
+                            * Reverse undoes is then searched in the history of its account */
     bool parallel;
     uint64_t last_seq_guess; /* for progress */
     void (*progress)(void *arg, uint64_t seq, uint64_t last_seq_guess);

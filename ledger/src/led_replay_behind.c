@@ -102,6 +102,80 @@ static enum ron_rc try_candidate(struct led__behind *b, uint64_t seq, struct ron
     return RON_OK;
 }
 
+/* A walk back through the entries of an account. */
+struct walk {
+    struct ron_str account;
+    struct ron_str id; /* that is looked for */
+    uint64_t seq;      /* of an entry that touched the account; 0: it was the first */
+    uint64_t found;    /* 0: not yet */
+};
+
+/* What touched the account before that entry did. Only `the_one`, of which the walk knows, may be a
+ * Reverse that touches it as the `to` of what it undoes: its own bytes do not tell. */
+static bool goes_on_at(const struct walk *k, const struct led_entry *entry,
+                       const struct led_links *links, bool the_one, uint64_t *ret_seq)
+{
+    if (same_text(entry->account, k->account)) {
+        *ret_seq = links->account.prev_seq;
+        return true;
+    }
+    *ret_seq = links->to.prev_seq;
+    return links->has_to && (the_one || same_text(entry->to, k->account));
+}
+
+/* All of a frame up to k->seq; then k->seq lies before the frame, or nearer to its beginning. */
+static enum ron_rc walk_frame(struct led__behind *b, struct walk *k, struct ron_err *err)
+{
+    uint64_t from = k->seq;
+    bool knows = false;
+    struct led_frame frame;
+    struct led_cursor records;
+    struct led_record record;
+    struct led_cursor entries;
+    struct led_stored stored;
+    struct led_refusal refusal;
+    struct led_entry entry;
+    bool bad = false;
+
+    RON_TRY(led_log_read(b->opts->look_back, from, &b->room, &frame, err));
+    led_records(&frame, &records);
+    while (led_records_next(&records, &record, &bad)) {
+        led_entries(&record, &entries);
+        while (led_entries_next(&entries, &stored, &bad) && stored.seq <= from) {
+            if (!led_entry_decode((const uint8_t *)stored.leaf.ptr, stored.leaf.len,
+                                  LED_ORIGIN_LEDGER, &entry, &refusal)) {
+                return ron_err_set(err, RON_CORRUPT, "entry %" PRIu64 ": %s", stored.seq,
+                                   refusal.detail);
+            }
+            if (same_text(entry.id, k->id)) {
+                k->found = stored.seq;
+                return RON_OK;
+            }
+            knows = knows || goes_on_at(k, &entry, &stored.links, stored.seq == from, &k->seq);
+        }
+    }
+    return knows && k->seq < from
+               ? RON_OK
+               : ron_err_set(err, RON_CORRUPT, "the history of entry %" PRIu64 " ends", from);
+}
+
+/* For keys that nobody remembers: an entry and the Reverse of it are of one account. Reads each
+ * frame that touches the account about once, and needs no more memory the longer the journal. */
+static enum ron_rc walk_back(struct led__behind *b, const struct led_entry *reverse,
+                             const struct led_entry **ret_entry, struct ron_err *err)
+{
+    struct walk k = {.account = reverse->account, .id = reverse->ref};
+    struct led_account account = {0};
+
+    if (led_book_account(led_seq_book(b->opts->seq), k.account, LED_COMMITTED, &account)) {
+        k.seq = account.last_seq;
+    }
+    while (k.seq != 0 && k.found == 0) {
+        RON_TRY(walk_frame(b, &k, err));
+    }
+    return k.found != 0 ? try_candidate(b, k.found, k.id, ret_entry, err) : RON_OK;
+}
+
 static enum ron_rc find_original(struct led__behind *b, struct led_key key, struct ron_str id,
                                  const struct led_entry **ret_entry, struct ron_err *err)
 {
@@ -118,6 +192,17 @@ static enum ron_rc find_original(struct led__behind *b, struct led_key key, stru
         RON_TRY(try_candidate(b, seqs[i], id, ret_entry, err));
     }
     return RON_OK;
+}
+
+/* Whether the i-th entry of a batch undoes one that stands before it in the batch. */
+static bool undoes_its_own(const struct led_prep *preps, size_t i)
+{
+    for (size_t at = i; at-- > 0;) {
+        if (preps[at].id.a == preps[i].ref.a && preps[at].id.b == preps[i].ref.b) {
+            return true;
+        }
+    }
+    return false;
 }
 
 /* NULL when the batch reverses nothing. What it reverses of itself the book finds. */
@@ -141,6 +226,9 @@ static enum ron_rc find_originals(struct led__behind *b, const struct led_entry 
             *ret = list;
         }
         RON_TRY(find_original(b, preps[i].ref, entries[i].ref, &list[i], err));
+        if (list[i] == NULL && b->opts->forget_when_full && !undoes_its_own(preps, i)) {
+            RON_TRY(walk_back(b, &entries[i], &list[i], err));
+        }
     }
     return RON_OK;
 }
@@ -228,10 +316,11 @@ static enum ron_rc remember(struct led__behind *b, struct led_key key, uint64_t 
 {
     enum ron_rc rc = led_seq_remember(b->opts->seq, key, seq, tombstone);
 
-    if (rc == RON_OK || (rc == RON_FULL && b->opts->forget_when_full)) {
-        return RON_OK;
+    if (rc == RON_FULL && b->opts->forget_when_full) {
+        led_seq_forget_oldest(b->opts->seq); /* Most reversals undo something young. */
+        rc = led_seq_remember(b->opts->seq, key, seq, tombstone);
     }
-    return ron_err_set(err, rc, "recent keys cannot be kept");
+    return rc == RON_OK ? RON_OK : ron_err_set(err, rc, "recent keys cannot be kept");
 }
 
 static enum ron_rc remember_idem(struct led__behind *b, const struct led_record *record,

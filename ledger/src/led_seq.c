@@ -89,7 +89,7 @@ enum ron_rc led_seq_new(const struct led_seq_opts *opts, struct led_seq **ret_se
     s->flight = ron_alloc_array(LED_FLIGHT_MAX, sizeof *s->flight);
     s->waiting = ron_alloc_array(s->kept_cap, sizeof(void *));
     s->behind = ron_alloc_array(s->kept_cap, sizeof *s->behind);
-    rc = led_recent_init(&s->recent, opts->indexed_seq);
+    rc = led_recent_init(&s->recent, opts->indexed_seq, opts->recent_keys);
     if (rc != RON_OK || s->flight == NULL || s->waiting == NULL || s->behind == NULL) {
         led_seq_free(s);
         return RON_NOMEM;
@@ -265,6 +265,11 @@ enum ron_rc led_seq_remember(struct led_seq *s, struct led_key key, uint64_t seq
     RON_TRY(led_recent_reserve(&s->recent, 1, seq));
     led_recent_add(&s->recent, key.a, seq, tombstone);
     return RON_OK;
+}
+
+void led_seq_forget_oldest(struct led_seq *s)
+{
+    led_recent_forget_oldest(&s->recent);
 }
 
 void led_seq_replayed(struct led_seq *s, uint64_t seq, uint64_t now_ms)

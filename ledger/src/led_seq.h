@@ -50,6 +50,7 @@ struct led_seq_opts {
                            * led_seq_remember */
     uint32_t kept_max;    /* works kept for lack of room or behind others; beyond it a work is
                            * refused `busy`. 0: 4096 */
+    uint32_t recent_keys; /* of a generation of recent keys; 0: LED_RECENT_KEYS. Tests have less */
     uint8_t hash_key[16]; /* the book's, for the preps of the ledger's own entries */
     /* A work for the ledger's own entries: all zero but for magic, done and an empty arena of
      * LED_OWN_ARENA bytes. NULL when there is none now. */
@@ -64,6 +65,8 @@ void led_seq_free(struct led_seq *s); /* works it keeps are refused `draining` *
  * of their entry, its idem_id that of the first. RON_FULL: the index lags too far. */
 RON_MUST_USE enum ron_rc led_seq_remember(struct led_seq *s, struct led_key key, uint64_t seq,
                                           bool tombstone);
+/* Recovery, after RON_FULL, when nobody will write: the oldest keys make room for others. */
+void led_seq_forget_oldest(struct led_seq *s);
 /* Recovery: the journal, and the book, reach up to `seq`, whose window had that time. */
 void led_seq_replayed(struct led_seq *s, uint64_t seq, uint64_t now_ms);
 
