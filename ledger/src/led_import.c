@@ -305,7 +305,7 @@ static enum ron_rc read_record(struct led_import *imp, char *text, const struct 
 {
     bool cancel = ron_str_eq(line->type, "cancel");
     uint64_t must = cancel ? RECORD | HAS_IDEM_ID : RECORD | HAS_BATCH;
-    uint64_t may = cancel ? must : must | HAS_IDEM_ID | HAS_IMPORTED | HAS_OWN;
+    uint64_t may = must | HAS_IMPORTED | (cancel ? 0 : HAS_IDEM_ID | HAS_OWN);
 
     if (!cancel && !ron_str_eq(line->type, "batch")) {
         return invalid(imp, err, "type", "ledger, batch, cancel or end");

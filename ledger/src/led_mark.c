@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_mark.c - the marker of safe mode; the contract is in led_mark.h. */
+/* led_mark.c - the markers of safe mode and of imports; the contract is in led_mark.h. */
 #include "led_mark.h"
 
 #include <inttypes.h>
@@ -12,6 +12,7 @@
 enum { MARK_BYTES_MAX = 1024 };
 
 static const char file_name[] = "safe-mode";
+static const char import_name[] = "import-unfinished";
 static const char first_line[] = "ron-ledger safe mode";
 
 enum ron_rc led_path(const char *dir, const char *name, char *ret_path, size_t size,
@@ -103,15 +104,56 @@ enum ron_rc led_mark_read(const struct ron_env *env, const char *dir, struct led
     return RON_OK;
 }
 
-enum ron_rc led_mark_remove(const struct ron_env *env, const char *dir, struct ron_err *err)
+static enum ron_rc remove_file(const struct ron_env *env, const char *dir, const char *name,
+                               struct ron_err *err)
 {
     char path[RON_FILE_PATH_SIZE];
     enum ron_rc rc;
 
-    RON_TRY(led_path(dir, file_name, path, sizeof path, err));
+    RON_TRY(led_path(dir, name, path, sizeof path, err));
     rc = env->disk->remove(env, path, err);
     if (rc != RON_OK && rc != RON_NOTFOUND) {
         return rc;
     }
     return env->disk->sync_dir(env, dir[0] == '\0' ? "." : dir, err);
+}
+
+enum ron_rc led_mark_remove(const struct ron_env *env, const char *dir, struct ron_err *err)
+{
+    return remove_file(env, dir, file_name, err);
+}
+
+/* ---- imports --------------------------------------------------------------------------------- */
+
+enum ron_rc led_mark_import(const struct ron_env *env, const char *dir, struct ron_err *err)
+{
+    static const char text[] = "An import into this directory did not finish: what is here is a "
+                               "part of a ledger.\nRemove the directory and import again.\n";
+    char path[RON_FILE_PATH_SIZE];
+
+    RON_TRY(led_path(dir, import_name, path, sizeof path, err));
+    return ron_file_replace(env, path, text, sizeof text - 1, 0600, err);
+}
+
+enum ron_rc led_check_import(const struct ron_env *env, const char *dir, struct ron_err *err)
+{
+    char path[RON_FILE_PATH_SIZE];
+    struct ron_file_stat st;
+    enum ron_rc rc;
+
+    RON_TRY(led_path(dir, import_name, path, sizeof path, err));
+    rc = env->disk->stat(env, path, &st);
+    if (rc == RON_IO) {
+        return ron_err_set(err, rc, "%s cannot be looked at", path);
+    }
+    if (rc != RON_OK) {
+        return RON_OK; /* not there, or there is no way to it, as the opening will say */
+    }
+    return ron_err_set(err, RON_CONFLICT,
+                       "an import did not finish: remove the directory and import again: %s", dir);
+}
+
+enum ron_rc led_unmark_import(const struct ron_env *env, const char *dir, struct ron_err *err)
+{
+    return remove_file(env, dir, import_name, err);
 }

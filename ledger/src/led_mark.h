@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_mark.h - the marker of safe mode: a small file in the data directory that says since when and
- * why writes are stopped. It survives a restart; only the operator's resume removes it.
+/* led_mark.h - markers in the data directory: of safe mode, and of an import that is not finished.
+ *
+ * That of safe mode is a small file that says since when and why writes are stopped. It survives a
+ * restart; only the operator's resume removes it.
  *
  *     ron-ledger safe mode
  *     since 1700000000000
@@ -34,6 +36,18 @@ RON_MUST_USE enum ron_rc led_mark_read(const struct ron_env *env, const char *di
 /* Also fine without a file; durable when RON_OK. */
 RON_MUST_USE enum ron_rc led_mark_remove(const struct ron_env *env, const char *dir,
                                          struct ron_err *err);
+
+/* ---- imports --------------------------------------------------------------------------------- */
+
+/* The file `import-unfinished`: what lies beside it is a part of a ledger, good for nothing. */
+RON_MUST_USE enum ron_rc led_mark_import(const struct ron_env *env, const char *dir,
+                                         struct ron_err *err);
+/* RON_CONFLICT, with what to do, when the file is there. */
+RON_MUST_USE enum ron_rc led_check_import(const struct ron_env *env, const char *dir,
+                                          struct ron_err *err);
+/* Also fine without a file; durable when RON_OK. */
+RON_MUST_USE enum ron_rc led_unmark_import(const struct ron_env *env, const char *dir,
+                                           struct ron_err *err);
 
 /* dir/name, or name alone when dir is "". RON_LIMIT when it does not fit. */
 RON_MUST_USE enum ron_rc led_path(const char *dir, const char *name, char *ret_path, size_t size,

@@ -591,6 +591,7 @@ enum ron_rc led_recover(const struct led_recover_opts *opts, struct led_recovere
         .opts = opts, .err = err, .guard_fd = -1, .rebuild = opts->rebuild, .fill_index = true};
     uint64_t start_ns = ron_env_now_ns(opts->env);
 
+    RON_TRY(led_check_import(opts->env, opts->dir, err));
     RON_TRY(make_paths(&k));
     for (int i = 0; i < TRIES_MAX; i++) {
         enum advice advice = FINE;

@@ -6,6 +6,7 @@
  *     tree         derived: stored hashes            led_hashes.h
  *     checkpoint   the last signed checkpoint that was published: the log must contain it
  *     safe-mode    marker: why writes are stopped; survives a restart
+ *     import-unfinished   marker: what is here is a part of a ledger; nothing is opened
  *
  * Steps: open the index, load the image of the book, replay the log from there (each entry through
  * the book, each link compared, each root recomputed), bring the stored hashes and the index up to
@@ -46,7 +47,7 @@ struct led_recover_opts {
     bool torn_is_damage;
     const uint8_t *uuid;       /* of a log that is made now; NULL: a new one */
     struct led_book_opts book; /* hash_key is filled in from the index */
-    struct led_seq_opts seq;   /* own_work, arg, kept_max */
+    struct led_seq_opts seq;   /* own_work, arg, kept_max, recent_keys */
     void (*progress)(void *arg, uint64_t seq, uint64_t last_seq_guess);
     void *progress_arg;
 };
@@ -69,7 +70,8 @@ struct led_recovered {
 
 /* RON_OK also with damage (look at report.damage); a log that lacks the published checkpoint is
  * damaged too. RON_NOTFOUND: read_only, and there is no log. RON_AGAIN: another process has it.
- * RON_LIMIT, RON_NOMEM, RON_IO, RON_DENIED as the ports say. */
+ * RON_CONFLICT: an import did not finish. RON_LIMIT, RON_NOMEM, RON_IO, RON_DENIED as the ports
+ * say. */
 RON_MUST_USE enum ron_rc led_recover(const struct led_recover_opts *opts, struct led_recovered *ret,
                                      struct ron_err *err);
 void led_recovered_done(struct led_recovered *r); /* frees all of it */

@@ -192,7 +192,7 @@ enum ron_rc led_tool_import(const struct led_tool_opts *opts, led_tool_read *rea
     enum ron_rc rc;
 
     RON_TRY(open_journal(opts, (struct led_recover_opts){0}, &r, err));
-    rc = led_load_new(&r, &load, err);
+    rc = led_load_new(ron_env_linux(), opts->dir, &r, &load, err);
     rc = rc == RON_OK ? fill(load, read, arg, err) : rc;
     led_load_free(load);
     if (rc == RON_OK) {

@@ -151,6 +151,7 @@ def exports(ledger, expected, request, answer):
     cut = tool("import", ledger.folder / "cut", input="\n".join(lines[:-1]) + "\n")
     check("import: a cut export is refused in one line", cut.returncode != 0
           and cut.stderr.count("\n") == 1, cut)
+    unfinished(ledger, ledger.folder / "cut", text.stdout)
     lines[2] = lines[2].replace('"amount":"', '"amount":"1', 1)
     bad = tool("import", ledger.folder / "bad", input="\n".join(lines) + "\n")
     check("import: a changed export is refused", bad.returncode != 0
@@ -170,6 +171,24 @@ def exports(ledger, expected, request, answer):
         check("hledger: the same balances", done.returncode == 0 and wanted.items() <= found.items()
               and all(a.startswith("equity:") for a, _ in found.keys() - wanted.keys()),
               (done.stderr, found, wanted))
+
+
+def unfinished(ledger, folder, text):
+    """After an import that failed nothing takes what it left for a ledger."""
+    wanted = f"an import did not finish: remove the directory and import again: {folder}\n"
+    for verb in ("verify", "rebuild", "export", "import"):
+        done = tool(verb, folder, input=text)
+        check(f"import not finished: {verb} says what to do", done.returncode == 1
+              and done.stderr.endswith(wanted) and done.stderr.count("\n") == 1, done)
+    options = [o for o in ledger.options if str(ledger.data) not in o]
+    check("import not finished: the options were understood", len(options) < len(ledger.options))
+    done = subprocess.run([PROGRAM, "ledger", *options, f"--engine.data_dir={folder}"],
+                          capture_output=True, text=True, timeout=60)
+    check("import not finished: a ledger does not start on it", done.returncode == 1
+          and done.stderr.endswith(wanted), done.stderr)
+    shutil.rmtree(folder)
+    check("import not finished: removed, the import is fine",
+          tool("import", folder, input=text).returncode == 0)
 
 
 def damage(ledger):
