@@ -307,10 +307,27 @@ static enum ron_rc step_entry(struct led_export *ex, struct ron_err *err)
     return led__export_text_entry(ex, stored.seq, &entry, &stored.links, err);
 }
 
+/* The range ends with the last batch that begins in it: with its last entry, or, when none does,
+ * before it begins. So the first line and the last one agree wherever `to` lies. */
+static enum ron_rc settle_end(struct led_export *ex, struct ron_err *err)
+{
+    struct led_found found;
+
+    if (ex->opts.to_seq < ex->opts.from_seq) {
+        return RON_OK;
+    }
+    RON_TRY(led_read_at(ex->r, ex->opts.to_seq, &found, err));
+    ex->opts.to_seq = found.record.seq_first < ex->opts.from_seq
+                          ? ex->opts.from_seq - 1
+                          : found.record.seq_first + found.record.count - 1;
+    return RON_OK;
+}
+
 static enum ron_rc step(struct led_export *ex, struct ron_err *err)
 {
     switch (ex->state) {
     case LED_EXPORT_BEGIN:
+        RON_TRY(settle_end(ex, err));
         if (ex->opts.format == LED_EXPORT_NDJSON) {
             json_begin(ex);
         } else {

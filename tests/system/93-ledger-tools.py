@@ -152,6 +152,11 @@ def exports(ledger, expected, request, answer):
     check("import: a cut export is refused in one line", cut.returncode != 0
           and cut.stderr.count("\n") == 1, cut)
     unfinished(ledger, ledger.folder / "cut", text.stdout)
+    inside = tool("export", ledger.data, "--to", "30").stdout  # a batch of 40 began before
+    head, end = json.loads(inside.splitlines()[0]), json.loads(inside.splitlines()[-1])
+    part = tool("import", ledger.folder / "part", input=inside)
+    check("export: a range that ends inside a batch can be imported", part.returncode == 0
+          and head["to"] == end["seq"] > 30 and root_of(part.stdout) == end["root"], (head, part))
     lines[2] = lines[2].replace('"amount":"', '"amount":"1', 1)
     bad = tool("import", ledger.folder / "bad", input="\n".join(lines) + "\n")
     check("import: a changed export is refused", bad.returncode != 0

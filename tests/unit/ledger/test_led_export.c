@@ -7,6 +7,8 @@
  * number of the line. */
 #include "unit/ledger/journal.h"
 
+#include <stdlib.h>
+
 #include "led_commit.h"
 #include "led_export.h"
 #include "led_import.h"
@@ -117,6 +119,15 @@ static void test_led_export__ndjson__one_line_for_each_record(void **state)
     assert_true(count_of(text, text_len, "\"own\":true") > 0);
 }
 
+/* The number behind the first such word. */
+static uint64_t number_behind(const char *bytes, size_t len, const char *word)
+{
+    const char *at = memmem(bytes, len, word, strlen(word));
+
+    assert_non_null(at);
+    return strtoull(at + strlen(word), NULL, 10);
+}
+
 static void test_led_export__range__whole_batches_that_begin_in_it(void **state)
 {
     struct led_reader *r = j_reader(j, true, 0, NULL);
@@ -140,6 +151,9 @@ static void test_led_export__range__whole_batches_that_begin_in_it(void **state)
             }
         }
         assert_int_equal(count_of(part, len, "\"kind\":\""), entries);
+        /* Its first line tells where it really ends. */
+        assert_int_equal(number_behind(part, len, "\"to\":"),
+                         number_behind(part, len, "\"type\":\"end\",\"seq\":"));
     }
     assert_int_equal(
         led_export_new(&(struct led_export_opts){.reader = r, .to_seq = j->seq + 1}, &ex, NULL),

@@ -350,6 +350,22 @@ static void test_led_load__disk_fails_under_a_full_group__said_and_nothing_leaks
     led_recovered_done(&r);
 }
 
+static void test_led_load__range_that_ends_inside_a_batch__is_imported(void **state)
+{
+    struct led_recovered r = {0};
+    struct led_log_head head;
+
+    (void)state;
+    core_commit(works_mint("a", 100000));
+    fill(2);
+    export_from(&core.r, 8);
+    assert_non_null(memmem(text, 200, "\"to\":11}", 8));
+    import_fine(&r, 0);
+    led_log_head(r.log, &head);
+    assert_int_equal(head.last_seq, 11);
+    led_recovered_done(&r);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -363,6 +379,7 @@ int main(void)
         CASE(test_led_load__key_from_long_ago__refused),
         CASE(test_led_load__not_finished__never_opened),
         CASE(test_led_load__disk_fails_under_a_full_group__said_and_nothing_leaks),
+        CASE(test_led_load__range_that_ends_inside_a_batch__is_imported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
