@@ -9,7 +9,7 @@
  *     request  LED_OAP_CANCEL   an idem_id; like POST /outcome/{idem_id}/cancel
  *     event    LED_OAP_COMMIT   {"seq":n,"root":"hex","ts":ms} for every group
  *     event    LED_OAP_CHANGES  of another app: the accounts that a group changed; made only while
- *                               somebody listens */
+ *                               somebody listens, who needs ledger.read */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -294,6 +294,24 @@ static const char *span_name(uint16_t code)
                                     : "oap";
 }
 
+/* The names of accounts are no less than what reads tell: who may not read everybody's may not hear
+ * them. Roots, the other app's events, are public. */
+static enum ron_oap_reason may_hear_changes(struct ron_oap_call *call, void *arg)
+{
+    struct led_svc *s = arg;
+    struct led_caller caller;
+    struct led_refusal refusal;
+
+    if (led_front_reads_open(s)) {
+        return RON_OAP_NONE;
+    }
+    set_caller(s, call, &caller);
+    if (led_front_may(s, &caller, LED_SCOPE_READ, (struct ron_str){0}, &refusal)) {
+        return RON_OAP_NONE;
+    }
+    return refusal.reason == LED_REASON_BUSY ? RON_OAP_BUSY : RON_OAP_FORBIDDEN;
+}
+
 /* The other app has events alone. */
 static void no_request(struct ron_oap_call *call, void *arg)
 {
@@ -354,7 +372,10 @@ enum ron_rc led_oap_add(struct led_svc *s, struct ron_err *err)
     s->oap = o;
     o->apps[0] =
         (struct ron_oap_app){.app = LED_OAP_APP, .handle = on_request, .arg = s, .span = span_name};
-    o->apps[1] = (struct ron_oap_app){.app = LED_OAP_CHANGES_APP, .handle = no_request};
+    o->apps[1] = (struct ron_oap_app){.app = LED_OAP_CHANGES_APP,
+                                      .handle = no_request,
+                                      .arg = s,
+                                      .may_subscribe = may_hear_changes};
     RON_TRY(ron_oap_server_new(
         &(struct ron_oap_opts){.name = "oap",
                                .env = ron_app_env(s->app),

@@ -418,6 +418,12 @@ def capabilities(wallet):
 
 # ---- reads ---------------------------------------------------------------------------------------
 
+def loads(wallet):
+    """How often the ledger was asked for what is not in the cache, or not fresh there."""
+    return sum(n for name, n in wallet.metrics().items()
+               if name.startswith('upstream_calls_total{svc="ledger",op="read"'))
+
+
 def balances(wallet):
     a = "reads/a"
     _, nobody = wallet.get(f"/v1/balance?account={a}")
@@ -449,6 +455,12 @@ def balances(wallet):
     old = max(wallet.get(path)[1]["stale_ms"] for _ in range(50))
     check("balance: from the cache, and fresh", old <= 250 and wallet.metrics()[
         'wallet_cache_reads_total{result="hit"}'] >= hits + 40, old)
+    wallet.issue("reads/other", 1)  # who does not hear the ledger's changes knows nothing now
+    asked = loads(wallet)
+    time.sleep(0.6)
+    old = wallet.get(path)[1]["stale_ms"]
+    check("balance: what the ledger's changes do not name stays fresh", old <= 250
+          and loads(wallet) == asked, (old, asked, loads(wallet)))
     got, body = wallet.get("/v1/balance?account=reads%2Fa")
     check("balance: percent-encoded", got == 200 and body["account"] == a, body)
     for query in ("", "?account=", "?account=a%20b", f"?account={a}&account={a}",

@@ -22,7 +22,7 @@ from urllib.parse import quote
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 from httpkit import check, eventually, finish  # noqa: E402
 from ledgerkit import Ledger, ending_soon, entry  # noqa: E402
-from ledgeroap import (CANCEL_KEY, CHANGES, CHANGES_APP, INGEST, READ, Sender,  # noqa: E402
+from ledgeroap import (APP, CANCEL_KEY, CHANGES, CHANGES_APP, INGEST, READ, Sender,  # noqa: E402
                        batch)
 from oapkit import EVENT, LAGGED, SUBSCRIBE, UNSUBSCRIBE  # noqa: E402
 
@@ -171,9 +171,38 @@ def names(payload):
     return seq, last, found
 
 
-def subscribe(peer, code=SUBSCRIBE):
-    status, data = peer.ask(code, json.dumps({"app": CHANGES_APP}).encode(), app=0)
+def subscribe(ledger, peer, code=SUBSCRIBE):
+    cap = ledger.token.encode() if code == SUBSCRIBE else b""  # leaving needs none
+    status, data = peer.ask(code, json.dumps({"app": CHANGES_APP}).encode(), cap=cap, app=0)
     check(f"changes: control {code}", status == 200, (status, data))
+
+
+def who_may_hear(ledger, address):
+    """The names of accounts are for who may read them; roots are for everybody."""
+    peer, names_of = Sender(address), json.dumps({"app": CHANGES_APP}).encode()
+    for name, token in (("no capability", ""), ("nonsense", "abc"),
+                        ("only writing", ledger.mint_token("ledger.transfer")),
+                        ("one account", ledger.mint_token("ledger.read", "--account", ALICE))):
+        status, data = peer.ask(SUBSCRIBE, names_of, cap=token.encode(), app=0)
+        check(f"changes: {name}: refused, and the connection stays", status == 403
+              and json.loads(data)["reason"] == "forbidden", (status, data))
+    status, data = peer.ask(SUBSCRIBE, json.dumps({"app": APP}).encode(), app=0)
+    check("commit events need no capability", (status, data) == (200, b"{}"), (status, data))
+    ledger.ingest(entry("Mint", ALICE, 1))
+    frame = peer.next()
+    check("and are all that is told", frame.flags == EVENT and frame.app == APP
+          and "root" in json.loads(frame.payload), frame)
+    status, data = Sender(address).ask(SUBSCRIBE, names_of, app=0,
+                                       cap=ledger.mint_token("ledger.read").encode())
+    check("changes: ledger.read is enough", (status, data) == (200, b"{}"), (status, data))
+
+
+def open_reads(folder):
+    address = f"unix:{folder}/oap/s"
+    with Ledger(f"--oap.addr={address}", "--auth.reads=open", folder=folder):
+        status, data = Sender(address).ask(SUBSCRIBE, json.dumps({"app": CHANGES_APP}).encode(),
+                                           app=0)
+        check("changes: open where reads are", (status, data) == (200, b"{}"), (status, data))
 
 
 def hear(peer, until):
@@ -247,7 +276,7 @@ def changes(ledger, address):
     check("changes: while nobody listens none are made", eventually(
         lambda: events_beside_commits(ledger) == 0), events_beside_commits(ledger))
     start = json.loads(sender.ask(READ, b"/head")[1])["seq"]
-    subscribe(listener)
+    subscribe(ledger, listener)
     holds, paid, accepted = [], [], 0
     for _ in range(60):
         rows = random_batch(accounts, holds, paid)
@@ -270,7 +299,7 @@ def changes(ledger, address):
     check("changes: every kind of entry was there", kinds >= {
         "Transfer", "Mint", "Burn", "Hold", "Capture", "Release", "Reverse", "Expire"}
         and accepted > 40, (kinds, accepted))
-    subscribe(listener, UNSUBSCRIBE)
+    subscribe(ledger, listener, UNSUBSCRIBE)
     sender.ask(INGEST, batch([entry("Mint", accounts[0], 1)]), cap=cap)
     status, data = listener.ask(READ, b"/head")
     check("changes: who has unsubscribed hears no more", status == 200, (status, data))
@@ -281,7 +310,7 @@ def changes(ledger, address):
 
 def lag(ledger, listener, sender, accounts):
     """A subscriber that does not read is told that it missed something."""
-    subscribe(listener)
+    subscribe(ledger, listener)
     cap, rows = ledger.token.encode(), 0
     gone = threading.Event()
 
@@ -339,7 +368,10 @@ def main():
             debits(ledger, peer)
             cancel(ledger, peer)
             changes(ledger, address)
+            who_may_hear(ledger, address)
     bound()
+    with tempfile.TemporaryDirectory(prefix="ron-oap-") as folder:
+        open_reads(folder)
     finish()
 
 

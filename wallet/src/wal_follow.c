@@ -56,7 +56,8 @@ struct source {
     bool gap_asked; /* it was asked after the gap was known: the missing changes, all told before,
                        are then not above it */
     struct ron_breaker_ticket ticket;
-    uint64_t asked_ms; /* monotonic, of the question under way */
+    uint64_t asked_ms;           /* monotonic, of the question under way */
+    enum ron_oap_reason refusal; /* of the subscription, as last logged; the client's task's */
 };
 
 struct wal_follow {
@@ -90,7 +91,7 @@ static void publish(struct wal_follow *f, const struct message *m)
 
 static void on_event(void *arg, uint16_t app, uint16_t code, const void *payload, size_t len)
 {
-    const struct source *from = arg;
+    struct source *from = arg;
     struct wal_follow *f = from->f;
     struct lc_changes changes;
     struct ron_str account;
@@ -99,6 +100,7 @@ static void on_event(void *arg, uint16_t app, uint16_t code, const void *payload
     if (app != LC_CHANGES_APP || code != LC_EVENT_CHANGES) {
         return;
     }
+    from->refusal = RON_OAP_NONE;
     if (lc_changes_read(payload, len, &changes) != RON_OK) {
         m.gap = true; /* cannot be read: we do not know what changed */
         publish(f, &m);
@@ -124,6 +126,30 @@ static void on_gap(void *arg, uint16_t app, uint64_t missed)
     (void)app;
     (void)missed;
     publish(from->f, &(struct message){.gap = true, .which = (uint8_t)from->which});
+}
+
+/* Tokens of reloads are kept, so this one outlives the call. */
+static struct ron_str subscribe_cap(void *arg, uint16_t app)
+{
+    const struct source *from = arg;
+
+    (void)app;
+    return ron_app_tokens_get(&from->f->s->token)->text;
+}
+
+/* Without changes nothing in the cache stays fresh: slower, and never wrong. The client asks again,
+ * with the token of the moment. A ledger that is busy may have to ask its KMS first. */
+static void on_refused(void *arg, uint16_t app, enum ron_oap_reason reason)
+{
+    struct source *from = arg;
+
+    (void)app;
+    if (reason != from->refusal && reason != RON_OAP_BUSY) {
+        RON_LOG(from->f->s->log, WARN, "the ledger does not tell us its changes",
+                RON_LOG_STR("reason", ron_oap_reason_label(reason)),
+                RON_LOG_STR("addr", from->f->s->ledgers.of[from->which].addr));
+    }
+    from->refusal = reason;
 }
 
 /* ---- the task -------------------------------------------------------------------------------- */
@@ -425,6 +451,8 @@ static enum ron_rc add_client(struct wal_svc *s, struct source *from, struct ron
                                                              .subscribe_count = RON_ARRAY_LEN(apps),
                                                              .on_event = on_event,
                                                              .on_gap = on_gap,
+                                                             .subscribe_cap = subscribe_cap,
+                                                             .on_refused = on_refused,
                                                              .arg = from},
                                &s->bus_client[which], err));
     return ron_oap_client_attach(s->bus_client[which], ron_app_sup(s->app), err);

@@ -97,6 +97,33 @@ static enum ron_oap_reason on_hello(struct oap_conn *c, const struct ron_oap_req
     return RON_OAP_NONE;
 }
 
+static const struct ron_oap_app *find_app(const struct ron_oap_server *s, uint16_t app)
+{
+    for (size_t i = 0; i < s->opts.app_count; i++) {
+        if (s->opts.apps[i].app == app) {
+            return &s->opts.apps[i];
+        }
+    }
+    return NULL;
+}
+
+/* Leaving is always allowed. */
+static enum ron_oap_reason may_subscribe(struct oap_conn *c, const struct ron_oap_request *q,
+                                         uint64_t id)
+{
+    const struct ron_oap_app *app = find_app(c->w->server, (uint16_t)id);
+    struct ron_oap_call call = {.c = c, .request = q};
+    enum ron_oap_reason reason = RON_OAP_NONE;
+
+    if (q->code == RON_OAP_CTL_SUBSCRIBE && app != NULL && app->may_subscribe != NULL) {
+        reason = app->may_subscribe(&call, app->arg);
+        RON_ASSERT(!ron_oap_reason_fatal(reason));
+        RON_ASSERT(!call.answered);
+        RON_ASSERT(call.reply == NULL);
+    }
+    return reason;
+}
+
 static enum ron_oap_reason on_subscribe(struct oap_conn *c, const struct ron_oap_request *q,
                                         const struct ron_oap_head *head)
 {
@@ -111,7 +138,10 @@ static enum ron_oap_reason on_subscribe(struct oap_conn *c, const struct ron_oap
     if (!scan(q, &shape, &s)) {
         return RON_OAP_CONTROL;
     }
-    reason = ron__oap_subscribe(c, s.app, q->code == RON_OAP_CTL_SUBSCRIBE);
+    reason = may_subscribe(c, q, s.app);
+    if (reason == RON_OAP_NONE) {
+        reason = ron__oap_subscribe(c, s.app, q->code == RON_OAP_CTL_SUBSCRIBE);
+    }
     if (reason == RON_OAP_NONE) {
         ron_buf_init_over(&body, room, sizeof room);
         (void)ron_buf_append_text(&body, "{}");
@@ -150,16 +180,6 @@ static void on_control(struct oap_conn *c, const struct ron_oap_request *q,
 }
 
 /* ---- handlers -------------------------------------------------------------------------------- */
-
-static const struct ron_oap_app *find_app(const struct ron_oap_server *s, uint16_t app)
-{
-    for (size_t i = 0; i < s->opts.app_count; i++) {
-        if (s->opts.apps[i].app == app) {
-            return &s->opts.apps[i];
-        }
-    }
-    return NULL;
-}
 
 /* NONE, or why a request of this app is not begun now. */
 static enum ron_oap_reason gate(const struct oap_conn *c, const struct ron_oap_app *app)

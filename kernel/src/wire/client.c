@@ -469,6 +469,7 @@ static enum ron_rc check_opts(struct ron_oap_client_opts *o, struct ron_err *err
     DEFAULT(o->write_timeout_ms, 5000);
     DEFAULT(o->stall_ms, 15000);
     DEFAULT(o->keepalive_ms, 20000);
+    DEFAULT(o->resubscribe_ms, 1000);
     return RON_OK;
 }
 

@@ -175,13 +175,17 @@ static void put_ask(struct ron_oap_client *c, struct ron_oap_ask *ask)
 }
 
 /* A request of the client itself; its answer is only taken note of. */
-uint64_t ron__oap_client_control(struct ron_oap_client *c, uint16_t code, const void *payload,
-                                 size_t len)
+uint64_t ron__oap_client_control(struct ron_oap_client *c, uint16_t code, struct ron_str cap,
+                                 const void *payload, size_t len)
 {
     struct oap_slot *s = slot_take(c, NULL);
-    struct ron_oap_head head = {.flags = RON_OAP_REQ, .code = code, .corr_id = s->corr_id};
+    unsigned whole = cap.len > 0 ? RON_OAP_START | RON_OAP_END : 0u;
+    struct ron_oap_head head = {.flags = (uint16_t)(RON_OAP_REQ | whole),
+                                .code = code,
+                                .cap_len = (uint16_t)cap.len,
+                                .corr_id = s->corr_id};
 
-    put_frame(c, &head, NULL, payload, len);
+    put_frame(c, &head, cap.ptr, payload, len);
     s->end = c->appended;
     return s->corr_id;
 }
@@ -303,8 +307,8 @@ static void say_hello(struct ron_oap_client *c)
     RON_ASSERT(ron_buf_error(&body) == RON_OK);
     c->frame_max = RON_OAP_FRAME_MAX;
     c->state = OAP_C_HELLO;
-    c->hello_corr =
-        ron__oap_client_control(c, RON_OAP_CTL_HELLO, ron_buf_data(&body), ron_buf_len(&body));
+    c->hello_corr = ron__oap_client_control(c, RON_OAP_CTL_HELLO, (struct ron_str){0},
+                                            ron_buf_data(&body), ron_buf_len(&body));
 }
 
 static void look_connected(struct ron_oap_client *c)
@@ -381,7 +385,7 @@ static void look_at_clock(struct ron_oap_client *c)
         ron_stat_bump(&c->n_stalls, 1);
         ron__oap_client_lose(c, RON_TIMEOUT);
     } else {
-        (void)ron__oap_client_control(c, RON_OAP_CTL_PING, NULL, 0);
+        (void)ron__oap_client_control(c, RON_OAP_CTL_PING, (struct ron_str){0}, NULL, 0);
     }
 }
 
@@ -389,6 +393,9 @@ static void arm(struct ron_oap_client *c)
 {
     uint64_t at = due_ms(c);
 
+    if (c->state == OAP_C_READY && c->resubscribe_ms != 0) {
+        at = RON_MIN(at, c->resubscribe_ms);
+    }
     if (at != UINT64_MAX && (!ron_timer_armed(&c->timer) || at < c->armed_ms)) {
         c->armed_ms = at;
         ron_task_timer_arm(c->task, &c->timer, at);
@@ -472,6 +479,7 @@ void ron__oap_client_run(struct ron_oap_client *c)
     }
     ron__oap_asks_take(c);
     look_at_clock(c);
+    ron__oap_client_resubscribe(c);
     settle(c);
     write_all(c);
     watch_room(c);

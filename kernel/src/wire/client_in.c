@@ -32,6 +32,68 @@ static bool scan(const struct ron_oap_frame *f, const struct ron_json_shape *sha
     return ron_json_scan(text, f->payload_len, shape, NULL, out, &err) == RON_OK;
 }
 
+/* ---- subscriptions --------------------------------------------------------------------------- */
+
+static void subscribe(struct ron_oap_client *c, size_t i)
+{
+    uint16_t app = c->opts.subscribe[i];
+    struct ron_str cap = {0};
+    char room[32];
+    struct ron_buf body;
+
+    if (c->opts.subscribe_cap != NULL) {
+        cap = c->opts.subscribe_cap(c->opts.arg, app);
+    }
+    if (RON_OAP_HEADER_BYTES + sizeof room + cap.len > c->frame_max || cap.len > UINT16_MAX) {
+        cap.len = 0; /* the server cannot take it: let it say what it thinks without */
+    }
+    ron_buf_init_over(&body, room, sizeof room);
+    (void)ron_buf_append_fmt(&body, "{\"app\":%u}", app);
+    c->subs[i].corr_id = ron__oap_client_control(c, RON_OAP_CTL_SUBSCRIBE, cap, ron_buf_data(&body),
+                                                 ron_buf_len(&body));
+}
+
+void ron__oap_client_resubscribe(struct ron_oap_client *c)
+{
+    if (c->state != OAP_C_READY || c->lost || c->resubscribe_ms == 0 ||
+        c->now_ms < c->resubscribe_ms) {
+        return;
+    }
+    c->resubscribe_ms = 0; /* the next refusal sets it */
+    for (size_t i = 0; i < c->opts.subscribe_count; i++) {
+        if (c->subs[i].refused && c->subs[i].corr_id == 0) {
+            subscribe(c, i);
+        }
+    }
+}
+
+/* The answer to a request of the client itself. Who is let in late has missed what was told
+ * meanwhile, which nobody counted. */
+static void on_own_answer(struct ron_oap_client *c, const struct ron_oap_head *head,
+                          const uint8_t *bytes, size_t len)
+{
+    for (size_t i = 0; i < c->opts.subscribe_count; i++) {
+        struct oap_csub *sub = &c->subs[i];
+        bool late = sub->refused;
+
+        if (sub->corr_id != head->corr_id) {
+            continue;
+        }
+        sub->corr_id = 0;
+        sub->refused = head->code != 200;
+        if (sub->refused) {
+            c->resubscribe_ms = c->now_ms + c->opts.resubscribe_ms;
+            if (c->opts.on_refused != NULL) {
+                c->opts.on_refused(c->opts.arg, c->opts.subscribe[i],
+                                   ron_oap_envelope_reason(bytes, len));
+            }
+        } else if (late && c->opts.on_gap != NULL) {
+            c->opts.on_gap(c->opts.arg, c->opts.subscribe[i], UINT64_MAX);
+        }
+        return;
+    }
+}
+
 static void on_hello(struct ron_oap_client *c, const struct ron_oap_frame *f)
 {
     static const struct ron_json_field fields[] = {
@@ -58,14 +120,10 @@ static void on_hello(struct ron_oap_client *c, const struct ron_oap_frame *f)
     c->failures = 0;
     c->ready_ms = c->now_ms;
     ron_stat_set(&c->n_connected, 1);
+    c->resubscribe_ms = 0;
     for (size_t i = 0; i < c->opts.subscribe_count; i++) {
-        char room[32];
-        struct ron_buf body;
-
-        ron_buf_init_over(&body, room, sizeof room);
-        (void)ron_buf_append_fmt(&body, "{\"app\":%u}", c->opts.subscribe[i]);
-        (void)ron__oap_client_control(c, RON_OAP_CTL_SUBSCRIBE, ron_buf_data(&body),
-                                      ron_buf_len(&body));
+        c->subs[i] = (struct oap_csub){0};
+        subscribe(c, i);
     }
 }
 
@@ -128,6 +186,7 @@ static void on_answer(struct ron_oap_client *c, const struct ron_oap_frame *f)
     struct ron_oap_ask *ask;
     size_t len = 0;
     enum ron_rc rc;
+    bool own;
 
     if (!s->used || s->corr_id != f->head.corr_id || s->tenant != f->head.tenant) {
         ron_stat_bump(&c->n_strays, 1); /* A refusal of the connection as a whole is one too. */
@@ -153,10 +212,13 @@ static void on_answer(struct ron_oap_client *c, const struct ron_oap_frame *f)
         return;
     }
     ask = s->ask;
+    own = s->app == 0;
     rc = s->failed ? RON_LIMIT : RON_OK;
     s->ask = NULL;
     if (ask != NULL) {
         finish_answer(c, ask, &f->head, bytes, len, rc);
+    } else if (own) {
+        on_own_answer(c, &f->head, bytes, len);
     }
     ron__oap_slot_free(c, s);
 }

@@ -66,6 +66,12 @@ struct oap_slot {
     struct ron_buf part;
 };
 
+/* A subscription on this connection. */
+struct oap_csub {
+    uint64_t corr_id; /* of the SUBSCRIBE under way; 0: none is */
+    bool refused;     /* the last answer was no */
+};
+
 struct ron_oap_client {
     uint32_t magic;
     struct ron_oap_client_opts opts;
@@ -110,6 +116,8 @@ struct ron_oap_client {
     uint32_t slots_used;
     uint64_t next_corr;
     uint64_t hello_corr;
+    struct oap_csub subs[OAP_CLIENT_SUBS_MAX]; /* as opts.subscribe */
+    uint64_t resubscribe_ms;                   /* when the refused are tried again; 0: none is */
 
     uint8_t *in;
     size_t in_cap;
@@ -155,10 +163,12 @@ void ron__oap_client_close(struct ron_oap_client *c, enum ron_rc rc, bool requeu
 void ron__oap_client_lose(struct ron_oap_client *c, enum ron_rc rc);
 void ron__oap_slot_free(struct ron_oap_client *c, struct oap_slot *s);
 /* A request of the client itself, whose answer is only taken note of; returns its corr_id. */
-uint64_t ron__oap_client_control(struct ron_oap_client *c, uint16_t code, const void *payload,
-                                 size_t len);
+uint64_t ron__oap_client_control(struct ron_oap_client *c, uint16_t code, struct ron_str cap,
+                                 const void *payload, size_t len);
 
 /* ---- client_in.c ----------------------------------------------------------------------------- */
 
+/* Tries the subscriptions again that the server refused, when it is time. */
+void ron__oap_client_resubscribe(struct ron_oap_client *c);
 /* Reads and delivers up to `max` frames; true when there may be more. */
 bool ron__oap_client_read(struct ron_oap_client *c, size_t max);

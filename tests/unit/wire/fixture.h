@@ -45,6 +45,8 @@ struct wire {
     size_t held_count;
     struct fx_gate echoed;
     struct ron_au32 caps_seen;
+    struct ron_au32 subscribe_no; /* enum ron_oap_reason for who does not show "cap" */
+    struct ron_au32 subscribe_asked;
     struct fx_stage stage;
     uint8_t *big;
     struct ron_oap_client *client; /* of wire_client */
@@ -142,6 +144,19 @@ static inline void wire_handle(struct ron_oap_call *call, void *arg)
     }
 }
 
+/* Whoever shows "cap" may hear the events. */
+static inline enum ron_oap_reason wire_may_subscribe(struct ron_oap_call *call, void *arg)
+{
+    struct wire *wire = arg;
+    const struct ron_oap_request *q = ron_oap_request(call);
+    enum ron_oap_reason no = (enum ron_oap_reason)ron_au32_load(&wire->subscribe_no);
+    bool shown = q->cap_len == 3 && memcmp(q->cap, "cap", 3) == 0;
+
+    (void)ron_au32_add(&wire->subscribe_asked, 1);
+    RON_ASSERT(ron_oap_peer(call) != NULL);
+    return shown ? RON_OAP_NONE : no;
+}
+
 /* ---- who is watched for what ----------------------------------------------------------------- */
 
 /* Interests that were asked for, of connections: both ends that live on the executor. */
@@ -183,7 +198,8 @@ static inline struct wire *wire_build(uint32_t workers, struct ron_oap_opts o)
     struct ron_err err = {0};
 
     RON_ASSERT(wire != NULL);
-    apps[0] = (struct ron_oap_app){.app = WIRE_APP, .handle = wire_handle, .arg = wire};
+    apps[0] = (struct ron_oap_app){
+        .app = WIRE_APP, .handle = wire_handle, .arg = wire, .may_subscribe = wire_may_subscribe};
     apps[1] = (struct ron_oap_app){.app = WIRE_ALWAYS,
                                    .handle = wire_handle,
                                    .arg = wire,

@@ -378,6 +378,9 @@ struct listener {
     struct fx_gate events;
     struct fx_gate gaps;
     struct ron_au32 sum;
+    struct fx_gate refused;
+    struct ron_au32 reason; /* of the last refusal */
+    struct ron_au32 has_cap;
 };
 
 static void on_event(void *arg, uint16_t app, uint16_t code, const void *payload, size_t len)
@@ -427,6 +430,63 @@ static void test_client__subscribed__hears_events(void **state)
     fx_gate_done(&l.gaps);
 }
 
+static struct ron_str subscribe_cap(void *arg, uint16_t app)
+{
+    struct listener *l = arg;
+
+    assert_int_equal(app, WIRE_APP);
+    return (struct ron_str){"cap", ron_au32_load(&l->has_cap) != 0 ? 3 : 0};
+}
+
+static void on_refused(void *arg, uint16_t app, enum ron_oap_reason reason)
+{
+    struct listener *l = arg;
+
+    assert_int_equal(app, WIRE_APP);
+    ron_au32_store(&l->reason, reason);
+    fx_gate_add(&l->refused, 1);
+}
+
+/* The capability of the moment is shown, and who is let in late is told that he missed something.
+ */
+static void test_client__subscription_refused__asked_again_with_the_newest_capability(void **state)
+{
+    static const uint16_t apps[] = {WIRE_APP};
+    struct wire *wire = wire_build(2, (struct ron_oap_opts){.addr = "unix"});
+    struct listener l = {0};
+
+    (void)state;
+    fx_gate_init(&l.events);
+    fx_gate_init(&l.gaps);
+    fx_gate_init(&l.refused);
+    ron_au32_store(&wire->subscribe_no, RON_OAP_FORBIDDEN);
+    (void)wire_client(wire, (struct ron_oap_client_opts){.subscribe = apps,
+                                                         .subscribe_count = 1,
+                                                         .resubscribe_ms = 20,
+                                                         .subscribe_cap = subscribe_cap,
+                                                         .on_refused = on_refused,
+                                                         .on_event = on_event,
+                                                         .on_gap = on_gap,
+                                                         .arg = &l});
+    fx_start(wire->fx);
+    assert_true(fx_gate_reached(&l.refused, 3));
+    assert_int_equal(ron_au32_load(&l.reason), RON_OAP_FORBIDDEN);
+    assert_int_equal(wire_counters(wire).subscribers, 0);
+    assert_int_equal(fx_gate_count(&l.gaps), 0);
+    ron_au32_store(&l.has_cap, 1);
+    assert_true(fx_gate_reached(&l.gaps, 1));
+    assert_int_equal(wire_counters(wire).subscribers, 1);
+    assert_int_equal(ron_oap_publish(wire->server, WIRE_APP, 7, "ev", 2), RON_OK);
+    assert_true(fx_gate_reached(&l.events, 1));
+    assert_int_equal(ron_au32_load(&l.sum), 7);
+    assert_int_equal(fx_gate_count(&l.gaps), 1);
+    assert_int_equal(wire_client_counters(wire->client).connects, 1);
+    wire_close(wire);
+    fx_gate_done(&l.events);
+    fx_gate_done(&l.gaps);
+    fx_gate_done(&l.refused);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -442,6 +502,7 @@ int main(void)
         cmocka_unit_test(test_client__refused_by_the_server__says_whether_it_may_have_acted),
         cmocka_unit_test(test_client__inbox__answers_reach_the_task_that_asked),
         cmocka_unit_test(test_client__subscribed__hears_events),
+        cmocka_unit_test(test_client__subscription_refused__asked_again_with_the_newest_capability),
     };
     return cmocka_run_group_tests_name("unit.wire.client", tests, NULL, NULL);
 }

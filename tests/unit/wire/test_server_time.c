@@ -321,6 +321,45 @@ static void test_server__published__subscribers_of_that_app_get_it(void **state)
     wire_close(wire);
 }
 
+static void subscribe_with(struct peer *p, const char *cap, unsigned status, const char *text)
+{
+    static const char what[] = "{\"app\":100}";
+    struct ron_oap_head head = {.flags = RON_OAP_REQ | RON_OAP_START | RON_OAP_END,
+                                .code = RON_OAP_CTL_SUBSCRIBE,
+                                .cap_len = (uint16_t)strlen(cap),
+                                .corr_id = 60};
+
+    peer_frame(p, head, cap, what, sizeof what - 1);
+    peer_expect(p, 60, (uint16_t)status, 0, text);
+}
+
+static void test_server__app_that_asks_who_subscribes__only_the_allowed_hear(void **state)
+{
+    struct wire *wire = wire_open(1, (struct ron_oap_opts){.addr = "unix"});
+    struct ron_oap_frame f;
+    struct peer p;
+
+    (void)state;
+    ron_au32_store(&wire->subscribe_no, RON_OAP_FORBIDDEN);
+    peer_open(&p, wire);
+    peer_hello(&p);
+    peer_ask(&p, 0, RON_OAP_CTL_SUBSCRIBE, 51, "{\"app\":100}");
+    peer_expect(&p, 51, 403, 0, "forbidden");
+    subscribe_with(&p, "cup", 403, "forbidden");
+    assert_int_equal(wire_counters(wire).subscribers, 0);
+    assert_false(ron_oap_has_subscribers(wire->server, WIRE_APP));
+    peer_ask(&p, 0, RON_OAP_CTL_UNSUBSCRIBE, 52, "{\"app\":100}"); /* leaving is not asked about */
+    peer_expect(&p, 52, 404, 0, "not_found");
+    assert_int_equal(ron_au32_load(&wire->subscribe_asked), 2);
+    subscribe_with(&p, "cap", 200, "{}"); /* the connection is still there */
+    assert_int_equal(ron_oap_publish(wire->server, WIRE_APP, 9, "told", 4), RON_OK);
+    assert_true(peer_next(&p, &f));
+    assert_int_equal(f.payload_len, 4);
+    assert_memory_equal(f.payload, "told", 4);
+    peer_close(&p);
+    wire_close(wire);
+}
+
 /* Publishes until the subscriber that does not read has lost some. */
 static uint64_t publish_until_lost(struct wire *wire)
 {
@@ -439,6 +478,7 @@ int main(void)
         cmocka_unit_test(test_server__drain__told_finished_refused_and_closed),
         cmocka_unit_test(test_server__stopped_while_a_reply_is_held__unknown_is_told),
         cmocka_unit_test(test_server__published__subscribers_of_that_app_get_it),
+        cmocka_unit_test(test_server__app_that_asks_who_subscribes__only_the_allowed_hear),
         cmocka_unit_test(test_server__subscriber_does_not_read__loses_some_and_is_told_how_many),
         cmocka_unit_test(test_server__lost_events_of_two_apps__told_of_each),
         cmocka_unit_test(test_server__subscriber_does_not_read__dropped_if_so_decided),

@@ -131,6 +131,13 @@ struct ron_oap_client_opts {
      * Either may be NULL. */
     void (*on_event)(void *arg, uint16_t app, uint16_t code, const void *payload, size_t len);
     void (*on_gap)(void *arg, uint16_t app, uint64_t missed);
+    /* The capability for a SUBSCRIBE, asked for whenever one is sent, on the client's task; it must
+     * be valid until the callback is next called. Empty or NULL: none. */
+    struct ron_str (*subscribe_cap)(void *arg, uint16_t app);
+    /* The server said no to a subscription. It is asked again every resubscribe_ms; when it says
+     * yes at last on_gap tells of what was missed. May be NULL. */
+    void (*on_refused)(void *arg, uint16_t app, enum ron_oap_reason reason);
+    uint32_t resubscribe_ms; /* [1000] */
     void *arg;
 };
 

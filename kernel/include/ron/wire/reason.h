@@ -47,6 +47,8 @@
       "the control message is malformed")                                                          \
     X(UNSUPPORTED, 400, "UNSUPPORTED_FLAG", "unsupported", RON_UNSUPPORTED, NO, false,             \
       "compression and acknowledgements are not offered; HELLO says which flags are")              \
+    X(FORBIDDEN, 403, "FORBIDDEN", "forbidden", RON_DENIED, NO, false,                             \
+      "the capability of the frame does not allow this")                                           \
     X(NOT_FOUND, 404, "NOT_FOUND", "not_found", RON_NOTFOUND, NO, false,                           \
       "nobody here answers this app id or code")                                                   \
     X(MESSAGE, 413, "BODY_LIMIT", "body_limit", RON_LIMIT, NO, false,                              \

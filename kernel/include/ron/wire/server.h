@@ -63,6 +63,10 @@ struct ron_oap_app {
     ron_oap_handler *handle;
     void *arg;
     const char *(*span)(uint16_t code); /* constant name of a request's span; NULL: not traced */
+    /* Whether who sent this SUBSCRIBE may hear the app's events: NONE, or a reason that is not
+     * fatal. ron_oap_request and ron_oap_peer work on `call`; it must not be answered or deferred.
+     * NULL: anybody who can connect may. */
+    enum ron_oap_reason (*may_subscribe)(struct ron_oap_call *call, void *arg);
 };
 
 enum ron_oap_lag { RON_OAP_LAG_TELL, RON_OAP_LAG_DISCONNECT };
