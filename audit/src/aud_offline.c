@@ -244,6 +244,10 @@ static void check_signatures(const struct aud_offline_options *opts, struct aud_
         if (strcmp(opts->key->name, o->origin) != 0) {
             fault(o, opts->receipt, AUD_RULE_RECEIPT, "the key's name as origin", o->origin);
         }
+    } else if (!opts->unsigned_) {
+        /* Anybody can make a tree with the entry he likes and sign it with a key of his own. */
+        fault(o, opts->receipt, AUD_RULE_SIGNATURE,
+              "the ledger's key, by --key (--unsigned checks the arithmetic alone)", "none");
     }
     for (size_t i = 0; i < opts->witness_count; i++) {
         verdict = aud_note_verify(note, &opts->witnesses[i], &o->cosigned_s[i]);

@@ -20,7 +20,8 @@ struct aud_offline_options {
     const struct ron_env *env;
     const char *receipt;
     const char *entry;          /* NULL: the one in the receipt */
-    const struct aud_vkey *key; /* NULL: not checked, and told so */
+    const struct aud_vkey *key; /* NULL: a finding, unless the next is set */
+    bool unsigned_;             /* the arithmetic alone is wanted: no signature is checked */
     const struct aud_vkey *witnesses;
     size_t witness_count;
 };

@@ -51,6 +51,7 @@ static const char usage[] =
     "  --horizon SECONDS  the ledger's horizon, 86400 unless it was configured\n"
     "  --receipt FILE     verify this receipt\n"
     "  --entry FILE       the entry that it must be for: canonical bytes or JSON\n"
+    "  --unsigned         check the receipt's arithmetic alone, without --key: not who signed it\n"
     "  --balances         print all balances, sorted\n"
     "  --json             print one JSON object\n"
     "  --quiet            print findings only, and show no progress\n"
@@ -182,6 +183,12 @@ static bool set_entry(struct settings *s, const char *value)
     return true;
 }
 
+static bool set_unsigned(struct settings *s, const char *value)
+{
+    (void)value;
+    return s->receipt.unsigned_ = true;
+}
+
 static bool set_balances(struct settings *s, const char *value)
 {
     (void)value;
@@ -227,6 +234,7 @@ static const struct option {
     {"--horizon", true, set_horizon},
     {"--receipt", true, set_receipt},
     {"--entry", true, set_entry},
+    {"--unsigned", false, set_unsigned},
     {"--balances", false, set_balances},
     {"--json", false, set_json},
     {"--quiet", false, set_quiet},
@@ -285,6 +293,9 @@ static bool check_together(const struct settings *s)
     }
     if (s->receipt.entry != NULL && !receipt) {
         return wrong("--entry goes with --receipt");
+    }
+    if (s->receipt.unsigned_ && (!receipt || s->run.key != NULL)) {
+        return wrong("--unsigned goes with --receipt, without --key");
     }
     if (receipt && (s->run.from_seq != 0 || s->run.to_seq != 0 || s->run.checkpoint_count > 0 ||
                     s->report.balances)) {

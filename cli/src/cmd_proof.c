@@ -227,20 +227,24 @@ int cli_verify(int argc, char **argv)
     char path[RON_FILE_PATH_SIZE + 16];
     struct cli_words words = {.words = &file, .min = 1, .max = 1};
     size_t count = 0;
+    bool no_key = false;
     bool json = false;
     bool done = false;
     const struct cli_option options[] = {
         CLI_WORD("key", "VKEY", "the ledger's verifier key, or a file that holds it", &key),
         CLI_WORD("entry", "FILE", "the entry that it must be for", &entry),
         CLI_WORD("data", "DIR", "directory of a system that knows its key (as other verbs)", &data),
+        CLI_FLAG("unsigned", "check the arithmetic alone, not who signed it", &no_key),
         CLI_FLAG("json", "print as JSON, for scripts", &json),
     };
     int code = cli_parse_words(
         "verify",
         "Checks a receipt offline, with the auditor `ron-audit`. The signature needs the ledger's\n"
         "verifier key: that of --key, else for a receipt of the system here the one that `ron up`\n"
-        "keeps as ledger.vkey. Without a key it is proven that the entry is in the tree that the\n"
-        "checkpoint tells of, not who signed that. Exit 0 when it is good, 1 when it is not.\n"
+        "keeps as ledger.vkey. Without a key nothing is proven and the receipt is not called "
+        "good;\n"
+        "--unsigned checks that the entry is in the tree that the checkpoint tells of, not who\n"
+        "signed that. Exit 0 when it is good, 1 when it is not.\n"
         "\nexamples:\n  ron verify receipt.txt\n  ron verify receipt.txt --key ledger.vkey",
         options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
 
@@ -249,7 +253,9 @@ int cli_verify(int argc, char **argv)
     }
     args[count++] = "--receipt";
     args[count++] = file;
-    if (key == NULL && own_key(data, file, path)) {
+    if (no_key) {
+        args[count++] = "--unsigned";
+    } else if (key == NULL && own_key(data, file, path)) {
         key = path;
     }
     if (key != NULL) {

@@ -133,6 +133,9 @@ def proofs(up):
     code, _, err = up.ron("receipt", txid, "--out", receipt)
     check("receipt: is written", code == 0 and receipt.exists(), err)
     code, out, err = ron("verify", receipt)
+    check("verify: without a key it is not called good", code == 1 and "--key" in out,
+          (code, out, err))
+    code, out, err = ron("verify", receipt, "--unsigned")
     check("verify: offline, by the auditor", code == 0 and "carol" in out and "UNSIGNED" in out,
           (out, err))
     code, out, err = up.ron("verify", receipt)

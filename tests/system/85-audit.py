@@ -139,8 +139,18 @@ def receipts(keys, signer):
     done = run("--key", signer.vkey(), "--receipt", path, "--entry", entry)
     expect("receipt", (done.returncode, "GOOD: the entry is in the ledger" in done.stdout),
            (0, True))
+    done = run("--unsigned", "--receipt", path, "--entry", entry)
+    expect("the arithmetic alone", (done.returncode, "UNSIGNED" in done.stdout), (0, True))
     done = run("--receipt", path, "--entry", entry)
-    expect("receipt without key", (done.returncode, "UNSIGNED" in done.stdout), (0, True))
+    expect("receipt without key", (done.returncode, "GOOD" in done.stdout, "--key" in done.stdout),
+           (1, False, True))
+    done = run("--quiet", "--receipt", path, "--entry", entry)
+    expect("receipt without key, quietly", (done.returncode, "--key" in done.stdout), (1, True))
+    code, report = audit("--receipt", path, "--entry", entry)
+    expect("receipt without key, as JSON", (code, report["good"], report["signature"]),
+           (1, False, "unchecked"))
+    done = run("--unsigned", "--key", signer.vkey(), "--receipt", path)
+    expect("unsigned, and a key", (done.returncode, "without --key" in done.stderr), (2, True))
     entry.write_bytes(leaves[3])
     code, report = audit("--key", signer.vkey(), "--receipt", path, "--entry", entry)
     expect("receipt of another entry", (code, report["findings"][0]["rule"]), (1, "receipt"))
@@ -159,6 +169,7 @@ def misuse(folder):
         ((folder, folder), "one directory at a time"),
         (("--receipt", "x", folder), "not both"),
         (("--entry", "x", folder), "--entry goes with --receipt"),
+        (("--unsigned", folder), "--unsigned goes with --receipt, without --key"),
         (("--from", 5, "--to", 4, folder), "--from is above --to"),
         (("--to", "0", folder), "takes a whole number"),
         (("--to", "5x", folder), "takes a whole number"),

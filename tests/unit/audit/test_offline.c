@@ -197,6 +197,7 @@ static void test_offline__receipts_of_all_places__are_good(void **state)
     opts.entry = NULL;
     assert_int_equal(judge(&opts, &rule), 0);
     opts.key = NULL;
+    opts.unsigned_ = true;
     assert_int_equal(judge(&opts, &rule), 0);
     ron_buf_done(&receipt);
 }
@@ -252,6 +253,9 @@ static void test_offline__not_what_was_asked__found_by_rule(void **state)
     other = x->key; /* the same name and id, another key: a forgery */
     other.key[0] ^= 1;
     opts.key = &other;
+    assert_int_equal(judge(&opts, &rule), 1);
+    assert_int_equal(rule, AUD_RULE_SIGNATURE);
+    opts.key = NULL; /* nobody's word was checked, and nobody said that this is meant */
     assert_int_equal(judge(&opts, &rule), 1);
     assert_int_equal(rule, AUD_RULE_SIGNATURE);
     ron_buf_done(&receipt);
