@@ -417,26 +417,46 @@ static bool has_line(struct ron_str note, struct ron_str line)
     return false;
 }
 
+/* Whether a signature line carries the log's own name. */
+static bool is_own(const struct led_signer *s, struct ron_str line)
+{
+    return ron_str_skip(&line, RON_STR_LIT(EM_DASH)) && ron_str_skip(&line, origin_of(s)) &&
+           ron_str_skip(&line, RON_STR_LIT(" "));
+}
+
 /* Attaches the lines to a copy of the note; those that it has already are passed over, which is
- * also how our own line in a whole note is. */
+ * also how our own line in a whole note is. Lines of unknown keys are passed over too, as C2SP
+ * signed-note wants it: a witness brings its note to several logs, with whatever others signed. */
 static enum ron_rc attach_all(const struct led_signer *s, const struct offer *o,
                               struct ron_buf *note, size_t *ret_count, struct ron_err *err)
 {
     struct ron_str rest = o->lines;
     size_t count = 0;
+    bool known = false;
+    bool strangers = false;
 
     while (rest.len > 0) {
         struct ron_str line;
+        enum ron_rc rc;
 
         if (!ron_line_next(&rest, &line)) {
             line = rest;
             rest.len = 0;
         }
         if (has_line(str_of(note), line)) {
+            known = known || !is_own(s, line);
             continue;
         }
-        RON_TRY(led_note_attach(note, line, s->witnesses, s->witness_count, err));
+        rc = led_note_attach(note, line, s->witnesses, s->witness_count, err);
+        if (rc == RON_NOTFOUND) {
+            strangers = true;
+            continue;
+        }
+        RON_TRY(rc);
         count++;
+    }
+    if (count == 0 && strangers && !known) {
+        return ron_err_set(err, RON_NOTFOUND, "no signature is by a known witness");
     }
     if (count == 0) {
         return ron_err_set(err, RON_EXISTS, "there is no new cosignature");

@@ -94,10 +94,11 @@ RON_MUST_USE enum ron_rc led_signer_published(struct led_signer *s, size_t witne
 
 /* Takes the cosignatures in `body`: either signature lines alone, for the published checkpoint of
  * that size, or a whole note whose text says which (then `size` is not looked at). Lines that the
- * checkpoint has already, ours among them, are passed over; of the others all are taken or none:
+ * checkpoint has already, ours among them, and lines of unknown keys are passed over; of the others
+ * all are taken or none:
  *   RON_CORRUPT   no signature lines, or no note
  *   RON_LIMIT     longer than LED_SIGN_NOTE_SIZE
- *   RON_NOTFOUND  by a key that is not one of the configured witnesses
+ *   RON_NOTFOUND  none is by one of the configured witnesses
  *   RON_DENIED    a signature that does not verify
  *   RON_CONFLICT  not a checkpoint that is kept: too old, of another size, or never published
  *   RON_EXISTS    nothing new, or a second signature of a witness */

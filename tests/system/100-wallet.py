@@ -492,7 +492,8 @@ def receipts(wallet, kept):
 
     def judge(proof):
         path.write_bytes(proof)
-        return subprocess.run([AUDIT, "--unsigned", "--receipt", str(path)], capture_output=True, text=True)
+        return subprocess.run([AUDIT, "--unsigned", "--receipt", str(path)], capture_output=True,
+                              text=True)
 
     for (op, _, _), data in kept.items():
         one = json.loads(data) if op != "batch" else json.loads(data)["receipts"][1]

@@ -1,93 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Goal: the signer keeps one identity and one root for a size, whatever happens to its files; what
- * it publishes is on the disk first; cosignatures are taken when they are right and refused with
- * the code that says why otherwise.
+ * it publishes is on the disk first; no cosignature is lost among many at once.
  * Method: a folder of its own with real files, a clock of the test's, witnesses made by led_note;
  * threads that ask, cosign and publish at once. */
-#include "unit/io/fixture.h"
+#include "sign_fixture.h"
 
 #include <fcntl.h>
 
-#include "led_sign.h"
 #include "ron/base/alloc.h"
 #include "ron/sync/sync.h"
-
-#define ORIGIN "ledger.example/main"
-#define STR(text) ((struct ron_str){.ptr = (text), .len = strlen(text)})
-
-enum { WITNESSES = 3, NOTE = LED_SIGN_NOTE_SIZE };
-
-static struct ron_env env; /* of the fixture, with the clock below */
-static uint64_t now_ns = UINT64_C(1) << 50;
-static char key_path[256];
-static char note_path[256];
-static struct ron_note_signer witnesses[WITNESSES];
-static char witness_texts[WITNESSES][512];
-static struct ron_str witness_keys[WITNESSES];
-
-static uint64_t test_clock(void *ctx)
-{
-    (void)ctx;
-    return now_ns;
-}
-
-static struct ron_note_signer witness_make(const char *name, uint8_t seed_byte)
-{
-    uint8_t seed[RON_NOTE_SEED_BYTES] = {seed_byte};
-    struct ron_note_signer w = {0};
-
-    assert_int_equal(ron_note_signer_make(STR(name), RON_NOTE_COSIGNATURE, seed, &w, NULL), RON_OK);
-    return w;
-}
-
-static int group_setup(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < WITNESSES; i++) {
-        char name[32];
-        struct ron_buf text;
-
-        (void)snprintf(name, sizeof name, "witness.example/w%zu", i);
-        witnesses[i] = witness_make(name, (uint8_t)(10 + i));
-        ron_buf_init_over(&text, witness_texts[i], sizeof witness_texts[i]);
-        assert_int_equal(ron_note_key_write(&witnesses[i].key, &text), RON_OK);
-        witness_keys[i] = STR(ron_buf_text(&text));
-    }
-    return 0;
-}
-
-static int setup(void **state)
-{
-    int rc = fixture_setup(state);
-    const struct fixture *fix = *state;
-
-    env = *fix->env;
-    env.clock.mono_ns = test_clock;
-    (void)snprintf(key_path, sizeof key_path, "%s", fixture_path(fix, "key"));
-    (void)snprintf(note_path, sizeof note_path, "%s", fixture_path(fix, "checkpoint"));
-    return rc;
-}
-
-static struct led_signer_opts on_disk(void)
-{
-    return (struct led_signer_opts){.env = &env,
-                                    .key_path = key_path,
-                                    .checkpoint_path = note_path,
-                                    .origin = STR(ORIGIN),
-                                    .witnesses = witness_keys,
-                                    .witness_count = WITNESSES};
-}
-
-static struct led_signer *open_signer(const struct led_signer_opts *o)
-{
-    struct led_signer *s = NULL;
-    struct ron_err err = {0};
-
-    if (led_signer_new(o, &s, &err) != RON_OK) {
-        fail_msg("signer: %s", err.msg);
-    }
-    return s;
-}
 
 static enum ron_rc open_fails(const struct led_signer_opts *o, const char *say)
 {
@@ -100,96 +21,6 @@ static enum ron_rc open_fails(const struct led_signer_opts *o, const char *say)
         fail_msg("wanted '%s', got '%s'", say, err.msg);
     }
     return rc;
-}
-
-static struct ron_tree_hash root_of(uint64_t n)
-{
-    struct ron_tree_hash h;
-
-    ron_tree_hash_leaf(&n, sizeof n, &h);
-    return h;
-}
-
-static struct ron_str checkpoint(struct led_signer *s, uint64_t size, char *memory)
-{
-    struct ron_tree_hash root = root_of(size);
-    struct ron_buf out;
-
-    ron_buf_init_over(&out, memory, NOTE);
-    assert_int_equal(led_signer_checkpoint(s, size, &root, &out, NULL), RON_OK);
-    return STR(ron_buf_text(&out));
-}
-
-static struct ron_str published(struct led_signer *s, size_t needed, char *memory)
-{
-    struct ron_buf out;
-
-    ron_buf_init_over(&out, memory, NOTE);
-    assert_int_equal(led_signer_published(s, needed, &out, NULL), RON_OK);
-    return STR(ron_buf_text(&out));
-}
-
-static void publish(struct led_signer *s, uint64_t size)
-{
-    struct ron_tree_hash root = root_of(size);
-
-    led_signer_set_head(s, size, &root);
-    assert_int_equal(led_signer_save(s, NULL), RON_OK);
-}
-
-/* The signature line of a witness over the text of a note. */
-static struct ron_str line_of(const struct ron_note_signer *w, struct ron_str note_bytes,
-                              char *memory)
-{
-    struct led_note note = {0};
-    struct ron_buf out;
-
-    assert_int_equal(led_note_read(note_bytes, &note, NULL), RON_OK);
-    ron_buf_init_over(&out, memory, NOTE);
-    assert_int_equal(led_note_sign_line(note.text, w, 1700000000, &out, NULL), RON_OK);
-    return STR(ron_buf_text(&out));
-}
-
-static enum ron_rc cosign(struct led_signer *s, struct ron_str body, uint64_t size)
-{
-    size_t count = 0;
-    enum ron_rc rc = led_signer_cosign(s, body, size, &count, NULL);
-
-    assert_true((count > 0) == (rc == RON_OK));
-    return rc;
-}
-
-static struct led_signer_stats stats_of(const struct led_signer *s)
-{
-    struct led_signer_stats st;
-
-    led_signer_get_stats(s, &st);
-    return st;
-}
-
-/* Good by our key and by so many witnesses. */
-static void expect_good(struct led_signer *s, struct ron_str note, uint64_t size, size_t needed)
-{
-    struct ron_note_key keys[WITNESSES];
-    struct led_checkpoint c = {0};
-    struct ron_err err = {0};
-    struct ron_tree_hash root = root_of(size);
-
-    for (size_t i = 0; i < WITNESSES; i++) {
-        keys[i] = witnesses[i].key;
-    }
-    if (led_checkpoint_open(note,
-                            &(struct led_trust){.origin = STR(ORIGIN),
-                                                .log_keys = led_signer_key(s),
-                                                .log_key_count = 1,
-                                                .witness_keys = keys,
-                                                .witness_key_count = WITNESSES,
-                                                .witnesses_needed = needed},
-                            &c, &err) != RON_OK) {
-        fail_msg("%s: %.*s", err.msg, (int)note.len, note.ptr);
-    }
-    assert_int_equal(c.size, size);
-    assert_true(ron_tree_hash_equal(&c.root, &root));
 }
 
 /* ---- the key --------------------------------------------------------------------------------- */
@@ -497,119 +328,6 @@ static void test_led_sign__file_cannot_be_written__not_published_then_tried_agai
     led_signer_free(s);
 }
 
-/* ---- witnesses ------------------------------------------------------------------------------- */
-
-static void test_led_sign__cosignatures__attached_counted_and_saved(void **state)
-{
-    struct led_signer_opts o = on_disk();
-    struct led_signer *s = open_signer(&o);
-    char memory[NOTE];
-    char lines[2 * NOTE];
-    char other[NOTE];
-    size_t count = 0;
-    struct ron_buf out;
-
-    (void)state;
-    publish(s, 6);
-    published(s, 0, memory);
-    assert_int_equal(cosign(s, line_of(&witnesses[0], STR(memory), lines), LED_SIGN_NEWEST),
-                     RON_OK);
-    expect_good(s, published(s, 1, memory), 6, 1);
-    expect_good(s, checkpoint(s, 6, memory), 6, 1); /* also who asks for the head gets it */
-    ron_buf_init_over(&out, other, sizeof other);
-    assert_int_equal(led_signer_published(s, 2, &out, NULL), RON_NOTFOUND);
-    /* Two at once, as a whole note that has the first one too, without the last newline. */
-    (void)snprintf(lines, sizeof lines, "%s%s", memory,
-                   line_of(&witnesses[1], STR(memory), other).ptr);
-    (void)strncat(lines, line_of(&witnesses[2], STR(memory), other).ptr,
-                  sizeof lines - strlen(lines) - 1);
-    assert_int_equal(led_signer_cosign(s, STR(lines), 999, &count, NULL), RON_OK);
-    assert_int_equal(count, 2);
-    expect_good(s, published(s, 3, memory), 6, 3);
-    assert_int_equal(stats_of(s).cosignatures, 3);
-    assert_int_equal(led_signer_save(s, NULL), RON_OK); /* nothing but them is new */
-    assert_int_equal(stats_of(s).published, 1);
-    led_signer_free(s);
-    s = open_signer(&o);
-    expect_good(s, published(s, 3, memory), 6, 3);
-    assert_int_equal(cosign(s, line_of(&witnesses[0], STR(memory), lines), 6), RON_EXISTS);
-    led_signer_free(s);
-}
-
-static void test_led_sign__cosignature_late__kept_for_some_intervals(void **state)
-{
-    struct led_signer_opts o = on_disk();
-    struct led_signer *s = open_signer(&o);
-    char memory[NOTE];
-    char line[NOTE];
-    char old_line[NOTE];
-
-    (void)state;
-    publish(s, 1);
-    line_of(&witnesses[0], published(s, 0, memory), old_line);
-    publish(s, 2);
-    line_of(&witnesses[0], published(s, 0, memory), line);
-    for (uint64_t size = 3; size <= LED_SIGN_KEPT + 1; size++) {
-        publish(s, size);
-    }
-    assert_int_equal(cosign(s, STR(old_line), 1), RON_CONFLICT); /* one too many */
-    assert_int_equal(cosign(s, STR(line), LED_SIGN_NEWEST), RON_DENIED);
-    assert_int_equal(cosign(s, STR(line), 2), RON_OK);
-    expect_good(s, published(s, 1, memory), 2, 1);
-    expect_good(s, published(s, 0, memory), LED_SIGN_KEPT + 1, 0);
-    led_signer_free(s);
-}
-
-static void test_led_sign__cosignature_wrong__refused_by_kind_and_nothing_taken(void **state)
-{
-    struct led_signer_opts o = on_disk();
-    struct led_signer *s = open_signer(&o);
-    struct ron_note_signer stranger = witness_make("witness.example/w9", 99);
-    struct ron_note_signer liar = witness_make("witness.example/w0", 98); /* another id */
-    char memory[NOTE];
-    char before[NOTE];
-    char good[NOTE];
-    char line[NOTE];
-    char body[2 * NOTE];
-
-    (void)state;
-    assert_int_equal(cosign(s, STR("\xe2\x80\x94 a AAAAAAA="), LED_SIGN_NEWEST), RON_CONFLICT);
-    publish(s, 6);
-    published(s, 0, before);
-    line_of(&witnesses[0], STR(before), good);
-    assert_int_equal(cosign(s, line_of(&stranger, STR(before), line), LED_SIGN_NEWEST),
-                     RON_NOTFOUND);
-    assert_int_equal(cosign(s, line_of(&liar, STR(before), line), LED_SIGN_NEWEST), RON_NOTFOUND);
-    assert_int_equal(cosign(s, STR(good), 7), RON_CONFLICT);
-    assert_int_equal(cosign(s, line_of(&witnesses[0], checkpoint(s, 7, memory), line), 6),
-                     RON_DENIED); /* of a checkpoint that was not published */
-    (void)snprintf(body, sizeof body, "%s%s", memory, line);
-    assert_int_equal(cosign(s, STR(body), 6), RON_CONFLICT); /* the whole note says so */
-    assert_int_equal(cosign(s, STR(""), 6), RON_CORRUPT);
-    assert_int_equal(cosign(s, STR("hello\n"), 6), RON_CORRUPT);
-    assert_int_equal(cosign(s, STR(before), 6), RON_EXISTS); /* nothing but our own line */
-    memset(body, 'x', LED_SIGN_NOTE_SIZE);
-    body[LED_SIGN_NOTE_SIZE] = '\0';
-    assert_int_equal(cosign(s, STR(body), 6), RON_LIMIT);
-    /* One bad line among good ones: none is taken. */
-    (void)snprintf(body, sizeof body, "%s%s", good, line_of(&stranger, STR(before), line).ptr);
-    assert_int_equal(cosign(s, STR(body), 6), RON_NOTFOUND);
-    (void)snprintf(body, sizeof body, "%s\n%s", good, good);
-    assert_int_equal(cosign(s, STR(body), 6), RON_CORRUPT); /* an empty line */
-    (void)snprintf(body, sizeof body, "%s6\n", good);
-    assert_int_equal(cosign(s, STR(body), 6), RON_CORRUPT); /* a line of the text is none of ours */
-    for (size_t i = strlen(good) - 20; i < strlen(good) - 4; i++) {
-        (void)snprintf(body, sizeof body, "%s", good);
-        body[i] = body[i] == 'A' ? 'B' : 'A';
-        assert_int_equal(cosign(s, STR(body), 6), RON_DENIED);
-    }
-    assert_string_equal(published(s, 0, memory).ptr, before);
-    assert_int_equal(stats_of(s).cosignatures, 0);
-    assert_int_equal(cosign(s, STR(good), 6), RON_OK);
-    assert_int_equal(cosign(s, STR(good), 6), RON_EXISTS);
-    led_signer_free(s);
-}
-
 /* ---- at once --------------------------------------------------------------------------------- */
 
 enum { ROUNDS = 40 };
@@ -769,8 +487,6 @@ static void test_led_sign__witnesses_in_one_moment__none_is_lost(void **state)
     led_signer_free(s);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, fixture_teardown)
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -784,9 +500,6 @@ int main(void)
         CASE(test_led_sign__saved__loaded_again_and_refused_when_changed),
         CASE(test_led_sign__save_due__once_an_interval_and_only_what_is_new),
         CASE(test_led_sign__file_cannot_be_written__not_published_then_tried_again),
-        CASE(test_led_sign__cosignatures__attached_counted_and_saved),
-        CASE(test_led_sign__cosignature_late__kept_for_some_intervals),
-        CASE(test_led_sign__cosignature_wrong__refused_by_kind_and_nothing_taken),
         CASE(test_led_sign__all_at_once__every_cosignature_counted_once),
         CASE(test_led_sign__witnesses_in_one_moment__none_is_lost),
     };
