@@ -72,8 +72,25 @@ static void tell_progress(struct run *k, uint64_t bytes)
 
 /* ---- checkpoints ----------------------------------------------------------------------------- */
 
-static void check_signatures(struct run *k, const struct aud_note *note,
-                             const struct aud_place *place, struct aud_shown_checkpoint *shown)
+static void check_cosignatures(struct run *k, const struct aud_note *note,
+                               const struct aud_place *place)
+{
+    const struct aud_options *o = k->opts;
+
+    for (size_t i = 0; i < o->witness_count; i++) {
+        enum aud_verdict verdict = aud_note_verify(note, &o->witnesses[i], NULL);
+
+        if (verdict != AUD_SIGNED) {
+            struct aud_finding *f = aud_find(&k->r->findings, AUD_RULE_SIGNATURE, place);
+
+            aud_say(f->expected, "a cosignature of %s", o->witnesses[i].name);
+            aud_say(f->found, verdict == AUD_FORGED ? "one that does not verify" : "none");
+        }
+    }
+}
+
+static void check_signature(struct run *k, const struct aud_note *note,
+                            const struct aud_place *place, struct aud_shown_checkpoint *shown)
 {
     const struct aud_options *o = k->opts;
     enum aud_verdict verdict;
@@ -86,18 +103,9 @@ static void check_signatures(struct run *k, const struct aud_note *note,
                   verdict == AUD_FORGED ? "one that does not verify" : "none");
         }
     }
-    for (size_t i = 0; i < o->witness_count; i++) {
-        verdict = aud_note_verify(note, &o->witnesses[i], NULL);
-        if (verdict != AUD_SIGNED) {
-            struct aud_finding *f = aud_find(&k->r->findings, AUD_RULE_SIGNATURE, place);
-
-            aud_say(f->expected, "a cosignature of %s", o->witnesses[i].name);
-            aud_say(f->found, verdict == AUD_FORGED ? "one that does not verify" : "none");
-        }
-    }
 }
 
-static void take_checkpoint(struct run *k, const char *path, struct ron_str bytes)
+static void take_checkpoint(struct run *k, const char *path, bool cosigned, struct ron_str bytes)
 {
     struct aud_result *r = k->r;
     struct aud_shown_checkpoint *shown = &r->checkpoints[r->checkpoint_count];
@@ -117,11 +125,15 @@ static void take_checkpoint(struct run *k, const char *path, struct ron_str byte
         !aud_str_equal(c.origin, (struct ron_str){k->opts->key->name, k->opts->key->name_len})) {
         fault(k, AUD_RULE_CHECKPOINT, &place, "the key's name as origin", "another origin");
     }
-    check_signatures(k, &note, &place, shown);
+    check_signature(k, &note, &place, shown);
+    if (cosigned) {
+        check_cosignatures(k, &note, &place);
+    }
     r->checkpoint_count++;
 }
 
-static enum ron_rc load_checkpoint(struct run *k, const char *path, bool may_be_absent,
+/* `cosigned`: the witnesses must have signed it. RON_NOTFOUND says nothing in `err`. */
+static enum ron_rc load_checkpoint(struct run *k, const char *path, bool cosigned,
                                    struct ron_err *err)
 {
     struct ron_err said = {0};
@@ -131,25 +143,40 @@ static enum ron_rc load_checkpoint(struct run *k, const char *path, bool may_be_
     ron_buf_init(&buf, AUD_NOTE_MAX);
     rc = ron_file_read_all(k->opts->env, path, &buf, &said);
     if (rc == RON_OK) {
-        take_checkpoint(k, path,
+        take_checkpoint(k, path, cosigned,
                         (struct ron_str){(const char *)ron_buf_data(&buf), ron_buf_len(&buf)});
-    } else if (rc == RON_NOTFOUND && may_be_absent) {
-        rc = RON_OK;
-    } else {
+    } else if (rc != RON_NOTFOUND) {
         rc = ron_err_set(err, rc, "%s cannot be read: %s", path, said.msg);
     }
     ron_buf_done(&buf);
     return rc;
 }
 
+/* The ledger publishes faster than witnesses sign, and keeps what they signed beside its newest
+ * checkpoint. Without that file the newest is what they must have signed. */
 static enum ron_rc load_checkpoints(struct run *k, struct ron_err *err)
 {
     char path[RON_FILE_PATH_SIZE];
+    enum ron_rc cosigned;
+    enum ron_rc rc;
 
+    (void)snprintf(path, sizeof path, "%s/checkpoint.cosigned", k->opts->dir);
+    cosigned = load_checkpoint(k, path, true, err);
+    if (cosigned != RON_NOTFOUND) {
+        RON_TRY(cosigned);
+    }
     (void)snprintf(path, sizeof path, "%s/checkpoint", k->opts->dir);
-    RON_TRY(load_checkpoint(k, path, true, err));
+    rc = load_checkpoint(k, path, cosigned == RON_NOTFOUND, err);
+    if (rc != RON_NOTFOUND) {
+        RON_TRY(rc);
+    }
     for (size_t i = 0; i < k->opts->checkpoint_count; i++) {
-        RON_TRY(load_checkpoint(k, k->opts->checkpoints[i], false, err));
+        rc = load_checkpoint(k, k->opts->checkpoints[i], true, err);
+        if (rc == RON_NOTFOUND) {
+            return ron_err_set(err, rc, "%s cannot be read: there is no such file",
+                               k->opts->checkpoints[i]);
+        }
+        RON_TRY(rc);
     }
     return RON_OK;
 }

@@ -19,7 +19,8 @@
 #include "aud_note.h"
 
 enum {
-    AUD_CHECKPOINTS_MAX = 64, /* one from the data directory, the others kept by an auditor */
+    AUD_CHECKPOINTS_OWN = 2,  /* in the data directory: the newest, and what witnesses signed */
+    AUD_CHECKPOINTS_MAX = 65, /* those, the others kept by an auditor */
     AUD_WITNESSES_MAX = 16,
     AUD_PATH_SHOWN = 256,
 };
@@ -33,7 +34,7 @@ struct aud_options {
     const struct aud_vkey *key; /* NULL: signatures of checkpoints are not checked */
     const struct aud_vkey *witnesses;
     size_t witness_count;
-    const char *checkpoints[AUD_CHECKPOINTS_MAX - 1]; /* further files */
+    const char *checkpoints[AUD_CHECKPOINTS_MAX - AUD_CHECKPOINTS_OWN]; /* further files */
     size_t checkpoint_count;
     /* Told now and then; NULL: nobody. */
     void (*progress)(void *arg, const char *what, uint64_t done_bytes, uint64_t all_bytes);

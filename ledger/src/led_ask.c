@@ -143,6 +143,12 @@ static bool parse_seq(const struct target *t, struct led_query *q, struct ron_ht
     return ron_http_parse_u64(t->rest, &q->a) == RON_OK || no_as_http(e, RON_HTTP_PARAM);
 }
 
+/* b = how many witnesses must have signed the checkpoint; 0: it is that of the head. */
+static bool parse_receipt(const struct target *t, struct led_query *q, struct ron_http_error *e)
+{
+    return parse_seq(t, q, e) && led_ask_number(t->query, "witnesses", 0, &q->b, e);
+}
+
 static bool parse_name(const struct target *t, struct led_query *q, struct ron_http_error *e)
 {
     return led_ask_name(t->rest, q->text, LED_ID_MAX + 1, &q->text_len, e);
@@ -182,7 +188,7 @@ static const struct {
     {"/entries/by-id/", LED_ASK_BY_ID, parse_name},
     {"/entries/", LED_ASK_ENTRY, parse_seq},
     {"/outcome/", LED_ASK_OUTCOME, parse_name},
-    {"/receipt/", LED_ASK_RECEIPT, parse_seq},
+    {"/receipt/", LED_ASK_RECEIPT, parse_receipt},
     {"/tile/", LED_ASK_TILE, parse_tile},
     {"/proof/inclusion", LED_ASK_INCLUSION, parse_inclusion},
     {"/proof/consistency", LED_ASK_CONSISTENCY, parse_consistency},

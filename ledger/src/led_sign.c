@@ -7,6 +7,7 @@
  * turn spends one witness, so there are few. */
 #include "led_sign.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "led_sign_priv.h"
@@ -23,12 +24,14 @@ enum {
     CHECKPOINT_MODE = 0600, /* like all files of the data directory; it is served over HTTP */
 };
 
+#define COSIGNED_SUFFIX ".cosigned"
 #define EM_DASH "\xe2\x80\x94 "
 
 struct led_signer {
     uint32_t magic;
     const struct ron_env *env;
     char *path; /* of the checkpoint; NULL: memory only */
+    char *cosigned_path;
     struct ron_note_signer key;
     struct ron_note_key witnesses[LED_SIGN_WITNESSES_MAX];
     size_t witness_count;
@@ -51,6 +54,8 @@ struct led_signer {
     uint64_t published; /* number of the next one */
     bool unsaved;       /* the newest has cosignatures that its file lacks */
     struct led_sign_note kept[LED_SIGN_KEPT];
+    struct led_sign_note cosigned; /* G6; len 0: none yet */
+    bool cosigned_unsaved;
 
     struct ron_stat signatures;
     struct ron_stat published_total; /* by this object */
@@ -99,10 +104,10 @@ static enum ron_rc read_witnesses(struct led_signer *s, const struct led_signer_
     return RON_OK;
 }
 
-/* Checks what the file held, and counts its good cosignatures. */
-static enum ron_rc check_loaded(struct led_signer *s, struct ron_err *err)
+/* Checks what a file held, and counts its good cosignatures. */
+static enum ron_rc check_own(const struct led_signer *s, const char *path,
+                             struct led_sign_note *kept, struct ron_err *err)
 {
-    struct led_sign_note *kept = &s->kept[0];
     struct led_checkpoint c = {0};
     struct led_note note = {0};
     struct ron_err why = {0};
@@ -114,12 +119,25 @@ static enum ron_rc check_loaded(struct led_signer *s, struct ron_err *err)
                                                 .witness_keys = s->witnesses,
                                                 .witness_key_count = s->witness_count},
                             &c, &why) != RON_OK) {
-        return ron_err_set(err, RON_CONFLICT, "%s is not ours: %s", s->path, why.msg);
+        return ron_err_set(err, RON_CONFLICT, "%s is not ours: %s", path, why.msg);
     }
     RON_TRY(led_note_read(led__sign_note_str(kept), &note, err));
     for (size_t i = 0; i < s->witness_count; i++) {
-        kept->witnesses += led_note_verify(&note, &s->witnesses[i], NULL) == LED_NOTE_GOOD;
+        enum led_note_verdict verdict = led_note_verify(&note, &s->witnesses[i], NULL);
+
+        if (verdict == LED_NOTE_BAD) { /* it was good above */
+            return ron_err_set(err, RON_NOMEM, "no memory to verify %s", path);
+        }
+        kept->witnesses += verdict == LED_NOTE_GOOD;
     }
+    return RON_OK;
+}
+
+static enum ron_rc check_loaded(struct led_signer *s, struct ron_err *err)
+{
+    struct led_sign_note *kept = &s->kept[0];
+
+    RON_TRY(check_own(s, s->path, kept, err));
     s->published = 1;
     s->loaded = true;
     s->loaded_size = kept->size;
@@ -127,6 +145,36 @@ static enum ron_rc check_loaded(struct led_signer *s, struct ron_err *err)
     s->has_head = true;
     s->head_size = kept->size;
     s->head_root = kept->root;
+    return RON_OK;
+}
+
+/* G6. Only what was published is ever cosigned, so there is a checkpoint then, and a larger one is
+ * of another journal. */
+static enum ron_rc check_cosigned(struct led_signer *s, struct ron_err *err)
+{
+    if (s->cosigned.len == 0) {
+        return RON_OK;
+    }
+    RON_TRY(check_own(s, s->cosigned_path, &s->cosigned, err));
+    if (s->cosigned.size > s->loaded_size ||
+        (s->cosigned.size == s->loaded_size &&
+         !ron_tree_hash_equal(&s->cosigned.root, &s->loaded_root))) {
+        return ron_err_set(err, RON_CONFLICT, "%s contradicts %s", s->cosigned_path, s->path);
+    }
+    return RON_OK;
+}
+
+/* Both names. */
+static enum ron_rc set_paths(struct led_signer *s, const char *path, struct ron_err *err)
+{
+    size_t size = strlen(path) + sizeof COSIGNED_SUFFIX;
+
+    s->path = ron_strdup(path);
+    s->cosigned_path = ron_alloc(size);
+    if (s->path == NULL || s->cosigned_path == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the signer");
+    }
+    (void)snprintf(s->cosigned_path, size, "%s" COSIGNED_SUFFIX, path);
     return RON_OK;
 }
 
@@ -140,17 +188,26 @@ static enum ron_rc open_files(struct led_signer *s, const struct led_signer_opts
         if (o->key_path == NULL) {
             return ron_err_set(err, RON_INVALID, "a checkpoint file needs a key file");
         }
-        s->path = ron_strdup(o->checkpoint_path);
-        if (s->path == NULL) {
-            return ron_err_set(err, RON_NOMEM, "no memory for the signer");
+        RON_TRY(set_paths(s, o->checkpoint_path, err));
+        rc = led__sign_note_load(s->env, s->cosigned_path, &s->cosigned, &absent);
+        if (rc != RON_OK && rc != RON_NOTFOUND) {
+            return ron_err_set(err, rc, "%s", absent.msg);
         }
         rc = led__sign_note_load(s->env, s->path, &s->kept[0], &absent);
         if (rc != RON_OK && rc != RON_NOTFOUND) {
             return ron_err_set(err, rc, "%s", absent.msg);
         }
+        if (rc == RON_NOTFOUND && s->cosigned.len > 0) {
+            return ron_err_set(err, RON_CONFLICT, "%s is missing, and %s was published", s->path,
+                               s->cosigned_path);
+        }
     }
     RON_TRY(led__sign_key_open(o, rc == RON_OK, &s->key, err));
-    return rc == RON_OK ? check_loaded(s, err) : RON_OK;
+    if (rc != RON_OK) {
+        return RON_OK;
+    }
+    RON_TRY(check_loaded(s, err));
+    return check_cosigned(s, err);
 }
 
 enum ron_rc led_signer_new(const struct led_signer_opts *opts, struct led_signer **ret_signer,
@@ -187,6 +244,7 @@ void led_signer_free(struct led_signer *s)
     ron_note_signer_done(&s->key); /* G4 */
     ron_mutex_done(&s->mu);
     ron_free(s->path);
+    ron_free(s->cosigned_path);
     s->magic = 0;
     ron_free(s);
 }
@@ -317,30 +375,47 @@ enum ron_rc led_signer_checkpoint(struct led_signer *s, uint64_t size,
     return RON_OK;
 }
 
-enum ron_rc led_signer_published(struct led_signer *s, size_t witnesses, struct ron_buf *out,
-                                 struct ron_err *err)
+static bool covers(const struct led_sign_note *n, size_t witnesses, uint64_t from, uint64_t to)
 {
+    return n->len > 0 && n->witnesses >= witnesses && n->size >= from && n->size <= to;
+}
+
+enum ron_rc led_signer_covering(struct led_signer *s, size_t witnesses, uint64_t from, uint64_t to,
+                                struct ron_buf *out, struct ron_err *err)
+{
+    const struct led_sign_note *found = NULL;
     char bytes[LED_SIGN_NOTE_SIZE];
     size_t len = 0;
 
     ron_mutex_lock(&s->mu);
-    for (uint64_t n = s->published; n-- > 0 && s->published - n <= LED_SIGN_KEPT && len == 0;) {
+    for (uint64_t n = s->published;
+         n-- > 0 && s->published - n <= LED_SIGN_KEPT && found == NULL;) {
         const struct led_sign_note *kept = &s->kept[n % LED_SIGN_KEPT];
 
-        if (kept->witnesses >= witnesses) {
-            len = kept->len;
-            memcpy(bytes, kept->bytes, len);
-        }
+        found = covers(kept, witnesses, from, to) ? kept : NULL;
+    }
+    if (found == NULL && covers(&s->cosigned, witnesses, from, to)) {
+        found = &s->cosigned;
+    }
+    if (found != NULL) {
+        len = found->len;
+        memcpy(bytes, found->bytes, len);
     }
     ron_mutex_unlock(&s->mu);
     if (len == 0) {
-        return ron_err_set(err, RON_NOTFOUND, "no recent checkpoint has %zu cosignatures",
-                           witnesses);
+        return ron_err_set(err, RON_NOTFOUND, "no recent checkpoint%s has %zu cosignatures",
+                           from > 0 ? " that covers it" : "", witnesses);
     }
     if (ron_buf_append(out, bytes, len) != RON_OK) {
         return ron_err_set(err, ron_buf_error(out), "no room for a checkpoint");
     }
     return RON_OK;
+}
+
+enum ron_rc led_signer_published(struct led_signer *s, size_t witnesses, struct ron_buf *out,
+                                 struct ron_err *err)
+{
+    return led_signer_covering(s, witnesses, 0, UINT64_MAX, out, err);
 }
 
 /* ---- witnesses ------------------------------------------------------------------------------- */
@@ -465,6 +540,24 @@ static enum ron_rc attach_all(const struct led_signer *s, const struct offer *o,
     return RON_OK;
 }
 
+/* G6. With the lock held. */
+static void pick_cosigned(struct led_signer *s)
+{
+    const struct led_sign_note *best = NULL;
+
+    for (uint64_t n = s->published; n-- > 0 && s->published - n <= LED_SIGN_KEPT;) {
+        const struct led_sign_note *kept = &s->kept[n % LED_SIGN_KEPT];
+
+        if (kept->witnesses > (best != NULL ? best->witnesses : 0)) {
+            best = kept;
+        }
+    }
+    if (best != NULL && (best->size != s->cosigned.size || best->len != s->cosigned.len)) {
+        s->cosigned = *best;
+        s->cosigned_unsaved = true;
+    }
+}
+
 /* One turn. RON_AGAIN: another cosignature came in between. */
 static enum ron_rc cosign_once(struct led_signer *s, const struct offer *o, size_t *ret_count,
                                struct ron_err *err)
@@ -500,6 +593,7 @@ static enum ron_rc cosign_once(struct led_signer *s, const struct offer *o, size
         memcpy(kept->bytes, ron_buf_data(&note), kept->len);
         kept->witnesses += (uint32_t)count;
         s->unsaved = s->unsaved || n + 1 == s->published;
+        pick_cosigned(s);
     }
     ron_mutex_unlock(&s->mu);
     if (rc == RON_CONFLICT) {
@@ -575,6 +669,7 @@ static void saved(struct led_signer *s, const struct to_save *t, const struct ro
         memcpy(kept->bytes, ron_buf_data(note), kept->len);
         s->published++;
         s->unsaved = false;
+        pick_cosigned(s); /* one has left */
         ron_stat_bump(&s->published_total, 1);
     } else {
         s->unsaved = s->kept[(s->published - 1) % LED_SIGN_KEPT].len != ron_buf_len(note);
@@ -582,34 +677,67 @@ static void saved(struct led_signer *s, const struct to_save *t, const struct ro
     ron_mutex_unlock(&s->mu);
 }
 
-enum ron_rc led_signer_save(struct led_signer *s, struct ron_err *err)
+static enum ron_rc save_newest(struct led_signer *s, struct ron_err *err)
 {
     char memory[LED_SIGN_NOTE_SIZE];
     struct ron_buf note;
     struct to_save t;
-    enum ron_rc rc = RON_OK;
 
-    RON_CHECK_MAGIC(s, SIGNER_MAGIC);
     ron_buf_init_over(&note, memory, sizeof memory);
-    s->tried = true;
-    s->tried_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
     t = what_to_save(s, &note);
     if (!t.fresh && !t.more) {
         return RON_OK;
     }
     if (t.fresh) {
-        rc = sign(s, t.size, &t.root, &note, err);
+        RON_TRY(sign(s, t.size, &t.root, &note, err));
     }
-    if (rc == RON_OK && s->path != NULL) { /* G2 */
-        rc = ron_file_replace(s->env, s->path, ron_buf_data(&note), ron_buf_len(&note),
-                              CHECKPOINT_MODE, err);
-    }
-    if (rc != RON_OK) {
-        ron_stat_add(&s->save_failures, 1);
-        return rc;
+    if (s->path != NULL) { /* G2 */
+        RON_TRY(ron_file_replace(s->env, s->path, ron_buf_data(&note), ron_buf_len(&note),
+                                 CHECKPOINT_MODE, err));
     }
     saved(s, &t, &note);
     return RON_OK;
+}
+
+/* G6. After the newest: a note is cosigned once it was published. */
+static enum ron_rc save_cosigned(struct led_signer *s, struct ron_err *err)
+{
+    char bytes[LED_SIGN_NOTE_SIZE];
+    uint64_t size;
+    size_t len = 0;
+
+    ron_mutex_lock(&s->mu);
+    size = s->cosigned.size;
+    if (s->cosigned_unsaved) {
+        len = s->cosigned.len;
+        memcpy(bytes, s->cosigned.bytes, len);
+    }
+    ron_mutex_unlock(&s->mu);
+    if (len == 0 || s->path == NULL) {
+        return RON_OK;
+    }
+    RON_TRY(ron_file_replace(s->env, s->cosigned_path, bytes, len, CHECKPOINT_MODE, err));
+    ron_mutex_lock(&s->mu);
+    s->cosigned_unsaved = s->cosigned.size != size || s->cosigned.len != len;
+    ron_mutex_unlock(&s->mu);
+    return RON_OK;
+}
+
+enum ron_rc led_signer_save(struct led_signer *s, struct ron_err *err)
+{
+    enum ron_rc rc;
+
+    RON_CHECK_MAGIC(s, SIGNER_MAGIC);
+    s->tried = true;
+    s->tried_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
+    rc = save_newest(s, err);
+    if (rc == RON_OK) {
+        rc = save_cosigned(s, err);
+    }
+    if (rc != RON_OK) {
+        ron_stat_add(&s->save_failures, 1);
+    }
+    return rc;
 }
 
 enum ron_rc led_signer_save_due(struct led_signer *s, struct ron_err *err)

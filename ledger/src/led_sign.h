@@ -19,6 +19,10 @@
  *       the disk.
  *   G5. A key is made only where nothing was published before: a lost key file is an error, not a
  *       new identity.
+ *   G6. Beside the checkpoint, in the file with .cosigned behind its name, lies what witnesses
+ *       signed: of the kept checkpoints the one with the most cosignatures, the newest of those;
+ *       when none has any, the last that had. The newest checkpoint has none most of the time, so
+ *       who asks for the word of witnesses reads this one.
  *
  * Threads: any; one short lock of rank `shared` guards what is cached and kept. It is not held
  * while something is signed, verified or written. new, save and save_due block; save and save_due
@@ -54,9 +58,9 @@ struct led_signer_opts {
 };
 
 /* RON_DENIED for a key file that others may read, RON_CORRUPT for one that is no key, RON_CONFLICT
- * for a key of another origin, a missing key beside a checkpoint (G5), or one by another key;
- * RON_INVALID for a witness key that cannot be used or stands twice; RON_LIMIT, RON_NOMEM,
- * RON_IO. */
+ * for a key of another origin, a missing key beside a checkpoint (G5), one by another key, or a
+ * cosigned one that does not go with it (G6); RON_INVALID for a witness key that cannot be used or
+ * stands twice; RON_LIMIT, RON_NOMEM, RON_IO. */
 RON_MUST_USE enum ron_rc led_signer_new(const struct led_signer_opts *opts,
                                         struct led_signer **ret_signer, struct ron_err *err);
 void led_signer_free(struct led_signer *s);
@@ -89,6 +93,10 @@ RON_MUST_USE enum ron_rc led_signer_checkpoint(struct led_signer *s, uint64_t si
  * one that waits for witnesses. RON_NOTFOUND when there is none, RON_NOMEM. */
 RON_MUST_USE enum ron_rc led_signer_published(struct led_signer *s, size_t witnesses,
                                               struct ron_buf *out, struct ron_err *err);
+
+/* The same for one that covers an entry: of a size from `from` to `to`. */
+RON_MUST_USE enum ron_rc led_signer_covering(struct led_signer *s, size_t witnesses, uint64_t from,
+                                             uint64_t to, struct ron_buf *out, struct ron_err *err);
 
 /* ---- witnesses ------------------------------------------------------------------------------- */
 

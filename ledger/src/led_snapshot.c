@@ -154,18 +154,41 @@ static enum ron_rc link_rest(struct making *m)
     return RON_OK;
 }
 
+static enum ron_rc put_note(struct making *m, const char *name, const struct ron_buf *note)
+{
+    char path[1200];
+
+    (void)snprintf(path, sizeof path, "%s/%s", m->dir, name);
+    return ron_file_replace(m->env, path, ron_buf_data(note), ron_buf_len(note), 0600, m->err);
+}
+
+/* What witnesses have signed, if it is of this part of the log. */
+static enum ron_rc put_cosigned(struct making *m)
+{
+    struct ron_buf note;
+    enum ron_rc rc;
+
+    ron_buf_init(&note, LED_NOTE_BYTES_MAX);
+    rc = led_signer_covering(m->s->signer, 1, 0, m->head.seq, &note, m->err);
+    if (rc == RON_OK) {
+        rc = put_note(m, "checkpoint.cosigned", &note);
+    } else if (rc == RON_NOTFOUND) {
+        rc = RON_OK;
+    }
+    ron_buf_done(&note);
+    return rc;
+}
+
 /* The checkpoint comes last: what has it is whole. */
 static enum ron_rc sign(struct making *m)
 {
     struct ron_buf note;
-    char path[1200];
     enum ron_rc rc;
 
     ron_buf_init(&note, LED_NOTE_BYTES_MAX);
     rc = led_signer_checkpoint(m->s->signer, m->head.seq, &m->head.root, &note, m->err);
-    (void)snprintf(path, sizeof path, "%s/checkpoint", m->dir);
     if (rc == RON_OK) {
-        rc = ron_file_replace(m->env, path, ron_buf_data(&note), ron_buf_len(&note), 0600, m->err);
+        rc = put_note(m, "checkpoint", &note);
     }
     ron_buf_done(&note);
     return rc;
@@ -188,6 +211,7 @@ enum ron_rc led_snapshot(struct led_svc *s, const char *dir, struct led_snapshot
         RON_TRY(led_index_copy(s->eng.index, path, err));
     }
     RON_TRY(link_rest(&m));
+    RON_TRY(put_cosigned(&m));
     RON_TRY(sign(&m));
     *ret_done = m.done;
     return RON_OK;

@@ -143,9 +143,13 @@ static enum ron_rc write_outcome(struct led_reading *rd, struct led_query *q, st
     return RON_OK;
 }
 
+/* Of the head, or with b witnesses the newest that they signed and that has the entry. */
 static enum ron_rc write_checkpoint(struct led_svc *s, const struct led_query *q,
                                     struct ron_buf *out, struct ron_err *err)
 {
+    if (q->b > 0) {
+        return led_signer_covering(s->signer, q->b, q->a, q->durable_seq, out, err);
+    }
     return led_signer_checkpoint(s->signer, q->durable_seq, &q->durable_root, out, err);
 }
 

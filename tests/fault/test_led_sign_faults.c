@@ -90,6 +90,7 @@ static enum ron_rc signer_life(void *arg)
     (void)arg;
     (void)unlink(key_path);
     (void)unlink(note_path);
+    (void)unlink(fixture_path(fix, "checkpoint.cosigned"));
     RON_GOTO(led_signer_new(&o, &s, NULL), out);
     RON_GOTO(publish(s, 3), out);
     published = 3;

@@ -415,6 +415,11 @@ class Witness:
         return "\u2014 ".encode() + self.name.encode() + b" " + data + b"\n"
 
 
+def audit(*words):
+    program = str(Path(PROGRAM).with_name("ron-audit"))
+    return subprocess.run([program, *map(str, words)], capture_output=True, text=True)
+
+
 def witnesses():
     with tempfile.TemporaryDirectory(prefix="ron-guard-") as name:
         folder = Path(name)
@@ -451,6 +456,38 @@ def witnesses():
             check("witness: not twice", status == 409 and b"already_signed" in data, (status, data))
             ledger.restart()
             check("witness: kept over a restart", good in ledger.get("/checkpoint?witnesses=1")[1])
+            witnessed(ledger, folder, first, good)
+
+
+def witnessed(ledger, folder, witness, line):
+    """The ledger goes on; what the witness signed is still to be had."""
+    taken(ledger, "witness: something newer", entry("Mint", EU, 5))
+    check("witness: a newer checkpoint is published", eventually(
+        lambda: b"\n2\n" in ledger.get("/checkpoint?witnesses=0")[1]))
+    path = folder / "receipt"
+    for target, wanted in (("/receipt/1", 1), ("/receipt/1?witnesses=0", 1),
+                           ("/receipt/1?witnesses=1", 0)):
+        path.write_bytes(ledger.get(target)[1])
+        done = audit("--unsigned", "--witness", witness.vkey, "--receipt", path)
+        check(f"witness: {target} is {'not ' * wanted}cosigned", done.returncode == wanted, done)
+    check("witness: the receipt has that very line", line in path.read_bytes())
+    for target, wanted in (("/receipt/2?witnesses=1", 404), ("/receipt/1?witnesses=2", 404),
+                           ("/receipt/1?witnesses=x", 400), ("/receipt/9?witnesses=1", 404)):
+        status, body = ledger.get(target)
+        check(f"witness: {target}: {wanted}", status == wanted and body["reason"] == (
+            "not_found" if wanted == 404 else "invalid"), (status, body))
+    done = audit("--witness", witness.vkey, ledger.data)
+    check("witness: ron-audit finds what it signed, though the newest has no cosignature",
+          done.returncode == 0 and line not in (ledger.data / "checkpoint").read_bytes(), done)
+    copy = folder / "copy"
+    status, body = ledger.admin("POST", "/snapshot", json.dumps({"dir": str(copy)}))
+    done = audit("--witness", witness.vkey, copy)
+    check("witness: in a snapshot, too", status == 200 and done.returncode == 0, (body, done))
+    (ledger.data / "checkpoint.cosigned").rename(folder / "away")
+    done = audit("--witness", witness.vkey, ledger.data)
+    check("witness: without that file the newest is asked for it", done.returncode == 1
+          and "a cosignature of w1.example" in done.stdout, done)
+    (folder / "away").rename(ledger.data / "checkpoint.cosigned")
 
 
 def settings():

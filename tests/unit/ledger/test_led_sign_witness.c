@@ -4,6 +4,8 @@
  * Method: a signer on real files, and witnesses made by led_note. */
 #include "sign_fixture.h"
 
+#include "ron/io/file.h"
+
 static void test_led_sign__cosignatures__attached_counted_and_saved(void **state)
 {
     struct led_signer_opts o = on_disk();
@@ -148,6 +150,117 @@ static void test_led_sign__cosignatures_of_strangers__passed_over(void **state)
     led_signer_free(s);
 }
 
+/* ---- what witnesses signed is kept ----------------------------------------------------------- */
+
+static enum ron_rc covering(struct led_signer *s, size_t needed, uint64_t from, uint64_t to,
+                            char *memory)
+{
+    struct ron_buf out;
+    enum ron_rc rc;
+
+    ron_buf_init_over(&out, memory, NOTE);
+    rc = led_signer_covering(s, needed, from, to, &out, NULL);
+    (void)ron_buf_text(&out);
+    return rc;
+}
+
+static void cosign_by(struct led_signer *s, size_t witness, uint64_t size)
+{
+    char memory[NOTE];
+    char line[NOTE];
+
+    assert_int_equal(
+        cosign(s, line_of(&witnesses[witness], checkpoint(s, size, memory), line), size), RON_OK);
+}
+
+static void test_led_sign__covering__newest_of_that_size_that_enough_have_signed(void **state)
+{
+    struct led_signer_opts o = on_disk();
+    struct led_signer *s = open_signer(&o);
+    char memory[NOTE];
+
+    (void)state;
+    assert_int_equal(covering(s, 0, 0, UINT64_MAX, memory), RON_NOTFOUND);
+    publish(s, 3);
+    publish(s, 6);
+    publish(s, 9);
+    cosign_by(s, 0, 3);
+    cosign_by(s, 1, 3);
+    cosign_by(s, 0, 6);
+    assert_int_equal(covering(s, 1, 2, 9, memory), RON_OK);
+    expect_good(s, STR(memory), 6, 1);
+    assert_int_equal(covering(s, 2, 2, 9, memory), RON_OK);
+    expect_good(s, STR(memory), 3, 2);
+    assert_int_equal(covering(s, 1, 2, 5, memory), RON_OK); /* the caller knows no more than 5 */
+    expect_good(s, STR(memory), 3, 2);
+    assert_int_equal(covering(s, 1, 7, 9, memory), RON_NOTFOUND);
+    assert_int_equal(covering(s, 2, 4, 9, memory), RON_NOTFOUND);
+    assert_int_equal(covering(s, 0, 7, 9, memory), RON_OK);
+    led_signer_free(s);
+}
+
+static void test_led_sign__cosigned__kept_beside_the_checkpoint(void **state)
+{
+    struct led_signer_opts o = on_disk();
+    struct led_signer *s = open_signer(&o);
+    char memory[NOTE];
+    char path[300];
+
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s.cosigned", note_path);
+    publish(s, 3);
+    assert_int_not_equal(access(path, F_OK), 0);
+    cosign_by(s, 0, 3);
+    cosign_by(s, 1, 3);
+    publish(s, 4);
+    cosign_by(s, 0, 4); /* fewer than the one before, which witnesses may still sign */
+    for (uint64_t size = 5; size <= LED_SIGN_KEPT + 2; size++) {
+        publish(s, size);
+    }
+    assert_int_equal(covering(s, 2, 1, 99, memory), RON_OK);
+    led_signer_free(s);
+    s = open_signer(&o);
+    assert_int_equal(covering(s, 2, 1, 99, memory), RON_OK); /* from the disk */
+    expect_good(s, STR(memory), 3, 2);
+    led_signer_free(s);
+
+    s = open_signer(&o);
+    publish(s, 100);
+    cosign_by(s, 2, 100); /* alone among the kept ones */
+    assert_int_equal(led_signer_save(s, NULL), RON_OK);
+    publish(s, 101);
+    led_signer_free(s);
+    s = open_signer(&o);
+    assert_int_equal(covering(s, 1, 1, 999, memory), RON_OK);
+    expect_good(s, STR(memory), 100, 1);
+    led_signer_free(s);
+}
+
+static void test_led_sign__cosigned_file_wrong__start_refused(void **state)
+{
+    struct led_signer_opts o = on_disk();
+    struct led_signer *s = open_signer(&o);
+    struct led_signer *none = NULL;
+    struct ron_err err = {0};
+    char memory[NOTE];
+    char path[300];
+
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s.cosigned", note_path);
+    publish(s, 3);
+    checkpoint(s, 7, memory); /* signed, and never published */
+    led_signer_free(s);
+    assert_int_equal(ron_file_replace(&env, path, "x\n", 2, 0600, NULL), RON_OK);
+    assert_int_equal(led_signer_new(&o, &none, &err), RON_CORRUPT);
+    assert_non_null(strstr(err.msg, "checkpoint.cosigned"));
+    assert_int_equal(ron_file_replace(&env, path, memory, strlen(memory), 0600, NULL), RON_OK);
+    assert_int_equal(led_signer_new(&o, &none, &err), RON_CONFLICT);
+    assert_non_null(strstr(err.msg, "contradicts"));
+    assert_int_equal(unlink(note_path), 0);
+    assert_int_equal(led_signer_new(&o, &none, &err), RON_CONFLICT);
+    assert_non_null(strstr(err.msg, "is missing"));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -155,6 +268,9 @@ int main(void)
         CASE(test_led_sign__cosignature_late__kept_for_some_intervals),
         CASE(test_led_sign__cosignature_wrong__refused_by_kind_and_nothing_taken),
         CASE(test_led_sign__cosignatures_of_strangers__passed_over),
+        CASE(test_led_sign__covering__newest_of_that_size_that_enough_have_signed),
+        CASE(test_led_sign__cosigned__kept_beside_the_checkpoint),
+        CASE(test_led_sign__cosigned_file_wrong__start_refused),
     };
 
     return cmocka_run_group_tests(tests, group_setup, NULL);
