@@ -317,6 +317,20 @@ static void export(struct led_reading *rd, struct led_query *q)
     led_export_free(x);
 }
 
+/* A tile never changes, a partial one neither: it is of one width. Bundles hold the entries, which
+ * are not for everybody unless reads are open: no cache that others use may keep them. */
+static void say_immutable(const struct led_svc *s, const struct led_query *q)
+{
+    bool shared = led_ask_is_public(q) || led_front_reads_open(s);
+
+    if (q->reply.http != NULL) {
+        RON_IGNORE(ron_http_reply_add_header(
+            q->reply.http, "Cache-Control",
+            shared ? RON_STR_LIT("public, max-age=31536000, immutable")
+                   : RON_STR_LIT("private, max-age=31536000, immutable")));
+    }
+}
+
 /* ---- the tasks ------------------------------------------------------------------------------- */
 
 static void serve(struct led_reading *rd, struct led_query *q)
@@ -350,6 +364,9 @@ static void serve(struct led_reading *rd, struct led_query *q)
     if (rc != RON_OK) {
         failed(s, q, rc, &err);
         return;
+    }
+    if (q->ask == LED_ASK_TILE) {
+        say_immutable(s, q);
     }
     led_query_answer(s, q, 200, type);
 }

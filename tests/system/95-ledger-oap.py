@@ -108,6 +108,19 @@ def long_pages(ledger, peer, alice):
           and head["root"] == status["root"], (head, status))
 
 
+def caching(ledger, bundles, paths):
+    """What never changes says so; bundles are for others' caches only where reads are open."""
+    for path in paths:
+        shared = "public" if "entries" not in path else bundles
+        status, headers, _ = ledger.ask("GET", path)
+        check(f"cache: {path}: {shared}", status == 200 and headers.get_all("Cache-Control") == [
+            f"{shared}, max-age=31536000, immutable"], (status, headers.items()))
+    for path in ("/tile/0/999", "/tile/entries/999", "/tile/0/x", "/head"):
+        status, headers, _ = ledger.ask("GET", path)
+        check(f"cache: {path}: nothing of the kind",
+              "immutable" not in (headers["Cache-Control"] or ""), (status, headers.items()))
+
+
 def debits(ledger, peer):
     """Sums against the history."""
     rows, before = [], ""
@@ -199,7 +212,9 @@ def who_may_hear(ledger, address):
 
 def open_reads(folder):
     address = f"unix:{folder}/oap/s"
-    with Ledger(f"--oap.addr={address}", "--auth.reads=open", folder=folder):
+    with Ledger(f"--oap.addr={address}", "--auth.reads=open", folder=folder) as ledger:
+        ledger.ingest(entry("Mint", ALICE, 1))
+        caching(ledger, "public", ("/tile/0/000.p/1", "/tile/entries/000.p/1"))
         status, data = Sender(address).ask(SUBSCRIBE, json.dumps({"app": CHANGES_APP}).encode(),
                                            app=0)
         check("changes: open where reads are", (status, data) == (200, b"{}"), (status, data))
@@ -365,6 +380,8 @@ def main():
                     folder=folder) as ledger:
             peer = Sender(address)
             reads(ledger, peer)
+            caching(ledger, "private", ("/tile/0/000", "/tile/0/000.p/7", "/tile/1/000.p/3",
+                                        "/tile/entries/000", "/tile/entries/000.p/7"))
             debits(ledger, peer)
             cancel(ledger, peer)
             changes(ledger, address)
