@@ -36,7 +36,7 @@ enum led_ask {
     LED_ASK_INCLUSION,   /* a = seq, b = size or 0 */
     LED_ASK_CONSISTENCY, /* a = from, b = to or 0 */
     LED_ASK_TILE,        /* text = path */
-    LED_ASK_RECEIPT,     /* a = seq */
+    LED_ASK_RECEIPT,     /* a = seq, b = witnesses */
     LED_ASK_HEAD,        /* answered by the front itself */
     LED_ASK_CHECKPOINT,  /* the same */
     LED_ASK_EXPORT,      /* a = from, b = to; limit = format */
