@@ -99,7 +99,7 @@ static void on_hello(struct ron_oap_client *c, const struct ron_oap_frame *f)
     static const struct ron_json_field fields[] = {
         RON_JSON_FIELD(struct hello_answer, max_frame, U64, .required = true),
         RON_JSON_FIELD(struct hello_answer, max_inflight, U64, .required = true),
-        RON_JSON_FIELD(struct hello_answer, trace, BOOL),
+        RON_JSON_FIELD(struct hello_answer, trace, BOOL, .required = false),
     };
     static const struct ron_json_shape shape = {.fields = fields,
                                                 .count = RON_ARRAY_LEN(fields),
