@@ -86,6 +86,9 @@ enum ron_rc led_book_new(const struct led_book_opts *opts, struct led_book **ret
         rc = RON_NOMEM;
         goto fail;
     }
+    /* Links wrap in the first batches of every book, rather than after some hours in a busy one. */
+    b->undo_head = ((uint64_t)1 << 32) - 8;
+    b->undo_tail = b->undo_head;
     *ret_book = b;
     return RON_OK;
 fail:

@@ -14,9 +14,11 @@
 enum {
     /* How many entries ahead memory is asked for: slots of tables first, then the records that the
      * slots name. A miss costs about as much as the work on four entries; more would push out of
-     * the cache what was fetched. */
+     * the cache what was fetched. It is asked for several entries in one go: the processor waits
+     * until it knows where a page lies, and looks for several pages at a time. */
     AHEAD_RECORDS = 8,
     AHEAD_SLOTS = 16,
+    AHEAD_STEP = 8,
 };
 
 /* An account that the entry touches. */
@@ -157,7 +159,7 @@ static enum ron_rc new_line(struct ctx *c, struct party *party)
     line->next = party->acct->line.next;
     party->acct->line.next = index + 1;
     led__created(b, &line->pend, LED_CHANGE_LINE, index);
-    b->undo[line->pend.last - 1].c = party->index;
+    led__last_change(b, &line->pend)->c = party->index;
     party->line = line;
     return RON_OK;
 }
@@ -664,23 +666,31 @@ static void ask_for_records(struct ctx *c, size_t i)
     __builtin_prefetch(c->in->entries[i].asset.ptr);
 }
 
-static void look_ahead_from_start(struct ctx *c)
+static void ask_for_slots_of(const struct ctx *c, size_t from, size_t to)
 {
-    for (size_t i = 0; i < RON_MIN(c->in->count, (size_t)AHEAD_SLOTS); i++) {
+    for (size_t i = from; i < RON_MIN(to, c->in->count); i++) {
         ask_for_slots(c, i);
     }
-    for (size_t i = 0; i < RON_MIN(c->in->count, (size_t)AHEAD_RECORDS); i++) {
+}
+
+static void ask_for_records_of(struct ctx *c, size_t from, size_t to)
+{
+    for (size_t i = from; i < RON_MIN(to, c->in->count); i++) {
         ask_for_records(c, i);
     }
 }
 
+static void look_ahead_from_start(struct ctx *c)
+{
+    ask_for_slots_of(c, 0, AHEAD_SLOTS);
+    ask_for_records_of(c, 0, AHEAD_RECORDS);
+}
+
 static inline void look_ahead(struct ctx *c)
 {
-    if (c->idx + AHEAD_SLOTS < c->in->count) {
-        ask_for_slots(c, c->idx + AHEAD_SLOTS);
-    }
-    if (c->idx + AHEAD_RECORDS < c->in->count) {
-        ask_for_records(c, c->idx + AHEAD_RECORDS);
+    if (c->idx % AHEAD_STEP == 0) {
+        ask_for_slots_of(c, c->idx + AHEAD_SLOTS, c->idx + AHEAD_SLOTS + AHEAD_STEP);
+        ask_for_records_of(c, c->idx + AHEAD_RECORDS, c->idx + AHEAD_RECORDS + AHEAD_STEP);
     }
 }
 

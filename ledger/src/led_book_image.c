@@ -123,7 +123,9 @@ static void mark(struct done *d, uint32_t i)
 static struct led_change committed(const struct led_book *b, const struct led_pend *pend,
                                    const struct led_change *own)
 {
-    return pend->first != 0 ? b->undo[pend->first - 1] : *own;
+    const struct led_change *first = led__first_change(b, pend);
+
+    return first != NULL ? *first : *own;
 }
 
 static struct ron_str asset_name(const struct led_book *b, uint32_t asset)
@@ -262,6 +264,16 @@ static void put_end(struct led_image *im)
 }
 
 /* ---- ahead of the walk ----------------------------------------------------------------------- */
+
+void led__image_ask(const struct led_book *b, const struct led_change *change)
+{
+    if (change->kind == LED_CHANGE_ACCOUNT && !is_done(&b->image->accounts, change->index)) {
+        const struct led_acct *acct = led__acct(b, change->index);
+
+        __builtin_prefetch(&acct->line.pend);
+        __builtin_prefetch(&acct->nonce);
+    }
+}
 
 /* The change is about to leave the ring: from then on the committed value is a later one. */
 void led__image_keep(struct led_book *b, const struct led_change *change)

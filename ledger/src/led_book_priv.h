@@ -7,9 +7,17 @@
  *     ring:   | batch 7: change change END | batch 8: change END |  free ...
  *               ^ undo_tail: oldest uncommitted                     ^ undo_head
  *
- * A record's `pend` names its first and last change in the ring (position + 1, 0 = none), and the
- * changes of one record are linked both ways. At most one change per record and batch is kept: the
- * first, which holds the value from before the batch. */
+ * A record's `pend` names its first and last change in the ring, and the changes of one record are
+ * linked both ways. At most one change per record and batch is kept: the first, which holds the
+ * value from before the batch.
+ *
+ * A link is the lower half of a position; a change without a neighbour is linked to itself. Nobody
+ * returns to a record when its last change becomes final, because by then it has left the cache. So
+ * a link may be stale, and is believed only while its position lies between tail and head and the
+ * change there is of this record. That is exact, also when positions wrap: whoever adds a change
+ * renews the links of its record.
+ *   U1. a record with changes in the ring: `first` is its oldest, `last` its newest.
+ *   U2. a record without: both are stale, whatever they say. */
 #pragma once
 
 #include "led_book.h"
@@ -117,7 +125,7 @@ struct led_change {
     uint64_t c; /* ACCOUNT: nonce, if keeps_nonce; LINE: account; END: seq of the last entry */
     uint64_t d; /* last_seq; END: fingerprints */
     uint32_t index;
-    uint32_t next; /* of the same record; position + 1 */
+    uint32_t next; /* of the same record */
     uint32_t prev;
     uint16_t asset; /* ACCOUNT: of its first line */
     uint8_t kind;
@@ -249,6 +257,9 @@ void led__save_nonce(struct led_book *b, struct led_acct *acct);
 uint64_t led__committed_nonce(const struct led_book *b, const struct led_acct *acct);
 /* Whether the account itself goes when all that is uncommitted is taken back. */
 bool led__is_uncommitted(const struct led_book *b, const struct led_acct *acct);
+/* The oldest and the newest change of a record, NULL when it has none. */
+const struct led_change *led__first_change(const struct led_book *b, const struct led_pend *pend);
+struct led_change *led__last_change(const struct led_book *b, const struct led_pend *pend);
 struct led_change *led__save(struct led_book *b, struct led_pend *pend, enum led_change_kind kind,
                              uint32_t index);
 void led__created(struct led_book *b, struct led_pend *pend, enum led_change_kind kind,
@@ -271,7 +282,9 @@ RON_MUST_USE enum ron_rc led__print_add(struct led_book *b, uint64_t ts_ms, uint
                                         bool again, bool *ret_new);
 void led__print_forget(struct led_book *b, uint64_t print);
 
-/* led_book_image.c; call the first only while there is an image */
+/* led_book_image.c; the first two only while there is an image. `ask` fetches from memory what
+ * `keep` of the same change will read. */
+void led__image_ask(const struct led_book *b, const struct led_change *change);
 void led__image_keep(struct led_book *b, const struct led_change *change);
 void led__image_sum(const uint8_t *chunk, size_t len, uint8_t ret_sum[LED_IMAGE_SUM]);
 struct led_key led__image_key(const struct led_book *b);

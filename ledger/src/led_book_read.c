@@ -14,7 +14,7 @@
 static const struct led_change *kept(const struct led_book *b, const struct led_pend *pend,
                                      enum led_view view)
 {
-    return view == LED_COMMITTED && pend->first != 0 ? &b->undo[pend->first - 1] : NULL;
+    return view == LED_COMMITTED ? led__first_change(b, pend) : NULL;
 }
 
 static struct led_balance line_balance(const struct led_book *b, const struct led_line *line,

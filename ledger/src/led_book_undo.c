@@ -5,17 +5,52 @@
 #include "led_book_priv.h"
 #include "ron/base/assert.h"
 
-enum { AHEAD = 12 }; /* changes: a miss of the cache takes as long as finishing so many */
+enum { AHEAD = 64 }; /* changes: a miss of the cache takes as long as passing over so many */
 
 static struct led_change *change_at(const struct led_book *b, uint64_t position)
 {
     return &b->undo[position & (b->opts.undo_max - 1)];
 }
 
-/* A ring position as a link; 0 is no link. */
-static uint32_t link_of(const struct led_book *b, uint64_t position)
+static struct led_pend *pend_of(const struct led_book *b, const struct led_change *change)
 {
-    return (uint32_t)(position & (b->opts.undo_max - 1)) + 1;
+    switch ((enum led_change_kind)change->kind) {
+    case LED_CHANGE_ACCOUNT:
+        return &led__acct(b, change->index)->line.pend;
+    case LED_CHANGE_LINE:
+        return &led__line(b, change->index)->pend;
+    case LED_CHANGE_ASSET:
+        return &led__asset(b, change->index)->pend;
+    case LED_CHANGE_HOLD:
+        return &led__hold(b, change->index)->pend;
+    case LED_CHANGE_REVERSAL:
+        return &led__reversal(b, change->index)->pend;
+    case LED_CHANGE_END:
+        return NULL;
+    }
+    RON_UNREACHABLE();
+}
+
+/* The change that a link of this record names, NULL when that has left the ring: its place is free
+ * or taken by a change of another record. */
+static struct led_change *alive(const struct led_book *b, const struct led_pend *pend,
+                                uint32_t link)
+{
+    struct led_change *change = change_at(b, link);
+
+    return link - (uint32_t)b->undo_tail < b->undo_head - b->undo_tail && pend_of(b, change) == pend
+               ? change
+               : NULL;
+}
+
+const struct led_change *led__first_change(const struct led_book *b, const struct led_pend *pend)
+{
+    return alive(b, pend, pend->first);
+}
+
+struct led_change *led__last_change(const struct led_book *b, const struct led_pend *pend)
+{
+    return alive(b, pend, pend->last);
 }
 
 static struct led_change *push(struct led_book *b, enum led_change_kind kind, uint32_t index)
@@ -32,21 +67,23 @@ static struct led_change *push(struct led_book *b, enum led_change_kind kind, ui
 struct led_change *led__save(struct led_book *b, struct led_pend *pend, enum led_change_kind kind,
                              uint32_t index)
 {
+    struct led_change *last = led__last_change(b, pend);
     struct led_change *change;
+    uint32_t link = (uint32_t)b->undo_head;
 
-    /* Between the beginning of the batch and the head of the ring, going round. */
-    if (pend->last != 0 &&
-        ((pend->last - 1 - b->undo_mark) & (b->opts.undo_max - 1)) < b->undo_head - b->undo_mark) {
+    if (last != NULL && pend->last - (uint32_t)b->undo_mark < b->undo_head - b->undo_mark) {
         return NULL;
     }
     change = push(b, kind, index);
-    change->prev = pend->last;
-    if (pend->last != 0) {
-        b->undo[pend->last - 1].next = link_of(b, b->undo_head - 1);
+    change->next = link;
+    if (last != NULL) {
+        change->prev = pend->last;
+        last->next = link;
     } else {
-        pend->first = link_of(b, b->undo_head - 1);
+        change->prev = link;
+        pend->first = link;
     }
-    pend->last = link_of(b, b->undo_head - 1);
+    pend->last = link;
     return change;
 }
 
@@ -62,8 +99,9 @@ void led__created(struct led_book *b, struct led_pend *pend, enum led_change_kin
 /* Before the nonce of an account changes that this batch has saved: its change keeps it too. */
 void led__save_nonce(struct led_book *b, struct led_acct *acct)
 {
-    struct led_change *change = &b->undo[acct->line.pend.last - 1];
+    struct led_change *change = led__last_change(b, &acct->line.pend);
 
+    RON_ASSERT(change != NULL);
     if (!change->keeps_nonce) {
         change->c = acct->nonce;
         change->keeps_nonce = true;
@@ -72,20 +110,22 @@ void led__save_nonce(struct led_book *b, struct led_acct *acct)
 
 bool led__is_uncommitted(const struct led_book *b, const struct led_acct *acct)
 {
-    uint32_t link = acct->line.pend.first;
+    const struct led_change *first = led__first_change(b, &acct->line.pend);
 
-    return link != 0 && b->undo[link - 1].created;
+    return first != NULL && first->created;
 }
 
 /* The one from before the first batch in the ring that changed it. */
 uint64_t led__committed_nonce(const struct led_book *b, const struct led_acct *acct)
 {
-    uint32_t link = acct->line.pend.first;
+    const struct led_change *change = led__first_change(b, &acct->line.pend);
 
-    while (link != 0 && !b->undo[link - 1].keeps_nonce) {
-        link = b->undo[link - 1].next;
+    while (change != NULL && !change->keeps_nonce) {
+        const struct led_change *next = change_at(b, change->next);
+
+        change = next != change ? next : NULL;
     }
-    return link != 0 ? b->undo[link - 1].c : acct->nonce;
+    return change != NULL ? change->c : acct->nonce;
 }
 
 void led__end_batch(struct led_book *b, uint64_t seq_last, uint64_t prints)
@@ -102,12 +142,12 @@ void led__end_batch(struct led_book *b, uint64_t seq_last, uint64_t prints)
 static void unlink_newest(struct led_book *b, struct led_pend *pend,
                           const struct led_change *change)
 {
-    pend->last = change->prev;
-    if (change->prev != 0) {
-        b->undo[change->prev - 1].next = 0;
-    } else {
-        pend->first = 0;
-    }
+    struct led_change *prev = alive(b, pend, change->prev);
+
+    if (prev != NULL) {
+        prev->next = change->prev;
+        pend->last = change->prev;
+    } /* else its links lie beyond the head now, so they are stale */
 }
 
 static void undo_account(struct led_book *b, const struct led_change *change)
@@ -238,54 +278,14 @@ void led_book_abort(struct led_book *b)
 
 /* ---- becoming final -------------------------------------------------------------------------- */
 
-static struct led_pend *pend_of(const struct led_book *b, const struct led_change *change)
-{
-    switch ((enum led_change_kind)change->kind) {
-    case LED_CHANGE_ACCOUNT:
-        return &led__acct(b, change->index)->line.pend;
-    case LED_CHANGE_LINE:
-        return &led__line(b, change->index)->pend;
-    case LED_CHANGE_ASSET:
-        return &led__asset(b, change->index)->pend;
-    case LED_CHANGE_HOLD:
-        return &led__hold(b, change->index)->pend;
-    case LED_CHANGE_REVERSAL:
-        return &led__reversal(b, change->index)->pend;
-    case LED_CHANGE_END:
-        break;
-    }
-    RON_UNREACHABLE();
-}
-
-/* The oldest change of its record leaves the ring. */
+/* The oldest change of its record leaves the ring. The record is not touched unless it has more:
+ * for a transfer among many accounts that would be two more misses of the cache. */
 static void finish_change(struct led_book *b, const struct led_change *change)
 {
-    struct led_pend *pend = pend_of(b, change);
-
-    pend->first = change->next;
-    if (change->next != 0) {
-        b->undo[change->next - 1].prev = 0;
-    } else {
-        pend->last = 0;
-        if (change->kind == LED_CHANGE_HOLD && led__hold(b, change->index)->remaining == 0) {
-            led__free_hold(b, change->index);
-        }
-    }
-}
-
-/* Asks for the account of a change that comes soon. */
-static inline void look_ahead(const struct led_book *b)
-{
-    const struct led_change *change = change_at(b, b->undo_tail + AHEAD);
-
-    __builtin_prefetch(change_at(b, b->undo_tail + 2 * (uint64_t)AHEAD));
-    if (b->undo_tail + AHEAD < b->undo_head && change->kind == LED_CHANGE_ACCOUNT) {
-        const struct led_acct *acct = led__acct(b, change->index);
-
-        __builtin_prefetch(&acct->line.pend, 1);
-        if (b->image != NULL) {
-            __builtin_prefetch(&acct->name);
-        }
+    if (change_at(b, change->next) != change) {
+        pend_of(b, change)->first = change->next;
+    } else if (change->kind == LED_CHANGE_HOLD && led__hold(b, change->index)->remaining == 0) {
+        led__free_hold(b, change->index);
     }
 }
 
@@ -294,24 +294,28 @@ uint64_t led_book_commit(struct led_book *b)
     const struct led_change *change;
 
     RON_ASSERT(b->pending > 0);
-    for (;;) {
-        look_ahead(b);
-        change = change_at(b, b->undo_tail++);
+    for (;; b->undo_tail++) {
+        change = change_at(b, b->undo_tail);
         if (change->kind == LED_CHANGE_END) {
             break;
         }
         if (RON_UNLIKELY(b->image != NULL)) {
+            if (b->undo_tail + AHEAD < b->undo_head) {
+                led__image_ask(b, change_at(b, b->undo_tail + AHEAD));
+            }
             led__image_keep(b, change);
         }
         finish_change(b, change);
     }
+    b->undo_tail++;
     b->committed_seq = change->c;
     b->prints_tail += change->d;
     b->pending--;
     if (b->pending == 0) {
         /* Start again at the front, so that a lightly loaded ring stays in the cache. */
         RON_ASSERT(b->undo_tail == b->undo_head);
-        b->undo_tail = b->undo_head = 0;
+        b->undo_head = (b->undo_head + b->opts.undo_max - 1) & ~((uint64_t)b->opts.undo_max - 1);
+        b->undo_tail = b->undo_head;
         b->prints_tail = b->prints_head = 0;
     }
     return change->c;
