@@ -365,10 +365,10 @@ const char *aud_receipt_read(struct ron_str bytes, struct aud_receipt *ret_recei
     struct ron_str line;
 
     if (bytes.len > AUD_RECEIPT_MAX) {
-        return "a receipt has at most 524288 bytes";
+        return "more than 524288 bytes";
     }
     if (!next_line(&rest, &line) || !ron_str_eq(line, "c2sp.org/tlog-proof@v1")) {
-        return "the first line of a receipt is c2sp.org/tlog-proof@v1";
+        return "another first line than c2sp.org/tlog-proof@v1";
     }
     if (!next_line(&rest, &line)) {
         return "the receipt ends too early";
@@ -380,7 +380,7 @@ const char *aud_receipt_read(struct ron_str bytes, struct aud_receipt *ret_recei
         }
     }
     if (!starts(&line, "index ") || !read_number(line, &r.index)) {
-        return "the line `index N` is missing";
+        return "no line `index N`";
     }
     for (;;) {
         if (!next_line(&rest, &line)) {

@@ -115,7 +115,7 @@ static enum ron_rc invalid(struct led_import *imp, struct ron_err *err, const ch
 {
     imp->broken = true;
     return ron_err_set(err, RON_INVALID, "line %llu: %s%s%s", (unsigned long long)imp->line, what,
-                       detail[0] != '\0' ? ": " : "", detail);
+                       what[0] != '\0' && detail[0] != '\0' ? ": " : "", detail);
 }
 
 /* Length of the first line, without its newline; SIZE_MAX when there is no whole one. */

@@ -280,6 +280,14 @@ def issue(folder, name, subject):
     (folder / f"{name}.key").chmod(0o600)
 
 
+def make_authority(folder):
+    """ca.pem and the ledger's or a guard's server.pem."""
+    openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
+            "-keyout", folder / "ca.key", "-out", folder / "ca.pem", "-days", "2", "-subj",
+            "/CN=ca")
+    issue(folder, "server", "localhost")
+
+
 class TlsLedger(Ledger):
     """Asks with the client certificate `shows`, or with none."""
 
@@ -299,10 +307,7 @@ class TlsLedger(Ledger):
 def certificates():
     with tempfile.TemporaryDirectory(prefix="ron-guard-") as name:
         folder = Path(name)
-        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                "-keyout", folder / "ca.key", "-out", folder / "ca.pem", "-days", "2", "-subj",
-                "/CN=ca")
-        issue(folder, "server", "localhost")
+        make_authority(folder)
         issue(folder, "mint", "mint.example")
         issue(folder, "other", "other.example")
         with TlsLedger(f"--tls.cert={folder}/server.pem", f"--tls.key={folder}/server.key",
@@ -346,10 +351,7 @@ def ends_at_start(name, folder, *options, said):
 def guarded_guards():
     with tempfile.TemporaryDirectory(prefix="ron-guard-") as name:
         folder = Path(name)
-        openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes",
-                "-keyout", folder / "ca.key", "-out", folder / "ca.pem", "-days", "2", "-subj",
-                "/CN=ca")
-        issue(folder, "server", "localhost")
+        make_authority(folder)
         issue(folder, "ours", "ledger.example")
         token = folder / "policy.token"
         token.write_text("secret-of-ours\n", encoding="ascii")

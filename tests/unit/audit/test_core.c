@@ -7,25 +7,6 @@
 
 #include "aud_run.h"
 
-static int setup(void **state)
-{
-    if (fixture_setup(state) != 0) {
-        return -1;
-    }
-    works_begin();
-    core_past = (struct core_past){0};
-    core_begin(ron_env_linux(), fixture_path(*state, "data"));
-    core_open();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    core_close();
-    works_drop();
-    return fixture_teardown(state);
-}
-
 static void same_as_ledger(void *arg, struct ron_str account, struct ron_str asset,
                            const struct aud_line *line)
 {
@@ -87,8 +68,8 @@ static void test_audit_core__journal_of_the_ledger__is_good(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_setup_teardown(test_audit_core__journal_of_the_ledger__is_good, setup,
-                                        teardown),
+        cmocka_unit_test_setup_teardown(test_audit_core__journal_of_the_ledger__is_good, core_setup,
+                                        core_teardown),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -350,3 +350,30 @@ static inline void core_random(struct ron_rand *rand, int windows)
         assert_int_equal(core_window(list, count), RON_OK);
     }
 }
+
+/* ---- setup and teardown of a test ------------------------------------------------------------ */
+
+/* An open ledger without entries in a folder of its own. */
+static inline int core_setup_on(void **state, const struct ron_env *env)
+{
+    if (fixture_setup(state) != 0) {
+        return -1;
+    }
+    works_begin();
+    core_past = (struct core_past){0};
+    core_begin(env, fixture_path(*state, "data"));
+    core_open();
+    return 0;
+}
+
+static inline int core_setup(void **state)
+{
+    return core_setup_on(state, ron_env_linux());
+}
+
+static inline int core_teardown(void **state)
+{
+    core_close();
+    works_drop();
+    return fixture_teardown(state);
+}

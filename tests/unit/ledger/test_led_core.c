@@ -32,26 +32,12 @@ static uint64_t same_random(const struct ron_env *e)
 
 static int setup(void **state)
 {
-    if (fixture_setup(state) != 0) {
-        return -1;
-    }
     fail_sync = false;
     env = *ron_env_linux();
     disk = *env.disk;
     disk.sync = sync_or_fail;
     env.disk = &disk;
-    works_begin();
-    core_past = (struct core_past){0};
-    core_begin(&env, fixture_path(*state, "data"));
-    core_open();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    core_close();
-    works_drop();
-    return fixture_teardown(state);
+    return core_setup_on(state, &env);
 }
 
 static const char *in_dir(const char *name)
@@ -350,7 +336,7 @@ static void test_core__derived_files_lost_or_old__same_digest_and_root(void **st
 {
     for (size_t i = 0; i < RON_ARRAY_LEN(losses); i++) {
         for (int parallel = 0; parallel < 2; parallel++) {
-            assert_int_equal(teardown(state), 0);
+            assert_int_equal(core_teardown(state), 0);
             assert_int_equal(setup(state), 0);
             lose_and_recover(state, i, parallel == 1);
         }
@@ -404,7 +390,7 @@ static void recover_with_foreign_index(bool with_image)
 static void test_core__index_of_another_history__is_made_anew(void **state)
 {
     recover_with_foreign_index(false);
-    assert_int_equal(teardown(state), 0);
+    assert_int_equal(core_teardown(state), 0);
     assert_int_equal(setup(state), 0);
     recover_with_foreign_index(true);
 }
@@ -532,7 +518,7 @@ static void test_core__a_byte_of_the_log_flipped__state_of_the_last_good_frame(v
     struct led_work *w;
 
     for (int parallel = 0; parallel < 2; parallel++) {
-        assert_int_equal(teardown(state), 0);
+        assert_int_equal(core_teardown(state), 0);
         assert_int_equal(setup(state), 0);
         core_commit(works_mint("a", 10));
         core_commit(works_transfer("a", "b", 1));
@@ -606,7 +592,7 @@ static void test_core__frame_that_the_book_contradicts__damage_at_its_place(void
     struct core_state good;
 
     for (int i = 0; i < 4; i++) {
-        assert_int_equal(teardown(state), 0);
+        assert_int_equal(core_teardown(state), 0);
         assert_int_equal(setup(state), 0);
         core_commit(works_mint("a", 10));
         core_commit(works_transfer("a", "b", 1));
@@ -730,7 +716,7 @@ static void test_core__marker_of_safe_mode__survives_until_removed(void **state)
     assert_false(core.r.mark.set);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, core_teardown)
 
 int main(void)
 {

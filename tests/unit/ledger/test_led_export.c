@@ -524,8 +524,9 @@ static void test_led_import__bad_files__refused_with_their_line(void **state)
         const char *file, *message;
     } bad[] = {
         {BATCH(1, "", ENTRY), "line 1: no head"},
-        {"junk\n", "line 1: "},
-        {"\n", "line 1: "},
+        {"junk\n", "line 1: an object is expected"},
+        {"\n", "line 1: an object is expected"},
+        {"[]\n", "line 1: an object is expected"},
         {HEAD HEAD, "line 2: type"},
         {"{\"type\":\"ledger\",\"version\":2,\"uuid\":\"00\",\"from\":1,\"to\":1}\n",
          "line 1: version"},

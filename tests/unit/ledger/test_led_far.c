@@ -12,23 +12,6 @@ enum {
     FILLING = 33 * KEYS + 10, /* entries: the first ones are forgotten */
 };
 
-static int setup(void **state)
-{
-    assert_int_equal(fixture_setup(state), 0);
-    works_begin();
-    core_past = (struct core_past){0};
-    core_begin(ron_env_linux(), fixture_path(*state, "data"));
-    core_open();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    core_close();
-    works_drop();
-    return fixture_teardown(state);
-}
-
 static struct led_work *undo(const struct led_work *what)
 {
     const struct led_entry *of = &what->batch.entries[0];
@@ -157,7 +140,7 @@ static void test_led_far__verified_beside_a_writer__good(void **state)
     led_recovered_done(&r);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, core_setup, core_teardown)
 
 int main(void)
 {

@@ -32,20 +32,11 @@ static enum ron_rc no_sync(const struct ron_env *e, int fd, bool data_only, stru
 
 static int setup(void **state)
 {
-    assert_int_equal(fixture_setup(state), 0);
-    works_begin();
-    core_past = (struct core_past){0};
-    core_begin(ron_env_linux(), fixture_path(*state, "data"));
+    if (core_setup(state) != 0) {
+        return -1;
+    }
     (void)snprintf(second_dir, sizeof second_dir, "%s", fixture_path(*state, "second"));
-    core_open();
     return 0;
-}
-
-static int teardown(void **state)
-{
-    core_close();
-    works_drop();
-    return fixture_teardown(state);
 }
 
 /* ---- the tools ------------------------------------------------------------------------------- */
@@ -366,7 +357,7 @@ static void test_led_load__range_that_ends_inside_a_batch__is_imported(void **st
     led_recovered_done(&r);
 }
 
-#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define CASE(name) cmocka_unit_test_setup_teardown(name, setup, core_teardown)
 
 int main(void)
 {

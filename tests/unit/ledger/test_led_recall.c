@@ -6,23 +6,6 @@
 
 #include <stdlib.h>
 
-static int setup(void **state)
-{
-    assert_int_equal(fixture_setup(state), 0);
-    works_begin();
-    core_past = (struct core_past){0};
-    core_begin(ron_env_linux(), fixture_path(*state, "data"));
-    core_open();
-    return 0;
-}
-
-static int teardown(void **state)
-{
-    core_close();
-    works_drop();
-    return fixture_teardown(state);
-}
-
 /* The same nonce again, under another id. */
 static enum led_reason reuse_nonce(const struct led_work *of)
 {
@@ -111,8 +94,8 @@ static void test_led_recall__damage_before_the_image__found(void **state)
     struct core_state good;
 
     for (int parallel = 0; parallel < 2; parallel++) {
-        assert_int_equal(teardown(state), 0);
-        assert_int_equal(setup(state), 0);
+        assert_int_equal(core_teardown(state), 0);
+        assert_int_equal(core_setup(state), 0);
         core_commit(works_mint("a", 10));
         core_state(&good);
         core_commit(works_one("flip-this-entry", LED_KIND_TRANSFER, "a", "b", 1));
@@ -129,7 +112,7 @@ static void test_led_recall__damage_before_the_image__found(void **state)
     }
 }
 
-#define CASE(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define CASE(f) cmocka_unit_test_setup_teardown(f, core_setup, core_teardown)
 
 int main(void)
 {
