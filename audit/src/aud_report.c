@@ -204,7 +204,8 @@ static void write_entry(FILE *out, const struct aud_entry *e)
     write_text(out, "memo", e->memo);
 }
 
-static void write_offline(const struct aud_report *report, const struct aud_offline *o,
+/* What the receipt says, and who vouches for it. */
+static void write_receipt(const struct aud_report *report, const struct aud_offline *o,
                           const struct aud_vkey *witnesses, size_t witness_count)
 {
     FILE *out = report->out;
@@ -227,7 +228,15 @@ static void write_offline(const struct aud_report *report, const struct aud_offl
         fprintf(out, "witness      %s: %s\n", witnesses[i].name,
                 o->cosigned_s[i] != 0 ? when : "NOT signed");
     }
-    fprintf(out, "\n%s\n",
+}
+
+static void write_offline(const struct aud_report *report, const struct aud_offline *o,
+                          const struct aud_vkey *witnesses, size_t witness_count)
+{
+    if (o->seq != 0) { /* else the file is no receipt */
+        write_receipt(report, o, witnesses, witness_count);
+    }
+    fprintf(report->out, "\n%s\n",
             o->findings.total > 0 ? "BAD: the receipt proves nothing"
             : report->key         ? "GOOD: the entry is in the ledger"
                                   : "UNSIGNED: the proof is right, but nobody's word was checked");

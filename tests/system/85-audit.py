@@ -154,6 +154,11 @@ def receipts(keys, signer):
     entry.write_bytes(leaves[3])
     code, report = audit("--key", signer.vkey(), "--receipt", path, "--entry", entry)
     expect("receipt of another entry", (code, report["findings"][0]["rule"]), (1, "receipt"))
+    path.write_text("no receipt at all\n")
+    done = run("--key", signer.vkey(), "--receipt", path)
+    expect("a file that is no receipt", (done.returncode, "another first line" in done.stdout,
+                                         "root" in done.stdout.split("found")[-1]),
+           (1, True, False))
     path.write_text(receipt(signer, leaves, 2, True))
     code, report = audit("--key", signer.vkey(), "--receipt", path)
     expect("receipt with its entry", (code, report["good"], report["seq"]), (0, True, 3))
