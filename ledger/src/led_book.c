@@ -355,6 +355,11 @@ void led_book_give_block(struct led_book *b, void *take_block)
     led_blocks_add_spare(&b->blocks, take_block);
 }
 
+void led_book_rest(struct led_book *b)
+{
+    led_blocks_rest(&b->blocks);
+}
+
 void led_book_may_stall(struct led_book *b, bool may_stall)
 {
     b->blocks.may_stall = may_stall;

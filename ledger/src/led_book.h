@@ -68,6 +68,8 @@ size_t led_book_blocks_wanted(const struct led_book *book);
 void *led_book_make_block(
     void); /* any thread; slow; NULL: no memory; else for the next or ron_free */
 void led_book_give_block(struct led_book *book, void *take_block);
+/* The burst is over: frees what was given and not needed. */
+void led_book_rest(struct led_book *book);
 /* Where stalls of some milliseconds do not matter (recovery, import): the book makes its blocks
  * itself. */
 void led_book_may_stall(struct led_book *book, bool may_stall);

@@ -38,7 +38,7 @@ struct indexer {
     uint64_t settled_ns;
     uint64_t trimmed_ns;
     uint64_t trimmed_at; /* `applied` then */
-    bool worked;         /* something was added since memory was given back last */
+    uint32_t trims;      /* to do: something was added since memory was given back last */
     bool ending;         /* the last round */
     bool bad;            /* the last round failed */
 };
@@ -189,7 +189,7 @@ static void make_blocks(struct led_svc *s)
 }
 
 /* Memory of a burst that is over: unused works each second, the rest after a second without
- * entries. */
+ * entries, and what the sequencer gave back meanwhile after another. */
 static void trim(struct indexer *x)
 {
     uint64_t now_ns = ron_env_now_ns(x->s->env);
@@ -201,9 +201,11 @@ static void trim(struct indexer *x)
     led_works_trim(x->s->works);
     if (x->applied != x->trimmed_at) {
         x->trimmed_at = x->applied;
-        x->worked = true;
-    } else if (x->worked) {
-        x->worked = false;
+        x->trims = 2;
+    } else if (x->trims > 0) {
+        x->trims--;
+        ron_au32_store(&x->s->at_rest, 1);
+        ron_task_wake(x->s->seq_task);
         ron_alloc_trim();
     }
 }

@@ -393,12 +393,18 @@ static void take_asks(struct led_seq_stage *st, struct ron_task *t)
     }
 }
 
-/* Memory ahead of need: the indexer makes blocks, the book takes them. */
+/* Memory ahead of need: the indexer makes blocks, the book takes them, and gives back what is left
+ * when it was not needed. */
 static void take_blocks(struct led_svc *s)
 {
     struct led_book *book = led_seq_book_mut(s->eng.seq);
-    size_t wanted = led_book_blocks_wanted(book);
+    size_t wanted;
 
+    if (ron_au32_load(&s->at_rest) != 0) {
+        ron_au32_store(&s->at_rest, 0);
+        led_book_rest(book);
+    }
+    wanted = led_book_blocks_wanted(book);
     for (size_t i = 0; i < LED_SVC_BLOCKS && wanted > 0; i++) {
         if (ron_aptr_load(&s->blocks[i]) != NULL) {
             led_book_give_block(book, ron_aptr_xchg(&s->blocks[i], NULL));

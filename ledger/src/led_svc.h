@@ -99,6 +99,7 @@ struct led_svc {
     struct ron_au64 image_accounts;         /* of the last image, about */
     struct ron_au32 blocks_wanted;          /* by the book: memory to grow into (led_book.h) */
     struct ron_aptr blocks[LED_SVC_BLOCKS]; /* that the indexer made; NULL: none */
+    struct ron_au32 at_rest;                /* the indexer saw no entries for a while */
 
     uint32_t cpus;
     uint64_t awake_ns; /* concurrency.awake_us */

@@ -33,6 +33,12 @@ void led_blocks_add_spare(struct led_blocks *blocks, void *take_block)
     }
 }
 
+void led_blocks_rest(struct led_blocks *blocks)
+{
+    led_blocks_done(blocks);
+    blocks->is_growing = false;
+}
+
 void led_blocks_done(struct led_blocks *blocks)
 {
     while (blocks->spare_count > 0) {

@@ -70,6 +70,8 @@ struct led_blocks {
 void *led_block_make(void);
 /* Takes the block in any case; what is too much is freed. */
 void led_blocks_add_spare(struct led_blocks *blocks, void *take_block);
+/* Growth is over for now: frees the spares, and wants none until there is more. */
+void led_blocks_rest(struct led_blocks *blocks);
 /* Frees the spares; those who took blocks free them. */
 void led_blocks_done(struct led_blocks *blocks);
 

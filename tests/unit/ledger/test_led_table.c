@@ -207,6 +207,28 @@ static void test_led_table__spare_blocks__are_used_first(void **state)
     led_table_done(&t);
 }
 
+static void test_led_table__rest__spares_go_and_come_back(void **state)
+{
+    struct ron_rand rand = support_rand();
+    struct led_table t;
+
+    (void)state;
+    assert_int_equal(led_table_init(&t, &pool), RON_OK);
+    while (pool.slab_count < 2) {
+        add_to_set(&t, ron_rand_u64(&rand), true);
+    }
+    assert_true(blocks.is_growing);
+    led_blocks_add_spare(&blocks, led_block_make());
+    led_blocks_rest(&blocks);
+    assert_int_equal(blocks.spare_count, 0);
+    assert_false(blocks.is_growing);
+    while (pool.slab_count < 3) {
+        add_to_set(&t, ron_rand_u64(&rand), true);
+    }
+    assert_true(blocks.is_growing);
+    led_table_done(&t);
+}
+
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int main(void)
@@ -217,6 +239,7 @@ int main(void)
         CASE(test_led_table__set__keeps_zero_and_drops_in_steps),
         CASE(test_led_table__released_pages__are_used_again),
         CASE(test_led_table__spare_blocks__are_used_first),
+        CASE(test_led_table__rest__spares_go_and_come_back),
         CASE(test_led_table__store__records_stay_in_place),
     };
 
