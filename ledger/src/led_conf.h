@@ -58,7 +58,7 @@
       RON_CONF_FIXED, "Workers that listen; 0 takes a quarter of the processors, at least 1.")     \
     X(LED_AWAKE_US, "concurrency.awake_us", INT, "microseconds", 0, 10000, "200", RON_CONF_FIXED,  \
       "How long beyond the time of a sync a worker looks for the answer of a lone request, and "   \
-      "for the next one, before it sleeps; 0 sleeps at once.")                                     \
+      "worker and committer for the next one, before they sleep; 0 sleeps at once.")               \
     X(LED_READERS, "concurrency.readers", INT, "threads", 1, 16, "2", RON_CONF_FIXED,              \
       "Threads that read the journal for histories, proofs and repetitions.")                      \
     X(LED_Q_INGRESS, "queues.ingress", INT, "requests", 1, 1000000, "2000", RON_CONF_FIXED,        \

@@ -106,6 +106,7 @@ static enum ron_rc commit_handle(struct ron_task *t, void *arg, void **items, si
     struct led_svc *s = arg;
     struct led_work **works = (struct led_work **)items;
     uint64_t nests = ron_thread_nests();
+    uint64_t awake_ns = count == 1 ? led_svc_awake_ns(s, works[0]) : 0;
     size_t gone;
 
     (void)t;
@@ -143,6 +144,9 @@ static enum ron_rc commit_handle(struct ron_task *t, void *arg, void **items, si
     }
     led_svc_unlease(s);
     RON_ASSERT_SLOW(ron_thread_nests() == nests); /* on this path never two locks at once */
+    if (awake_ns != 0) {
+        ron_chan_look(s->commit, ron_mono_ns() + awake_ns);
+    }
     return RON_OK;
 }
 

@@ -27,15 +27,19 @@ static void refuse(struct led_work *w, enum led_reason reason, const char *detai
 
 /* ---- ways ------------------------------------------------------------------------------------ */
 
-/* A lone request waits for one sync and little else, so that putting this worker to sleep and
- * waking it would be a good part of its time. With others under way there is work to do, and beside
- * a slow sync the wake-up does not count. */
-static void await_answer(struct led_svc *s, const struct led_work *w)
+uint64_t led_svc_awake_ns(struct led_svc *s, const struct led_work *w)
 {
     uint64_t sync_ns = ron_au64_load(&s->sync_ns);
 
-    if (w->lone && w->in.len < LARGE && sync_ns <= LONE_SYNC_NS && s->awake_ns != 0) {
-        ron_worker_stay_awake(w->received_ns + sync_ns + s->awake_ns);
+    return w->lone && w->in.len < LARGE && sync_ns <= LONE_SYNC_NS ? s->awake_ns : 0;
+}
+
+static void await_answer(struct led_svc *s, const struct led_work *w)
+{
+    uint64_t awake_ns = led_svc_awake_ns(s, w);
+
+    if (awake_ns != 0) {
+        ron_worker_stay_awake(w->received_ns + ron_au64_load(&s->sync_ns) + awake_ns);
     }
 }
 

@@ -220,6 +220,11 @@ void led_svc_remote_vouch(struct led_svc *s, const struct led_caller *caller,
 /* Readiness of the remote guards; the health task's. */
 void led_svc_remote_look(struct led_svc *s);
 
+/* How long to look for what comes after the work instead of sleeping; 0: not at all. A lone request
+ * waits for one sync and little else, so that putting threads to sleep and waking them would be a
+ * good part of its time. With others under way there is work to do, and beside a slow sync the
+ * wake-up does not count. */
+uint64_t led_svc_awake_ns(struct led_svc *s, const struct led_work *w);
 /* A new work into the pipeline: to a prevalidator, or RON_FULL, RON_CLOSED with the work still the
  * caller's. */
 RON_MUST_USE enum ron_rc led_svc_submit(struct led_svc *s, struct led_work *w);

@@ -86,6 +86,15 @@ static void spin_for_message(const struct ron_chan *c)
     }
 }
 
+void ron_chan_look(const struct ron_chan *c, uint64_t until_ns)
+{
+    ron_blocking_point(c->name);
+    while (ron_spin_budget() != 0 && ron_stat_get(&c->depth) == 0 && !ron_chan_is_closed(c) &&
+           ron_mono_ns() < until_ns) {
+        ron_spin_yield();
+    }
+}
+
 enum ron_rc ron_chan_recv_many(struct ron_chan *c, void **items, size_t max,
                                struct ron_deadline deadline, size_t *ret_count)
 {

@@ -15,6 +15,7 @@
  * is a few dozen instructions long and a sleep costs two context switches. */
 #include <errno.h>
 #include <linux/futex.h>
+#include <sched.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -295,6 +296,11 @@ void ron_spin_pause(void)
 #elif defined(__aarch64__)
     __asm__ volatile("yield");
 #endif
+}
+
+void ron_spin_yield(void)
+{
+    (void)sched_yield(); /* never fails on Linux */
 }
 
 uint64_t ron_mono_ns(void)

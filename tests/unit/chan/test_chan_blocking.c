@@ -105,6 +105,11 @@ static void do_recv_or_changed(struct things *g)
     fill(g->wait, g->ready);
     RON_IGNORE(ron_chan_recv_or_changed(g->wait, g->watch, 1, true, items, 2, deadline_past(), &n));
 }
+static void do_look(struct things *g)
+{
+    fill(g->wait, g->ready);
+    ron_chan_look(g->wait, 0);
+}
 static void do_watch_wait(struct things *g)
 {
     uint64_t value;
@@ -135,6 +140,7 @@ static const struct point {
     {"at 'retry'", do_send_retry},
     {"at 'jobs'", do_recv},
     {"at 'jobs'", do_recv_many},
+    {"at 'jobs'", do_look},
     {"at 'jobs'", do_recv_or_changed},
     {"at 'shutdown'", do_watch_wait},
     {"at 'events'", do_bus_recv},

@@ -31,6 +31,11 @@ static void run_receiver(void *arg)
     }
 }
 
+static void run_sender(void *arg)
+{
+    chan_put(arg, 3, 1);
+}
+
 /* One poll; the message numbers are checked to run on from `first`. */
 static enum ron_rc poll_some(struct ron_chan *c, struct poller *p, size_t max, size_t first,
                              size_t *ret_count, bool *ret_more)
@@ -462,6 +467,32 @@ static void test_chan_recv__parked_on_both__either_one_wakes(void **state)
     }
 }
 
+static void test_chan_recv__look__takes_nothing_and_ends_when_it_should(void **state)
+{
+    struct ron_chan *c = chan_make(*state, RON_CHAN_WAIT, 2);
+    const uint64_t forever = UINT64_MAX;
+    uint64_t begin = ron_mono_ns();
+    struct receiver r = {.chan = c};
+    size_t n = 0;
+
+    ron_chan_look(c, begin + 2000000); /* nothing comes */
+    assert_true(ron_spin_budget() == 0 || ron_mono_ns() >= begin + 2000000);
+    if (ron_spin_budget() != 0) {
+        struct ron_thread *t = thread_run(run_sender, c);
+
+        ron_chan_look(c, forever);
+        ron_thread_join(t);
+    } else {
+        chan_put(c, 3, 1);
+    }
+    ron_chan_look(c, forever); /* it is still there */
+    assert_int_equal(ron_chan_try_recv_many(c, r.items, 1, &n), RON_OK);
+    assert_int_equal(msg_number(r.items[0]), 3);
+    ron_chan_close(c);
+    ron_chan_look(c, forever);
+    ron_chan_free(c);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -479,6 +510,7 @@ int main(void)
         CASE(test_chan_recv__pool_member_still_at_work__does_not_take_the_next_wakeup),
         CASE(test_chan_recv__work_and_change_both_ready__order_as_asked),
         CASE(test_chan_recv__parked_on_both__either_one_wakes),
+        CASE(test_chan_recv__look__takes_nothing_and_ends_when_it_should),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

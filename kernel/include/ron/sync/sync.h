@@ -248,9 +248,14 @@ static inline uint32_t ron_spin_budget(void)
 static inline void ron_spin_pause(void)
 {
 }
+static inline void ron_spin_yield(void)
+{
+}
 #else
 uint32_t ron_spin_budget(void);
 void ron_spin_pause(void);
+/* The same for looks that go on for longer: whoever wants the core gets it in between. */
+void ron_spin_yield(void);
 #endif
 
 /* The clock by which all waits here are measured: monotonic; virtual under RON_MODEL. */
