@@ -26,7 +26,8 @@ Settings: RON_BENCH_REPS (3), RON_BENCH_SECONDS of a run (3), RON_BENCH_ENTRIES 
 (2000000; the specification asks for 20000000, and for a plot up to 100000000, which needs 25 GB of
 disk), RON_BENCH_ACCOUNTS of them (1000000), RON_BENCH_STEPS of them (10), RON_BENCH_PLOT (a file
 for the plot of their cost, as SVG; none), RON_BENCH_ROWS (comma list of row names and `yardstick`,
-all), RON_BENCH_NOISE, RON_BENCH_WAIT_S.
+all), RON_BENCH_AGAINST (another `ron` program: the rows are run with both in turn, and nothing
+else is), RON_BENCH_NOISE, RON_BENCH_WAIT_S.
 """
 import json
 import os
@@ -43,6 +44,7 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "system"))
 from benchkit import busy_s, children_s, cpu_s, setting, spread, wait_for_quiet  # noqa: E402
 from httpkit import status_kib  # noqa: E402
+import ledger_against  # noqa: E402
 import ledger_proofs  # noqa: E402
 import ledger_stalls  # noqa: E402
 from ledgerkit import Ledger  # noqa: E402
@@ -56,6 +58,7 @@ ACCOUNTS = setting("ACCOUNTS", 1000000)
 ROWS = setting("ROWS", "")
 STEPS = setting("STEPS", 10)  # of a large run
 PLOT = setting("PLOT", "")
+AGAINST = setting("AGAINST", "")
 RATES = (5000, 20000)  # at which the bare server is the yardstick: well below what both can do
 LOAD = str(Path(os.environ.get("RON_BENCH_DIR", "build/release/bench")) / "bench_ledger")
 LAB = Path(__file__).resolve().parents[3] / "shared" / "lab" / "http"
@@ -92,11 +95,12 @@ def settled_kib(pid, key="VmRSS"):
 class Ron:
     """One ledger over which all rows of a repetition run."""
 
-    def __init__(self, accounts, where=None):
+    def __init__(self, accounts, where=None, program=Ledger.program):
         self.folder = Path(tempfile.mkdtemp(prefix="ron-bench-", dir=where))
-        self.ledger = Ledger(f"--oap.addr=unix:{self.folder}/run/oap", "--limits.connections=4096",
-                             "--limits.inflight=4096", "--engine.segment_bytes=64MiB",
-                             folder=self.folder)
+        kind = type("Ledger", (Ledger,), {"program": program})
+        self.ledger = kind(f"--oap.addr=unix:{self.folder}/run/oap", "--limits.connections=4096",
+                           "--limits.inflight=4096", "--engine.segment_bytes=64MiB",
+                           folder=self.folder)
         self.ledger.start_s = 600  # a long journal takes its time
         self.pid = self.ledger.process.pid
         self.accounts = accounts
@@ -389,6 +393,20 @@ def large_rows(postgres):
         print(f"\n{text}")
 
 
+def against():
+    """All chosen rows, beside another program."""
+    rows = [{"name": name, "text": text, "accounts": 10000,
+             "run": lambda ron, how=how, name=name: ron.run("load", *how, seconds=SECONDS,
+                                                            hot="hot" in name)}
+            for name, text, how, _, _, _ in SMALL if chosen(name)]
+    rows += [{"name": name, "text": text, "accounts": ACCOUNTS,
+              "run": lambda ron, ids=ids, hot=hot: ron.run("load", "oap", LARGE_CONNECTIONS, 1000,
+                                                           count=ENTRIES, ids=ids, hot=hot)}
+             for name, text, ids, hot in LARGE if chosen(name) and name != IN_MEMORY]
+    ledger_against.compare(lambda row, program: Ron(row["accounts"], program=program), rows,
+                           AGAINST, REPS)
+
+
 def whole(parts):
     """One run out of its steps."""
     entries = sum(p["entries"] for p in parts)
@@ -459,12 +477,17 @@ def main():
     if "--help" in sys.argv:
         print(__doc__)
         return
+    model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
+    print(f"## The ledger\n\nMachine: {model[1] if model else 'unknown processor'}, "
+          f"{os.cpu_count()} cores, Linux {os.uname().release}. {REPS} repetitions of "
+          f"{SECONDS} s; large runs {'' if AGAINST else 'once, '}{ENTRIES:,} transfers over "
+          f"{ACCOUNTS:,} accounts.")
+    if AGAINST:
+        against()
+        print(f"\nOthers used {spread(noise, 2)} of a core during the runs.")
+        return
     postgres = Bench()
     try:
-        model = re.search(r"model name\s*: (.*)", Path("/proc/cpuinfo").read_text())
-        print(f"## The ledger\n\nMachine: {model[1] if model else 'unknown processor'}, "
-              f"{os.cpu_count()} cores, Linux {os.uname().release}. {REPS} repetitions of "
-              f"{SECONDS} s; large runs once, {ENTRIES:,} transfers over {ACCOUNTS:,} accounts.")
         if not postgres.there:
             print("\nPostgreSQL is not compared: package postgresql-15, its schema or root is "
                   "missing.")
