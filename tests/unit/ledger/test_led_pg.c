@@ -616,6 +616,9 @@ static void test_led_pg__commit_not_replicated__told_only_when_it_is(void **stat
     while (number(db, "SELECT count(*) FROM pg_settings WHERE name='synchronous_standby_names' "
                       "AND setting='nobody'") == 0) {
     }
+    /* Commits wait once the server's checkpointer has read the setting, too, which it does before
+     * it obeys this. */
+    assert_int_equal(ron_pg_script(db, "CHECKPOINT", in_s(30), NULL), RON_OK);
     assert_int_equal(ron_thread_start(
                          &(struct ron_thread_opts){
                              .name = "append", .may_block = true, .main = append_main, .arg = &a},
