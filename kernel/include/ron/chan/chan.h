@@ -125,14 +125,14 @@ void ron_chan_unreserve(struct ron_chan *c, uint32_t count);
 
 /* ---- receiving ------------------------------------------------------------------------------- */
 
-/* Waits until at least one message is there, takes up to `max`. RON_OK, RON_TIMEOUT, RON_CLOSED
- * (drained), RON_CANCELLED. */
 /* Looks for a message until that time (ron_mono_ns) and takes none: for a blocking task that knows
  * that one comes soon and that a sleep and a wake-up cost more than the wait. Returns when there is
  * one or the channel is closed; others get the core between two looks. Does nothing on a machine
  * with one core. */
 void ron_chan_look(const struct ron_chan *c, uint64_t until_ns);
 
+/* Waits until at least one message is there, takes up to `max`. RON_OK, RON_TIMEOUT, RON_CLOSED
+ * (drained), RON_CANCELLED. */
 RON_MUST_USE enum ron_rc ron_chan_recv_many(struct ron_chan *c, void **items, size_t max,
                                             struct ron_deadline deadline, size_t *ret_count);
 RON_MUST_USE enum ron_rc ron_chan_recv(struct ron_chan *c, struct ron_deadline deadline,
