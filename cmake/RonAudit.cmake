@@ -4,13 +4,15 @@
 # tests/lint/check_includes.py sees to it.
 include_guard(GLOBAL)
 
-ron_glob(ron_audit_sources "audit/src/aud_*.c")
+ron_glob(ron_audit_sources "audit/*.c" "audit/*/*.c")
+list(FILTER ron_audit_sources EXCLUDE REGEX "/main\\.c$")
+ron_glob(ron_audit_main "audit/main.c" "audit/*/main.c")
 add_library(ron_audit STATIC ${ron_audit_sources})
 target_link_libraries(ron_audit PRIVATE ron_product ron_libraries PUBLIC ron_kernel)
 target_include_directories(ron_audit PUBLIC "${PROJECT_SOURCE_DIR}/audit/src")
 
 if(RON_CLI)
-  add_executable(ron-audit "${PROJECT_SOURCE_DIR}/audit/src/main.c")
+  add_executable(ron-audit ${ron_audit_main})
   target_link_libraries(ron-audit PRIVATE ron_product ron_libraries ron_audit)
   install(TARGETS ron-audit RUNTIME)
   install(FILES "${PROJECT_SOURCE_DIR}/docs/man/ron-audit.1" TYPE MAN RENAME man1/ron-audit.1)

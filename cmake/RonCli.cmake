@@ -3,11 +3,12 @@
 include_guard(GLOBAL)
 
 if(RON_CLI)
-  ron_glob(ron_cli_sources "cli/src/*.c")
+  ron_glob(ron_cli_sources "cli/*.c" "cli/*/*.c")
   if(ron_cli_sources)
     add_executable(ron ${ron_cli_sources})
     target_link_libraries(ron PRIVATE ron_product ron_services)
-    target_include_directories(ron PRIVATE "${PROJECT_SOURCE_DIR}/cli/src")
+    target_include_directories(ron PRIVATE "${PROJECT_SOURCE_DIR}/cli/src"
+      "${ron_forward_folder}/cli")
     ron_use_build_id(ron)
   else()
     message(STATUS "cli/src has no sources: the program ron is left out")

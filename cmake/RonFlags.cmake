@@ -25,6 +25,8 @@ target_compile_options(ron_flags INTERFACE
   -fno-omit-frame-pointer
   # Assertions name files as they lie in the tree, whatever machine built them.
   "-fmacro-prefix-map=${PROJECT_SOURCE_DIR}/="
+  # Includes of the product name the path from the root: "ledger/book/book.h".
+  "SHELL:-iquote ${PROJECT_SOURCE_DIR}"
 )
 if(NOT RON_SANITIZE STREQUAL "")
   target_compile_options(ron_flags INTERFACE
@@ -79,3 +81,19 @@ function(ron_glob out)
   list(SORT found)
   set(${out} "${found}" PARENT_SCOPE)
 endfunction()
+
+# While files move into rooms: a header that has moved is found by its old name too.
+set(ron_forward_folder "${CMAKE_BINARY_DIR}/forward")
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/cmake/moved.txt")
+file(STRINGS "${PROJECT_SOURCE_DIR}/cmake/moved.txt" ron_moved)
+foreach(row IN LISTS ron_moved)
+  separate_arguments(row)
+  list(GET row 0 folder)
+  list(GET row 1 old)
+  list(GET row 2 new)
+  list(GET row 3 path)
+  if(EXISTS "${PROJECT_SOURCE_DIR}/${path}")
+    file(CONFIGURE OUTPUT "${ron_forward_folder}/${folder}/${old}" CONTENT "#include \"${new}\"\n")
+  endif()
+endforeach()
+target_include_directories(ron_flags INTERFACE "${ron_forward_folder}/all")

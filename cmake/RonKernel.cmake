@@ -3,7 +3,7 @@
 # and tests/lint/check_includes.py checks those.
 include_guard(GLOBAL)
 
-ron_glob(ron_kernel_sources "kernel/src/*/*.c")
+ron_glob(ron_kernel_sources "kernel/src/*/*.c" "kernel/src/*/*/*.c")
 if(RON_MODEL)
   # Under the explorer the doors to the operating system are replaced: threads by fibers
   # (tests/model/weave), network and disk by the simulator (tests/sim).
@@ -59,7 +59,7 @@ add_library(ron_kernel STATIC ${ron_kernel_sources})
 target_link_libraries(ron_kernel PRIVATE ron_product ron_libraries PUBLIC ron_flags)
 target_include_directories(ron_kernel
   PUBLIC "${PROJECT_SOURCE_DIR}/kernel/include"
-  PRIVATE "${PROJECT_SOURCE_DIR}/kernel/src"
+  PRIVATE "${PROJECT_SOURCE_DIR}/kernel/src" "${ron_forward_folder}/kernel"
 )
 ron_use_build_id(ron_kernel)
 

@@ -5,7 +5,7 @@
 include_guard(GLOBAL)
 
 # How services speak with the ledger; above the kernel, below all of them but the ledger itself.
-ron_glob(ron_client_sources "client/src/*.c")
+ron_glob(ron_client_sources "client/*.c" "client/*/*.c")
 add_library(ron_client STATIC ${ron_client_sources})
 target_link_libraries(ron_client PRIVATE ron_product ron_libraries PUBLIC ron_kernel)
 target_include_directories(ron_client PUBLIC "${PROJECT_SOURCE_DIR}/client/include")
@@ -13,7 +13,7 @@ target_include_directories(ron_client PUBLIC "${PROJECT_SOURCE_DIR}/client/inclu
 add_library(ron_services INTERFACE)
 target_link_libraries(ron_services INTERFACE ron_kernel)
 foreach(service IN ITEMS ledger wallet rewarder edge interop console)
-  ron_glob(ron_service_sources "${service}/src/*.c")
+  ron_glob(ron_service_sources "${service}/*.c" "${service}/*/*.c")
   if(RON_MODEL)
     list(FILTER ron_service_sources EXCLUDE REGEX "_(posix|linux)\\.c$")
   endif()
@@ -34,7 +34,8 @@ endforeach()
 # The files of the edge's demo page lie inside the program (edge/src/edg_demo.c takes them in).
 if(TARGET ron_edge)
   file(GLOB ron_edge_demo CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/edge/demo/*")
-  set_source_files_properties("${PROJECT_SOURCE_DIR}/edge/src/edg_demo.c" PROPERTIES
+  ron_glob(ron_edge_demo_source "edge/*/edg_demo.c" "edge/*/demo.c")
+  set_source_files_properties(${ron_edge_demo_source} PROPERTIES
     COMPILE_DEFINITIONS "EDG_DEMO_DIR=\"${PROJECT_SOURCE_DIR}/edge/demo\""
     OBJECT_DEPENDS "${ron_edge_demo}")
 endif()
@@ -42,7 +43,8 @@ endif()
 # So do those of the console (console/src/con_assets.c).
 if(TARGET ron_console)
   file(GLOB ron_console_static CONFIGURE_DEPENDS "${PROJECT_SOURCE_DIR}/console/static/*")
-  set_source_files_properties("${PROJECT_SOURCE_DIR}/console/src/con_assets.c" PROPERTIES
+  ron_glob(ron_console_assets "console/*/con_assets.c" "console/assets.c")
+  set_source_files_properties(${ron_console_assets} PROPERTIES
     COMPILE_DEFINITIONS "CON_STATIC_DIR=\"${PROJECT_SOURCE_DIR}/console/static\""
     OBJECT_DEPENDS "${ron_console_static}")
 endif()
