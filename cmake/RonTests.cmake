@@ -76,7 +76,8 @@ function(ron_test_program target)
 endfunction()
 
 # ron_add_programs(<label> <pattern>... [LIBRARIES ...]): a program and a test per file test_*.c. A
-# file one folder below its kind, tests/unit/chan/test_bus.c, is the test unit.chan.bus.
+# file below its kind, tests/unit/chan/test_bus.c, is the test unit.chan.bus; so is one in a room,
+# tests/unit/ledger/book/test_apply.c the test unit.ledger.apply.
 function(ron_add_programs label)
   cmake_parse_arguments(PARSE_ARGV 1 arg "" "" "LIBRARIES")
   ron_glob(files ${arg_UNPARSED_ARGUMENTS})
@@ -107,7 +108,7 @@ function(ron_add_scenarios label runner)
 endfunction()
 
 if("unit" IN_LIST RON_TESTS)
-  ron_add_programs(unit "tests/unit/*/test_*.c")
+  ron_add_programs(unit "tests/unit/*/test_*.c" "tests/unit/*/*/test_*.c")
 endif()
 
 if("fault" IN_LIST RON_TESTS)

@@ -57,7 +57,7 @@ def id_faults(page_rows, authority):
 
 # Folder, pattern and prefix of the files that are one ctest entry each; cmake/RonTests.cmake.
 CTESTS = [
-    ("unit", r"tests/unit/(\w+)/test_(\w+)\.c"),
+    ("unit", r"tests/unit/(\w+)/(?:\w+/)?test_(\w+)\.c"),
     ("fault", r"tests/fault/test_(\w+)\.c"),
     ("model", r"tests/scenario/scn_(\w+)\.c"),
     ("stress", r"tests/scenario/scn_(\w+)\.c"),

@@ -8,7 +8,7 @@
  * pass. */
 #pragma once
 
-#include "edge_fields.h"
+#include "unit/edge/edge_fields.h"
 
 enum { WORDS_MAX = 24, BODY_MAX = 32 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* book_model.h - a plain model of the book for test_led_book_model.c.
+/* book_model.h - a plain model of the book for test_book_model.c.
  *
  * Small arrays, no undo, no hashing: whoever applies a batch copies the model first and puts the
  * copy back when the batch is refused. It shares no code with the book. */

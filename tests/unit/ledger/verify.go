@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 
-// verify.go - reads a folder that test_go.c or test_led_read_go.c wrote and checks it with Go's own
+// verify.go - reads a folder that test_go.c or test_read_go.c wrote and checks it with Go's own
 // packages.
 //
 // The checkpoint is opened by sumdb/note and parsed by sumdb/tlog. Tiles are read through

@@ -1,6 +1,6 @@
 #!/usr/bin/python3
 # SPDX-License-Identifier: Apache-2.0
-"""Reads a folder that test_led_export_peers.c wrote and compares balances with those of others.
+"""Reads a folder that test_export_peers.c wrote and compares balances with those of others.
 
 journal.hledger is summed up by hledger and by ledger, journal.beancount by beancount, which must
 also take part.beancount, an export from the middle on. Their account

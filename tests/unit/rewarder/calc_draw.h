@@ -3,8 +3,8 @@
  * time, and huge ones at the edges of words. */
 #pragma once
 
-#include "calc_fixture.h"
-#include "calc_model.h"
+#include "unit/rewarder/calc_fixture.h"
+#include "unit/rewarder/calc_model.h"
 
 struct draw {
     struct ron_rand rand;

@@ -7,7 +7,7 @@
  *   T3 who is refused for good was not committed when the ledger gave its word;
  *   T4 in the end every reservation is settled, and every request gets a definite answer;
  *   T5 balances are what the committed requests, as their clients meant them, add up to.
- * Used with a model of a ledger (test_wal_job_random.c) and with the real stages (tests/sim).
+ * Used with a model of a ledger (test_job_random.c) and with the real stages (tests/sim).
  * Header only. */
 #pragma once
 
