@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "aud_report.h"
+#include "audit/report.h"
 #include "ron/base/alloc.h"
 #include "ron/base/build.h"
 #include "ron/base/nearest.h"

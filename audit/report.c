@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aud_report.c - the report as text; aud_report_json.c writes the other form. */
-#include "aud_report.h"
+#include "audit/report.h"
 
 #include <inttypes.h>
 #include <string.h>
 #include <time.h>
 
-#include "aud_report_priv.h"
+#include "audit/report_priv.h"
 #include "ron/base/money.h"
 
 /* ---- small texts ----------------------------------------------------------------------------- */

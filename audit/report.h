@@ -7,8 +7,8 @@
 
 #include <stdio.h>
 
-#include "aud_offline.h"
-#include "aud_run.h"
+#include "audit/proof/offline.h"
+#include "audit/run.h"
 
 struct aud_report {
     FILE *out;

@@ -2,7 +2,7 @@
 /* aud_report_json.c - the report as one JSON object. Money is a string, like everywhere. */
 #include <string.h>
 
-#include "aud_report_priv.h"
+#include "audit/report_priv.h"
 #include "ron/base/json.h"
 
 enum { PIECE = 65536, PIECE_MAX = 4 * PIECE };

@@ -2,7 +2,7 @@
 /* aud_report_priv.h - what the two forms of the report share. */
 #pragma once
 
-#include "aud_report.h"
+#include "audit/report.h"
 
 enum { AUD__UUID_TEXT = 37, AUD__TIME_TEXT = 64 };
 

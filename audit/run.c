@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aud_run.c - the readings of an audit; the contract is in aud_run.h. */
-#include "aud_run.h"
+#include "audit/run.h"
 
 #include <inttypes.h>
 #include <stdio.h>

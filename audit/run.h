@@ -14,9 +14,9 @@
  * Threads: one; blocks. Failure: what reading, memory and limits give; findings are no failure. */
 #pragma once
 
-#include "aud_book.h"
-#include "aud_log.h"
-#include "aud_note.h"
+#include "audit/book/book.h"
+#include "audit/journal/log.h"
+#include "audit/proof/note.h"
 
 enum {
     AUD_CHECKPOINTS_OWN = 2,  /* in the data directory: the newest, and what witnesses signed */

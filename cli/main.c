@@ -3,11 +3,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/base/build.h"
 #include "ron/base/macros.h"
 #include "ron/base/nearest.h"
-#include "verbs.h"
+#include "cli/base/verbs.h"
 
 enum {
     DEPTH_MAX = 3,   /* words of the longest path */

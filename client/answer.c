@@ -6,8 +6,8 @@
  * account may hold more assets than any array here, and nothing is allocated. */
 #include <string.h>
 
-#include "lc_bytes.h"
-#include "ron_ledger_client.h"
+#include "client/bytes.h"
+#include "client/client.h"
 
 #define SHAPE(type_, fields_)                                                                      \
     {                                                                                              \

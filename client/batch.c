@@ -4,7 +4,7 @@
  * The length of an entry is known before its first byte is written: one look for room each. */
 #include <string.h>
 
-#include "ron_ledger_client.h"
+#include "client/client.h"
 
 enum { PRESENT_TO = 1, PRESENT_REF = 2, PRESENT_NONCE = 4, PRESENT_EXPIRES = 8, PRESENT_MEMO = 16 };
 

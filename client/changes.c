@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lc_changes.c - events that name the accounts of a commit (docs/formats/ledger-oap.md). */
-#include "lc_bytes.h"
-#include "ron_ledger_client.h"
+#include "client/bytes.h"
+#include "client/client.h"
 
 enum { HEAD = 8 + 1 + 2 };
 

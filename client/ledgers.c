@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lc_ledgers.c - which of several ledgers is asked; the contract is in ron_ledgers.h. */
-#include "ron_ledgers.h"
+#include "client/ledgers.h"
 
 #include <string.h>
 

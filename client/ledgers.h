@@ -20,7 +20,7 @@
 #include "ron/base/json.h"
 #include "ron/guard/breaker.h"
 #include "ron/sync/sync.h"
-#include "ron_ledger_client.h"
+#include "client/client.h"
 
 enum { LC_LEDGERS_MAX = 8, LC_LEDGERS_TEXT_MAX = LC_LEDGERS_MAX * (LC_ADDR_MAX + 1) - 1 };
 

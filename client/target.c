@@ -2,7 +2,7 @@
 /* lc_target.c - what LC_CODE_READ asks for: targets as of HTTP GET, names percent-encoded. */
 #include <inttypes.h>
 
-#include "ron_ledger_client.h"
+#include "client/client.h"
 
 /* Everything but letters, digits, '-' and '_' is escaped: '.' too, so that no name is a dot segment
  * and '/' stays part of the name. */

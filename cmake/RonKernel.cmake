@@ -59,7 +59,7 @@ add_library(ron_kernel STATIC ${ron_kernel_sources})
 target_link_libraries(ron_kernel PRIVATE ron_product ron_libraries PUBLIC ron_flags)
 target_include_directories(ron_kernel
   PUBLIC "${PROJECT_SOURCE_DIR}/kernel/include"
-  PRIVATE "${PROJECT_SOURCE_DIR}/kernel/src" "${ron_forward_folder}/kernel"
+  PRIVATE "${PROJECT_SOURCE_DIR}/kernel/src"
 )
 ron_use_build_id(ron_kernel)
 

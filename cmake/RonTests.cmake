@@ -58,7 +58,7 @@ endfunction()
 add_library(ron_test_base INTERFACE)
 target_link_libraries(ron_test_base INTERFACE ron_services ron_audit PkgConfig::CMOCKA)
 target_include_directories(ron_test_base INTERFACE
-  "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/kernel/src" "${ron_forward_folder}/kernel")
+  "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/kernel/src")
 ron_glob(ron_support_sources "tests/support/*.c")
 if(ron_support_sources)
   add_library(ron_support STATIC ${ron_support_sources})

@@ -3,7 +3,7 @@
  *
  * Place: console. CON_STATIC_DIR is the folder, by the build (cmake/RonServices.cmake), which also
  * compiles this file anew when one of them changes. */
-#include "con_assets.h"
+#include "console/assets.h"
 
 #include <string.h>
 #include <zlib.h>

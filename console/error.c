@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* con_error.c - the table of refusals. */
-#include "con_error.h"
+#include "console/error.h"
 
 static const struct ron_http_error rows[CON_ERROR_COUNT] = {
 #define X(name, label_, code_, status_, retry_, doc_)                                              \

@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "con_svc.h"
+#include "console/svc.h"
 #include "ron/base/assert.h"
 #include "ron/http/etag.h"
 

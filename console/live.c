@@ -10,7 +10,7 @@
  * deadline is console.call_timeout. */
 #include <string.h>
 
-#include "con_svc.h"
+#include "console/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/clock.h"
 

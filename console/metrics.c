@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* con_metrics.c - what the console counts. */
-#include "con_svc.h"
+#include "console/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/obs/collect.h"
 

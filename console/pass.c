@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "con_svc.h"
+#include "console/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/clock.h"
 #include "ron/base/secret.h"

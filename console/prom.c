@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* con_prom.c - one line at a time. */
-#include "con_prom.h"
+#include "console/prom.h"
 
 #include <math.h>
 #include <stdlib.h>

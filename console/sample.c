@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* con_sample.c - one pass over the text adds up what is kept; two of these give a point. */
-#include "con_sample.h"
+#include "console/sample.h"
 
 #include <stdlib.h>
 #include <string.h>

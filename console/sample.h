@@ -12,8 +12,8 @@
  * Threads: pure. */
 #pragma once
 
-#include "con_conf.h"
-#include "con_prom.h"
+#include "console/conf.h"
+#include "console/prom.h"
 
 /* Columns of a point. X(field, "name", "unit"). Rates are per second in thousandths. */
 #define CON_COLUMNS(X)                                                                             \

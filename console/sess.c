@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* con_sess.c - tickets in two small tables, looked at whole. */
-#include "con_sess.h"
+#include "console/sess.h"
 
 #include <sodium.h>
 #include <string.h>

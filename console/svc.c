@@ -3,10 +3,10 @@
  *
  * Place: service. Build order: metrics, files, keys, sessions, services, live, routes. Taken down
  * in reverse after everything has stopped. */
-#include "con_svc.h"
+#include "console/svc.h"
 
 #include "ron/base/alloc.h"
-#include "ron_console.h"
+#include "console/console.h"
 
 static const struct ron_conf_key keys[] = {CON_CONF(RON_CONF_ROW)};
 

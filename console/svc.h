@@ -11,11 +11,11 @@
  * Ownership: a reply travels with its call (struct con_call) and is answered by who ends it. */
 #pragma once
 
-#include "con_assets.h"
-#include "con_conf.h"
-#include "con_error.h"
-#include "con_sample.h"
-#include "con_sess.h"
+#include "console/assets.h"
+#include "console/conf.h"
+#include "console/error.h"
+#include "console/sample.h"
+#include "console/sess.h"
 #include "ron/app/auth.h"
 #include "ron/http/client.h"
 #include "ron/http/events.h"

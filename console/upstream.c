@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "con_svc.h"
+#include "console/svc.h"
 
 static const size_t url_keys[CON_SERVICE_COUNT] = {
 #define X(name, text) [CON_##name] = CON_URL_##name,

@@ -3,18 +3,18 @@
  *
  * Place: service. Build order: metrics, files, channels, packs, readers, routes. Taken down
  * in reverse after everything has stopped. */
-#include "edg_svc.h"
+#include "edge/svc.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "edg_demo.h"
-#include "edg_gateway.h"
-#include "edg_index.h"
-#include "edg_s3.h"
+#include "edge/serve/demo.h"
+#include "edge/gateway/gateway.h"
+#include "edge/stored/index.h"
+#include "edge/fill/tier.h"
 #include "ron/base/alloc.h"
 #include "ron/io/file.h"
-#include "ron_edge.h"
+#include "edge/edge.h"
 
 static const struct ron_conf_key keys[] = {EDG_CONF(RON_CONF_ROW)};
 

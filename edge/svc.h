@@ -14,12 +14,12 @@
  * and is answered by who ends it. */
 #pragma once
 
-#include "edg_conf.h"
-#include "edg_error.h"
-#include "edg_files.h"
-#include "edg_origin.h"
-#include "edg_pack.h"
-#include "edg_table.h"
+#include "edge/conf.h"
+#include "edge/answer/error.h"
+#include "edge/files/files.h"
+#include "edge/origin/origin.h"
+#include "edge/pack/pack.h"
+#include "edge/stored/table.h"
 #include "ron/app/auth.h"
 #include "ron/http/ops.h"
 #include "ron/http/select.h"

@@ -4,8 +4,8 @@
  * Place: interop. Groups that belong to one part stand with that part and are only placed here. */
 #pragma once
 
-#include "iop_provider_load.h"
-#include "iop_rule.h"
+#include "interop/provider/load.h"
+#include "interop/rule/rule.h"
 #include "ron/app/app.h"
 #include "ron/s3/tier.h"
 

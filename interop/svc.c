@@ -3,14 +3,14 @@
  *
  * Place: service. Build order: keys, stores, metrics, policy, channels, tasks, routes. Taken down
  * in reverse after everything has stopped. */
-#include "iop_svc.h"
+#include "interop/svc.h"
 
 #include <stdio.h>
 
-#include "iop_box_http.h"
+#include "interop/mailbox/remote.h"
 #include "ron/base/alloc.h"
 #include "ron/io/file.h"
-#include "ron_interop.h"
+#include "interop/interop.h"
 
 static const struct ron_conf_key keys[] = {IOP_CONF(RON_CONF_ROW)};
 

@@ -17,13 +17,13 @@
  * and is answered by who ends it. */
 #pragma once
 
-#include "iop_audit.h"
-#include "iop_box_local.h"
-#include "iop_brownout.h"
-#include "iop_conf.h"
-#include "iop_error.h"
-#include "iop_policy.h"
-#include "iop_upstream.h"
+#include "interop/audit/audit.h"
+#include "interop/mailbox/local.h"
+#include "interop/core/brownout.h"
+#include "interop/conf.h"
+#include "interop/core/error.h"
+#include "interop/rule/policy.h"
+#include "interop/core/upstream.h"
 #include "ron/app/auth.h"
 #include "ron/cas/cas.h"
 #include "ron/http/events.h"

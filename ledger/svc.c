@@ -3,18 +3,18 @@
  *
  * Place: service. Build order: disk (memory in amnesia mode), engine by recovery, keys and guards,
  * signer, channels, tasks, fronts. Taken down in reverse after everything has stopped. */
-#include "led_svc.h"
+#include "ledger/svc.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "led_frozen.h"
-#include "led_mark.h"
+#include "ledger/guard/frozen.h"
+#include "ledger/recover/mark.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/io/memdisk.h"
-#include "ron_ledger.h"
+#include "ledger/ledger.h"
 
 static const struct ron_conf_key keys[] = {LED_CONF(RON_CONF_ROW)};
 

@@ -15,18 +15,18 @@
  * Stages of a drain: prevalidators 1, readers 2, sequencer 3, committer 4, indexer and roots 5. */
 #pragma once
 
-#include "led_ask.h"
-#include "led_conf.h"
-#include "led_feed.h"
-#include "led_guard.h"
-#include "led_lead.h"
-#include "led_preval.h"
-#include "led_read.h"
-#include "led_recover.h"
-#include "led_remote.h"
-#include "led_roots.h"
-#include "led_sign.h"
-#include "led_works.h"
+#include "ledger/front/ask.h"
+#include "ledger/conf.h"
+#include "ledger/core/feed.h"
+#include "ledger/guard/guard.h"
+#include "ledger/replica/lead.h"
+#include "ledger/pipeline/preval.h"
+#include "ledger/read/reader.h"
+#include "ledger/recover/recover.h"
+#include "ledger/guard/remote.h"
+#include "ledger/publish/roots.h"
+#include "ledger/publish/sign.h"
+#include "ledger/work/pool.h"
 #include "ron/chan/watch.h"
 
 enum {

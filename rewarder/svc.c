@@ -3,7 +3,7 @@
  *
  * Place: service. Build order: keys and token, disk, book, inputs, channels, tasks, routes. Taken
  * down in reverse after everything has stopped. */
-#include "rew_svc.h"
+#include "rewarder/svc.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -12,7 +12,7 @@
 #include "ron/base/secret.h"
 #include "ron/io/file.h"
 #include "ron/merkle/note_key.h"
-#include "ron_rewarder.h"
+#include "rewarder/rewarder.h"
 
 enum { MEMDISK_BYTES = 1 << 30 }; /* artifacts under amnesia */
 

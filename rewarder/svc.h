@@ -17,10 +17,10 @@
  * and is answered by who ends it. */
 #pragma once
 
-#include "rew_book.h"
-#include "rew_conf.h"
-#include "rew_emit.h"
-#include "rew_runs.h"
+#include "rewarder/book/book.h"
+#include "rewarder/conf.h"
+#include "rewarder/settle/machine.h"
+#include "rewarder/core/runs.h"
 #include "ron/app/auth.h"
 #include "ron/cas/cas.h"
 #include "ron/http/client.h"
@@ -28,7 +28,7 @@
 #include "ron/io/file.h"
 #include "ron/io/memdisk.h"
 #include "ron/wire/client.h"
-#include "ron_ledgers.h"
+#include "client/ledgers.h"
 
 enum {
     REW_WORKERS_MAX = 64,

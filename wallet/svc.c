@@ -3,14 +3,14 @@
  *
  * Place: service. Build order: keys and token, tables, channel, tasks, routes. Taken down in
  * reverse after everything has stopped. */
-#include "wal_svc.h"
+#include "wallet/svc.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "ron_wallet.h"
+#include "wallet/wallet.h"
 
 static const struct ron_conf_key keys[] = {WAL_CONF(RON_CONF_ROW)};
 

@@ -22,8 +22,8 @@
 #include "ron/http/events.h"
 #include "ron/http/stream.h"
 #include "ron/wire/client.h"
-#include "wal_conf.h"
-#include "wal_job.h"
+#include "wallet/conf.h"
+#include "wallet/job/job.h"
 
 enum {
     WAL_TASKS_MAX = 64,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aud_find.c - the list of findings; the contract is in aud_find.h. */
-#include "aud_find.h"
+#include "audit/base/find.h"
 
 #include <stdarg.h>
 #include <stdio.h>

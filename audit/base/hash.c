@@ -6,7 +6,7 @@
  * Short messages are padded here and given to the block function: 0x80, zeros, and the length in
  * bits as 8 big-endian bytes, up to a multiple of 64 bytes. */
 #define OPENSSL_SUPPRESS_DEPRECATED
-#include "aud_hash.h"
+#include "audit/base/hash.h"
 
 #include <openssl/sha.h>
 

@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "aud_book_priv.h"
+#include "audit/book/priv.h"
 #include "ron/base/assert.h"
 
 struct ctx {

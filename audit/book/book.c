@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aud_book.c - accounts, assets and the sums of the whole; aud_book_apply.c judges entries. */
-#include "aud_book.h"
+#include "audit/book/book.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "aud_book_priv.h"
+#include "audit/book/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

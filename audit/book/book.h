@@ -21,11 +21,11 @@
  * Threads: one. Failure: RON_NOMEM; RON_LIMIT at AUD_ASSETS_MAX. */
 #pragma once
 
-#include "aud_entry.h"
-#include "aud_find.h"
-#include "aud_frame.h"
-#include "aud_table.h"
-#include "aud_unique.h"
+#include "audit/journal/entry.h"
+#include "audit/base/find.h"
+#include "audit/journal/frame.h"
+#include "audit/book/table.h"
+#include "audit/book/unique.h"
 
 enum { AUD_ASSETS_MAX = 32768 }; /* a ledger allows 4096 */
 

@@ -2,7 +2,7 @@
 /* aud_book_priv.h - records of the auditor's book, shared by aud_book*.c alone. */
 #pragma once
 
-#include "aud_book.h"
+#include "audit/book/book.h"
 #include "ron/base/money.h"
 
 /* An open hold; given back when nothing remains. */

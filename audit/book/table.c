@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aud_table.c - store, map and set; the contract is in aud_table.h. */
-#include "aud_table.h"
+#include "audit/book/table.h"
 
 #include <string.h>
 
-#include "aud_bytes.h"
+#include "audit/base/bytes.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aud_unique.c - fingerprints, suspicions and their second reading; see aud_unique.h. */
-#include "aud_unique.h"
+#include "audit/book/unique.h"
 
 #include <inttypes.h>
 #include <string.h>

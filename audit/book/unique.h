@@ -13,9 +13,9 @@
  * Threads: one. Failure: RON_NOMEM; RON_LIMIT at AUD_SUSPECTS_MAX. */
 #pragma once
 
-#include "aud_entry.h"
-#include "aud_find.h"
-#include "aud_table.h"
+#include "audit/journal/entry.h"
+#include "audit/base/find.h"
+#include "audit/book/table.h"
 
 enum aud_what { AUD_WHAT_ID, AUD_WHAT_IDEM, AUD_WHAT_NONCE, AUD_WHAT_COUNT };
 

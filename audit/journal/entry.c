@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aud_entry.c - reading the canonical bytes of an entry; the contract is in aud_entry.h. */
-#include "aud_entry.h"
+#include "audit/journal/entry.h"
 
 #include <string.h>
 
-#include "aud_bytes.h"
+#include "audit/base/bytes.h"
 #include "ron/base/macros.h"
 
 enum {

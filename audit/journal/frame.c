@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aud_frame.c - reading segment heads, frames, records and links; see aud_frame.h. */
-#include "aud_frame.h"
+#include "audit/journal/frame.h"
 
-#include "aud_entry.h"
+#include "audit/journal/entry.h"
 #include "ron/base/crc32c.h"
 
 /* Offsets in the head of a frame. */

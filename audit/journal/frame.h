@@ -9,8 +9,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "aud_bytes.h"
-#include "aud_hash.h"
+#include "audit/base/bytes.h"
+#include "audit/base/hash.h"
 
 enum {
     AUD_SECTOR = 512,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aud_log.c - listing and walking segment files; the contract is in aud_log.h. */
-#include "aud_log.h"
+#include "audit/journal/log.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -13,8 +13,8 @@
  * cannot be read, RON_NOMEM; codes of the visitors are handed on. */
 #pragma once
 
-#include "aud_find.h"
-#include "aud_frame.h"
+#include "audit/base/find.h"
+#include "audit/journal/frame.h"
 #include "ron/base/env.h"
 #include "ron/io/file.h"
 

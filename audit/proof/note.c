@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aud_note.c - reading and verifying notes, checkpoints and receipts; see aud_note.h. */
-#include "aud_note.h"
+#include "audit/proof/note.h"
 
 #include <sodium.h>
 #include <stdio.h>

@@ -8,8 +8,8 @@
  * Every reader returns NULL, or what is wrong; outputs are written only when nothing is. */
 #pragma once
 
-#include "aud_bytes.h"
-#include "aud_hash.h"
+#include "audit/base/bytes.h"
+#include "audit/base/hash.h"
 
 enum {
     AUD_VKEY_NAME_MAX = 255,

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* aud_offline.c - checking a receipt; the contract is in aud_offline.h. */
-#include "aud_offline.h"
+#include "audit/proof/offline.h"
 
 #include <inttypes.h>
 #include <stdio.h>

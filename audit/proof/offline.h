@@ -13,7 +13,7 @@
  * Threads: one; blocks. Failure: RON_INVALID for JSON that is no entry, what reading gives. */
 #pragma once
 
-#include "aud_run.h"
+#include "audit/run.h"
 #include "ron/base/buf.h"
 
 struct aud_offline_options {

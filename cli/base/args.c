@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/base/assert.h"
 #include "ron/base/macros.h"
 #include "ron/base/nearest.h"

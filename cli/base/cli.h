@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "verbs.h"
+#include "cli/base/verbs.h"
 
 /* Exit codes. X(NAME, number, "meaning") */
 #define CLI_EXIT_CODES(X)                                                                          \

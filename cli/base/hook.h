@@ -6,7 +6,7 @@
  * in DATA/keys/NAME.secret: so both verbs have somebody to be. */
 #pragma once
 
-#include "net.h"
+#include "cli/base/net.h"
 
 enum { CLI_SECRET_SIZE = 4096 };
 

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* net.c - calls that are waited for; the contract is in net.h. */
-#include "net.h"
+#include "cli/base/net.h"
 
 #include <ctype.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/base/alloc.h"
 #include "ron/base/macros.h"
 #include "ron/chan/oneshot.h"

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "ron/http/client.h"
-#include "system.h"
+#include "cli/base/system.h"
 
 enum { CLI_CALLS_MAX = 256, CLI_ANSWER_MAX = 16 << 20, CLI_HEADERS_MAX = 12 };
 

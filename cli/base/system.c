@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* system.c - the run file and the token; the contract is in system.h. */
-#include "system.h"
+#include "cli/base/system.h"
 
 #include <ctype.h>
 #include <limits.h>
@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/base/arena.h"
 #include "ron/base/macros.h"
 #include "ron/io/child.h"

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/base/macros.h"
-#include "up.h"
+#include "cli/up/up.h"
 
 /* ---- what it says ---------------------------------------------------------------------------- */
 

@@ -11,8 +11,8 @@
 #include "ron/base/alloc.h"
 #include "ron/base/macros.h"
 #include "ron/merkle/note_key.h"
-#include "system.h"
-#include "up.h"
+#include "cli/base/system.h"
+#include "cli/up/up.h"
 
 enum {
     LOG_BYTES_MAX = 8 << 20, /* of each of the two files */

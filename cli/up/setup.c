@@ -18,18 +18,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
-#include "hook.h"
+#include "cli/base/cli.h"
+#include "cli/base/hook.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/macros.h"
 #include "ron/cap/cap.h"
 #include "ron/io/linux_env.h"
 #include "ron/merkle/note_key.h"
-#include "ron_edge_tool.h"
-#include "ron_reward_tool.h"
-#include "system.h"
-#include "up.h"
+#include "edge/offline/tool.h"
+#include "rewarder/offline/tool.h"
+#include "cli/base/system.h"
+#include "cli/up/up.h"
 
 enum {
     TOKEN_DAYS = 365,

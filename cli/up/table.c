@@ -8,14 +8,14 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
-#include "hook.h"
+#include "cli/base/cli.h"
+#include "cli/base/hook.h"
 #include "ron/base/alloc.h"
 #include "ron/base/macros.h"
 #include "ron/base/nearest.h"
 #include "ron/conf/toml.h"
 #include "ron/io/file.h"
-#include "up.h"
+#include "cli/up/up.h"
 
 enum {
     UNIX_PATH_MAX = 100, /* uds.path and RON_ADDR_MAX allow so much */

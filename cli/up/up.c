@@ -7,14 +7,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/base/alloc.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 #include "ron/sync/sync.h"
 #include "ron/task/signals.h"
-#include "system.h"
-#include "up.h"
+#include "cli/base/system.h"
+#include "cli/up/up.h"
 
 enum {
     DRAIN_MS = 5000,  /* all services one behind the other; each is done in milliseconds */

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/base/build.h"
 #include "ron/base/macros.h"
-#include "up.h"
+#include "cli/up/up.h"
 
 enum {
     SOON_MS = 10,

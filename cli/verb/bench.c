@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
-#include "money.h"
-#include "net.h"
+#include "cli/base/cli.h"
+#include "cli/base/money.h"
+#include "cli/base/net.h"
 #include "ron/base/alloc.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"

@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "cap_files.h"
-#include "cli.h"
+#include "cli/verb/cap_files.h"
+#include "cli/base/cli.h"
 #include "ron/base/macros.h"
 #include "ron/cap/cap.h"
 #include "ron/io/file.h"

@@ -4,7 +4,7 @@
  * Tokens are read as streams, as people hand them over in pipes (<(...), /dev/stdin), which have no
  * size and no positions. They are written by ron_file_replace: private from the first byte, whole
  * or not at all. No message shows one. */
-#include "cap_files.h"
+#include "cli/verb/cap_files.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/io/file.h"
 #include "ron/io/linux_env.h"
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/base/macros.h"
 
 /* Takes the options out of a help text, and the keys of a service, which are options too. */

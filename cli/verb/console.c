@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_console.c - `ron console`: the web console, as a service. */
-#include "cli.h"
-#include "ron_console.h"
+#include "cli/base/cli.h"
+#include "console/console.h"
 
 int cli_console(int argc, char **argv)
 {

@@ -11,16 +11,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
-#include "hook.h"
-#include "net.h"
-#include "reward_live.h"
+#include "cli/base/cli.h"
+#include "cli/base/hook.h"
+#include "cli/base/net.h"
+#include "cli/verb/reward_live.h"
 #include "ron/base/macros.h"
 #include "ron/base/rand.h"
 #include "ron/io/linux_env.h"
 #include "ron/io/progress.h"
 #include "ron/sync/sync.h"
-#include "ron_reward_tool.h"
+#include "rewarder/offline/tool.h"
 
 enum {
     STEPS_MAX = 1000000,

@@ -12,15 +12,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "net.h"
+#include "cli/base/cli.h"
+#include "cli/base/net.h"
 #include "ron/base/macros.h"
 #include "ron/cap/cap.h"
 #include "ron/io/child.h"
 #include "ron/io/linux_env.h"
 #include "ron/merkle/note_key.h"
-#include "ron_reward_tool.h"
-#include "up.h"
+#include "rewarder/offline/tool.h"
+#include "cli/up/up.h"
 
 enum {
     TEXT_SIZE = 512,

@@ -11,11 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 #include "ron/io/progress.h"
-#include "ron_edge_tool.h"
+#include "edge/offline/tool.h"
 
 /* A hash goes over the bytes of the file; the other parts count what they look at. */
 static bool draw(void *arg, const char *phase, uint64_t done, uint64_t total)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_edge.c - `ron edge`: hands over to the frame of `ron/app`. What can be done with packs while
  * no service runs is in cmd_edge_verify.c. */
-#include "cli.h"
-#include "ron_edge.h"
+#include "cli/base/cli.h"
+#include "edge/edge.h"
 
 int cli_edge(int argc, char **argv)
 {

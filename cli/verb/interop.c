@@ -8,11 +8,11 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
-#include "ron_interop.h"
-#include "ron_interop_audit.h"
+#include "interop/interop.h"
+#include "interop/audit/verify.h"
 
 int cli_interop(int argc, char **argv)
 {

@@ -11,12 +11,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 #include "ron/io/progress.h"
 #include "ron/obs/trace.h"
-#include "ron_ledger.h"
+#include "ledger/ledger.h"
 
 struct offline {
     const char *verb;

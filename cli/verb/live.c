@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
-#include "net.h"
+#include "cli/base/cli.h"
+#include "cli/base/net.h"
 #include "ron/base/arena.h"
 #include "ron/base/macros.h"
 

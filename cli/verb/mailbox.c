@@ -5,9 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
-#include "mailbox.h"
-#include "money.h"
+#include "cli/base/cli.h"
+#include "cli/verb/mailbox_call.h"
+#include "cli/base/money.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 #include "ron/merkle/lines.h"

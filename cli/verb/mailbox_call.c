@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* mailbox.c - the contract is in mailbox.h. */
-#include "mailbox.h"
+#include "cli/verb/mailbox_call.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "money.h"
+#include "cli/base/cli.h"
+#include "cli/base/money.h"
 #include "ron/base/macros.h"
 #include "ron/conf/value.h"
 

@@ -3,7 +3,7 @@
  * and printed. */
 #pragma once
 
-#include "net.h"
+#include "cli/base/net.h"
 #include "ron/base/arena.h"
 
 enum {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
-#include "mailbox.h"
+#include "cli/base/cli.h"
+#include "cli/verb/mailbox_call.h"
 #include "ron/base/alloc.h"
 #include "ron/base/clock.h"
 #include "ron/base/macros.h"

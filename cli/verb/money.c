@@ -9,9 +9,9 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli.h"
-#include "money.h"
-#include "net.h"
+#include "cli/base/cli.h"
+#include "cli/base/money.h"
+#include "cli/base/net.h"
 #include "ron/base/arena.h"
 #include "ron/base/macros.h"
 #include "ron/base/ulid.h"

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "money.h"
-#include "net.h"
+#include "cli/base/cli.h"
+#include "cli/base/money.h"
+#include "cli/base/net.h"
 #include "ron/base/macros.h"
 #include "ron/io/child.h"
 #include "ron/io/linux_env.h"

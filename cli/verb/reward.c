@@ -15,12 +15,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/base/env.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 #include "ron/io/progress.h"
-#include "ron_reward_tool.h"
+#include "rewarder/offline/tool.h"
 
 #define CLI_WORD(name_, value_, help_, text_) CLI_CHOICE(name_, value_, help_, text_, NULL)
 

@@ -5,11 +5,11 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
-#include "reward_live.h"
+#include "cli/base/cli.h"
+#include "cli/verb/reward_live.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
-#include "ron_reward_tool.h"
+#include "rewarder/offline/tool.h"
 
 enum { PATH_SIZE = 768, NAME_SIZE = 192, RUN_MS = 120000, FILE_MAX = 8 << 20 };
 

@@ -2,7 +2,7 @@
 /* reward_live.h - an epoch at the running rewarder, for the verbs that ask for one. */
 #pragma once
 
-#include "net.h"
+#include "cli/base/net.h"
 
 /* Stores the snapshot, then has the epoch computed under the policy, and waits for the manifest.
  * `policy_key` is "ID=HEX" for a signed policy, or NULL. CLI_OK with the manifest in the answer;

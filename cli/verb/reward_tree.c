@@ -8,9 +8,9 @@
  * Exit codes: 0 done or good, 1 failed or wrong, 2 used wrongly. */
 #include <stdio.h>
 
-#include "cli.h"
+#include "cli/base/cli.h"
 #include "ron/base/macros.h"
-#include "ron_reward_tree.h"
+#include "rewarder/offline/tree.h"
 
 #define CLI_WORD(name_, value_, help_, text_) CLI_CHOICE(name_, value_, help_, text_, NULL)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cmd_rewarder.c - `ron rewarder`: epoch payouts, as a service. */
-#include "cli.h"
-#include "ron_rewarder.h"
+#include "cli/base/cli.h"
+#include "rewarder/rewarder.h"
 
 int cli_rewarder(int argc, char **argv)
 {

@@ -6,15 +6,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "cli.h"
-#include "money.h"
-#include "net.h"
+#include "cli/base/cli.h"
+#include "cli/base/money.h"
+#include "cli/base/net.h"
 #include "ron/base/arena.h"
 #include "ron/base/macros.h"
 #include "ron/io/child.h"
 #include "ron/io/linux_env.h"
 #include "ron/sync/sync.h"
-#include "up.h"
+#include "cli/up/up.h"
 
 #define CLI_WORD(name_, value_, help_, text_) CLI_CHOICE(name_, value_, help_, text_, NULL)
 

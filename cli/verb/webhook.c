@@ -3,12 +3,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "cli.h"
-#include "hook.h"
-#include "money.h"
+#include "cli/base/cli.h"
+#include "cli/base/hook.h"
+#include "cli/base/money.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
-#include "ron_interop_tool.h"
+#include "interop/offline/tool.h"
 
 #define CLI_WORD(name_, value_, help_, text_) CLI_CHOICE(name_, value_, help_, text_, NULL)
 

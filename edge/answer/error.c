@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_error.c - the table of refusals. */
-#include "edg_error.h"
+#include "edge/answer/error.h"
 
 #include <string.h>
 

@@ -9,7 +9,7 @@
  *     event: fill    {"ts":..,"origin":"map","outcome":"filled","status":200,"bytes":1234} */
 #include <stdio.h>
 
-#include "edg_svc.h"
+#include "edge/svc.h"
 #include "ron/base/json.h"
 #include "ron/http/events.h"
 

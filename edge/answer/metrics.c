@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_metrics.c - what the edge counts, under the names of the specification. */
-#include "edg_svc.h"
+#include "edge/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/obs/collect.h"
 

@@ -6,8 +6,8 @@
  * http.multipart_ranges says so: most clients ask for one range, and each part costs a read. */
 #include <string.h>
 
-#include "edg_multipart.h"
-#include "edg_svc.h"
+#include "edge/rules/multipart.h"
+#include "edge/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/http/stream.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "edg_svc.h"
+#include "edge/svc.h"
 #include "ron/http/date.h"
 #include "ron/http/stream.h"
 

@@ -6,7 +6,7 @@
  *   I2 references, lists and counters change under the lock of the shard; size, tag, bytes and
  *      descriptor of an entry never change after it was put in.
  *   I3 nothing is opened, read, closed or hashed under a lock. */
-#include "edg_files.h"
+#include "edge/files/files.h"
 
 #include <stdio.h>
 #include <string.h>

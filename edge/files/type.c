@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "edg_files.h"
+#include "edge/files/files.h"
 
 static const struct {
     const char *ending;

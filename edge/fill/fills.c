@@ -13,7 +13,7 @@
  *      stores looks afterwards, and drops it again: nothing of it stays. */
 #include <string.h>
 
-#include "edg_gateway.h"
+#include "edge/gateway/gateway.h"
 #include "ron/base/alloc.h"
 
 static bool same(struct ron_str a, struct ron_str b)

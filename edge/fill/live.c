@@ -5,7 +5,7 @@
  * what must be asked for is joined to the fill of its target, or begins one (edg_fills.c). */
 #include <stdio.h>
 
-#include "edg_gateway.h"
+#include "edge/gateway/gateway.h"
 
 /* ---- stored answers -------------------------------------------------------------------------- */
 

@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "edg_gateway.h"
-#include "edg_index.h"
-#include "edg_s3.h"
+#include "edge/gateway/gateway.h"
+#include "edge/stored/index.h"
+#include "edge/fill/tier.h"
 #include "ron/base/alloc.h"
 
 enum {

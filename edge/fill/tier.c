@@ -8,7 +8,7 @@
  * here. A bucket that fails is a miss for whatever an origin has; for /cas it is a 503. */
 #include <stdio.h>
 
-#include "edg_s3.h"
+#include "edge/fill/tier.h"
 #include "ron/base/alloc.h"
 
 static void drop_read(void *item, void *arg)

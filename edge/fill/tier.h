@@ -5,7 +5,7 @@
  * Place: service. edg_s3.c has the objects, edg_shared.c which of them a path has. */
 #pragma once
 
-#include "edg_svc.h"
+#include "edge/svc.h"
 
 /* ---- objects --------------------------------------------------------------------------------- */
 

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "edg_gateway.h"
-#include "edg_s3.h"
+#include "edge/gateway/gateway.h"
+#include "edge/fill/tier.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

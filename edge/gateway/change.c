@@ -3,8 +3,8 @@
  * 9111 4.4), the answer to a HEAD freshens or invalidates (4.3.5).
  *
  * Place: service, on the task of the gateway's client; nothing waits. */
-#include "edg_gateway_priv.h"
-#include "edg_surrogate.h"
+#include "edge/gateway/priv.h"
+#include "edge/rules/surrogate.h"
 
 bool edg_gateway_judge(const struct edg_svc *s, const struct edg_exchange *exchange,
                        struct edg_life *ret_life)

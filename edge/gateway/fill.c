@@ -4,8 +4,8 @@
  * Place: service. When the head of the answer is there it is judged: what may be kept goes to the
  * store and then to all who wait; what may not is streamed to the one who asked first, and the
  * others go on their own (G3). */
-#include "edg_gateway_priv.h"
-#include "edg_s3.h"
+#include "edge/gateway/priv.h"
+#include "edge/fill/tier.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/http/stream.h"

@@ -2,12 +2,12 @@
 /* edg_gateway.c - the gateway on the loop: settings, routes, and which way a request goes.
  *
  * Place: service. Nothing here waits. */
-#include "edg_gateway.h"
+#include "edge/gateway/gateway.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "edg_gateway_priv.h"
+#include "edge/gateway/priv.h"
 #include "ron/base/alloc.h"
 
 /* ---- settings -------------------------------------------------------------------------------- */

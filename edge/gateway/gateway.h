@@ -27,9 +27,9 @@
  * Threads: requests on loops, fills on workers, passes on the task of the gateway's client. */
 #pragma once
 
-#include "edg_fresh_update.h"
-#include "edg_hop.h"
-#include "edg_svc.h"
+#include "edge/rules/fresh_update.h"
+#include "edge/rules/hop.h"
+#include "edge/svc.h"
 
 #define EDG_PSEUDONYM "ron-edge"
 

@@ -11,7 +11,7 @@
  *      of that finds NULL, or rouses another call, which looks and rests again. */
 #include <string.h>
 
-#include "edg_gateway_priv.h"
+#include "edge/gateway/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/http/stream.h"
 

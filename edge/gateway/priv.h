@@ -2,7 +2,7 @@
 /* edg_gateway_priv.h - the record of the gateway; private to its files. */
 #pragma once
 
-#include "edg_gateway.h"
+#include "edge/gateway/gateway.h"
 
 enum {
     EDG_PASSES_MAX = 2048, /* calls that pass through at once; inflight and streams bound them */

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "edg_gateway.h"
-#include "edg_surrogate.h"
+#include "edge/gateway/gateway.h"
+#include "edge/rules/surrogate.h"
 #include "ron/http/date.h"
 #include "ron/http/stream.h"
 

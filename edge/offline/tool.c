@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_tool.c - `ron edge verify`, `tile` and `sample`, on the machine's own disk. */
-#include "ron_edge_tool.h"
+#include "edge/offline/tool.h"
 
-#include "edg_sample.h"
-#include "edg_verify.h"
+#include "edge/sample/sample.h"
+#include "edge/pack/verify.h"
 #include "ron/io/file.h"
 #include "ron/io/linux_env.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_ledger.c - the paths of a log. */
-#include "edg_ledger.h"
+#include "edge/origin/ledger.h"
 
 #include <inttypes.h>
 #include <stdio.h>

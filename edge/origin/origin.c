@@ -3,7 +3,7 @@
  *
  * Place: edge. An answer is hashed while it streams into the store and is visible there only when
  * it is whole; nothing of it is served before. */
-#include "edg_origin.h"
+#include "edge/origin/origin.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -8,10 +8,10 @@
  * Threads: made at the start, then read by all. edg_exchange_run on a worker that may block. */
 #pragma once
 
-#include "edg_conf.h"
-#include "edg_ledger.h"
-#include "edg_pipe.h"
-#include "edg_table.h"
+#include "edge/conf.h"
+#include "edge/origin/ledger.h"
+#include "edge/origin/pipe.h"
+#include "edge/stored/table.h"
 #include "ron/app/auth.h"
 #include "ron/cas/cas.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_pipe.c - two pieces between a client's task and a worker. */
-#include "edg_pipe.h"
+#include "edge/origin/pipe.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_pack_cache.c - two tables of blocks and one of tags, in shards with a short lock each. */
-#include "edg_pack_cache.h"
+#include "edge/pack/cache.h"
 
 #include "ron/base/alloc.h"
 

@@ -23,7 +23,7 @@
  * Threads: all functions from any thread, none waits. */
 #pragma once
 
-#include "edg_pack.h"
+#include "edge/pack/pack.h"
 #include "ron/base/list.h"
 #include "ron/sync/sync.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_hilbert.c - the curve, one bit of x and y at a time. */
-#include "edg_hilbert.h"
+#include "edge/pack/hilbert.h"
 
 enum { ZOOM_MAX = 31 };
 

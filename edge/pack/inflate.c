@@ -6,7 +6,7 @@
  * use, is the library's. */
 #include <brotli/decode.h>
 
-#include "edg_pack.h"
+#include "edge/pack/pack.h"
 #include "ron/base/alloc.h"
 #include "ron/http/inflate.h"
 

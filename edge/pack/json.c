@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "edg_pack_priv.h"
+#include "edge/pack/priv.h"
 #include "ron/base/alloc.h"
 
 enum { E7 = 10000000, DIGITS = 7, LON_MAX = 180, LAT_MAX = 90 };

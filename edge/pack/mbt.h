@@ -17,8 +17,8 @@
  * Threads: all functions block; any number of them at once, each waits for a free handle. */
 #pragma once
 
-#include "edg_hilbert.h"
-#include "edg_pack_cache.h"
+#include "edge/pack/hilbert.h"
+#include "edge/pack/cache.h"
 
 struct edg_mbt;
 

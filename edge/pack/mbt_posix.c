@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_mbt_posix.c - MBTiles through SQLite, which makes its own system calls. */
-#include "edg_mbt.h"
+#include "edge/pack/mbt.h"
 
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <string.h>
 
-#include "edg_pack_priv.h"
+#include "edge/pack/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/fault.h"

@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_pack.c - a pack: opened, counted, and its tiles lent. */
-#include "edg_pack.h"
+#include "edge/pack/pack.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "edg_hilbert.h"
-#include "edg_mbt.h"
-#include "edg_pack_cache.h"
-#include "edg_pack_priv.h"
-#include "edg_pmt.h"
+#include "edge/pack/hilbert.h"
+#include "edge/pack/mbt.h"
+#include "edge/pack/cache.h"
+#include "edge/pack/priv.h"
+#include "edge/pack/pmt.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

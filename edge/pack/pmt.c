@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_pmt.c - a PMTiles file: its root in memory, its leaves in the cache. */
-#include "edg_pmt.h"
+#include "edge/pack/pmt.h"
 
 #include <inttypes.h>
 
-#include "edg_pack_cache.h"
+#include "edge/pack/cache.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -24,8 +24,8 @@
  * Threads: pure functions and edg_pmt_find from any; the others block. */
 #pragma once
 
-#include "edg_hilbert.h"
-#include "edg_pack.h"
+#include "edge/pack/hilbert.h"
+#include "edge/pack/pack.h"
 
 enum {
     EDG_PMT_HEADER_BYTES = 127,

@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "edg_pmt.h"
+#include "edge/pack/pmt.h"
 
 enum { VERSION = 3, MAGIC_BYTES = 7, VARINT_BITS = 64 };
 

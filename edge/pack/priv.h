@@ -2,7 +2,7 @@
 /* edg_pack_priv.h - what the files of packs share: numbers as texts, and documents made of them. */
 #pragma once
 
-#include "edg_pack.h"
+#include "edge/pack/pack.h"
 
 /* Degrees as decimals to e7: sign, at most three digits, a point and any digits (those behind the
  * seventh are cut); blanks around it. Moves *at behind it and, when `more`, behind the comma that

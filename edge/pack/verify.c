@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_verify.c - a file looked at as a pack, and against its sidecar; the report. */
-#include "edg_verify.h"
+#include "edge/pack/verify.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "edg_pack_priv.h"
-#include "edg_verify_priv.h"
+#include "edge/pack/priv.h"
+#include "edge/pack/verify_priv.h"
 #include "ron/io/file.h"
 
 enum { SIDECAR_BYTES_MAX = 8192 }; /* one line with a path */

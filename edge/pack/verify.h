@@ -16,7 +16,7 @@
  * Threads: blocking; no state. */
 #pragma once
 
-#include "edg_pack.h"
+#include "edge/pack/pack.h"
 
 enum { EDG_FINDINGS_MAX = 16, EDG_FINDING_SIZE = 160 };
 

@@ -4,9 +4,9 @@
 #include <sqlite3.h>
 #include <string.h>
 
-#include "edg_mbt.h"
-#include "edg_pack_priv.h"
-#include "edg_verify_priv.h"
+#include "edge/pack/mbt.h"
+#include "edge/pack/priv.h"
+#include "edge/pack/verify_priv.h"
 
 enum { STEPS_BETWEEN = 100000 }; /* of the virtual machine: about a millisecond */
 

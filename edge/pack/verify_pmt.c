@@ -7,8 +7,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "edg_pmt.h"
-#include "edg_verify_priv.h"
+#include "edge/pack/pmt.h"
+#include "edge/pack/verify_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

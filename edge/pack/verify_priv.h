@@ -2,7 +2,7 @@
 /* edg_verify_priv.h - what the two halves of the verification share. */
 #pragma once
 
-#include "edg_verify.h"
+#include "edge/pack/verify.h"
 
 struct edg__check {
     const struct edg_verify_opts *opts;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_accept.c - Accept-Encoding against the variants that exist. */
-#include "edg_accept.h"
+#include "edge/rules/accept.h"
 
 static const char *const tokens[EDG_ACCEPT_COUNT] = {
 #define X(name, token) [EDG_ACCEPT_##name] = (token),

@@ -12,7 +12,7 @@
  * Threads: any. */
 #pragma once
 
-#include "edg_fields.h"
+#include "edge/rules/fields.h"
 
 /* X(NAME, "token"), best first: smaller bytes, then cheaper to decode. */
 #define EDG_ACCEPTS(X)                                                                             \

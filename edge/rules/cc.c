@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_cc.c - Cache-Control, Age and date fields. */
-#include "edg_cc.h"
+#include "edge/rules/cc.h"
 
 #include <string.h>
 

@@ -21,7 +21,7 @@
  * Threads: any. Ownership: nothing is borrowed. */
 #pragma once
 
-#include "edg_fields.h"
+#include "edge/rules/fields.h"
 
 /* X(NAME, "directive"). */
 #define EDG_CC_FLAGS(X)                                                                            \

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_fields.c - names, lists and seconds of header fields. */
-#include "edg_fields.h"
+#include "edge/rules/fields.h"
 
 #include <string.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_fresh.c - how long a stored answer lives, and what a request may have of it. */
-#include "edg_fresh.h"
+#include "edge/rules/fresh.h"
 
-#include "edg_fresh_priv.h"
+#include "edge/rules/fresh_priv.h"
 #include "ron/http/etag.h"
 
 enum { MS = 1000, HEURISTIC_PART = 10 };

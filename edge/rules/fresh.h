@@ -26,8 +26,8 @@
  * Threads: any. */
 #pragma once
 
-#include "edg_cc.h"
-#include "edg_status.h"
+#include "edge/rules/cc.h"
+#include "edge/rules/status.h"
 
 /* What the configuration of an origin says. Zeros are the strict reading. */
 struct edg_policy {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_fresh_store.c - which answers a shared cache stores (RFC 9111 3). */
-#include "edg_fresh.h"
-#include "edg_fresh_priv.h"
-#include "edg_vary.h"
+#include "edge/rules/fresh.h"
+#include "edge/rules/fresh_priv.h"
+#include "edge/rules/vary.h"
 
 static const char *const labels[EDG_STORE_COUNT] = {
 #define X(name, label) [EDG_STORE_##name] = (label),

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_fresh_update.c - fields of stored answers, and what a write invalidates. */
-#include "edg_fresh_update.h"
+#include "edge/rules/fresh_update.h"
 
-#include "edg_cc.h"
-#include "edg_hop.h"
+#include "edge/rules/cc.h"
+#include "edge/rules/hop.h"
 #include "ron/base/assert.h"
 
 static bool listed(struct ron_str name, const char *const *names, size_t count)

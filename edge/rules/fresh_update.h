@@ -19,7 +19,7 @@
  * Threads: any. Ownership: results borrow their input. */
 #pragma once
 
-#include "edg_fields.h"
+#include "edge/rules/fields.h"
 
 /* The fields of an answer that are stored. RON_LIMIT: more than `max`. */
 RON_MUST_USE enum ron_rc edg_update_keep(struct edg_fields response, struct ron_http_field *out,

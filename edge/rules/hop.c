@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_hop.c - fields that end with a connection, and Via. */
-#include "edg_hop.h"
+#include "edge/rules/hop.h"
 
 #include <string.h>
 

@@ -16,7 +16,7 @@
  * Threads: any. Ownership: the result borrows its input. */
 #pragma once
 
-#include "edg_fields.h"
+#include "edge/rules/fields.h"
 
 enum edg_hop {
     EDG_HOP_ANSWER, /* of an origin, to a client or the store */

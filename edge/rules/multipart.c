@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_multipart.c - part heads, boundaries, and the sum of it all. */
-#include "edg_multipart.h"
+#include "edge/rules/multipart.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_status.c - a member of Cache-Status as a structured field (RFC 8941). */
-#include "edg_status.h"
+#include "edge/rules/status.h"
 
 #include <inttypes.h>
 

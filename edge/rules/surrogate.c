@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_surrogate.c - Surrogate-Control read as a Cache-Control of our own. */
-#include "edg_surrogate.h"
+#include "edge/rules/surrogate.h"
 
 #include <string.h>
 

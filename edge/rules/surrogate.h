@@ -15,7 +15,7 @@
  * Threads: any. Ownership: the result borrows its input and `room`. */
 #pragma once
 
-#include "edg_fields.h"
+#include "edge/rules/fields.h"
 
 #define EDG_SURROGATE "Surrogate-Control"
 

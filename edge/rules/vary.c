@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_vary.c - canonical Vary, and the key of a request under it. */
-#include "edg_vary.h"
+#include "edge/rules/vary.h"
 
 #include <string.h>
 

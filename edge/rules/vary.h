@@ -17,7 +17,7 @@
  * Threads: any. */
 #pragma once
 
-#include "edg_fields.h"
+#include "edge/rules/fields.h"
 
 enum {
     EDG_VARY_NAMES_MAX = 16, /* real ones have one to five */

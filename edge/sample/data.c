@@ -3,7 +3,7 @@
  *
  * Drawn by hand from longitudes and latitudes at whole degrees; good enough to know where one is,
  * and for nothing else. */
-#include "edg_sample_priv.h"
+#include "edge/sample/priv.h"
 
 static const struct edg__spot north_america[] = {
     {137, 1039},  {273, 883},   {592, 917},   {740, 980},   {967, 949},   {1081, 949},

@@ -5,8 +5,8 @@
  * zoom z they are multiplied by 2^z, so that every corner is exact at every zoom. */
 #pragma once
 
-#include "edg_hilbert.h"
-#include "edg_pack.h"
+#include "edge/pack/hilbert.h"
+#include "edge/pack/pack.h"
 
 enum { EDG__EXTENT = 4096, EDG__SHAPE_SPOTS_MAX = 128, EDG__TILE_BYTES = 256 * 1024 };
 

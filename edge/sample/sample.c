@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_sample.c - the sample as a PMTiles archive: every tile once, in the order of ids. */
-#include "edg_sample.h"
+#include "edge/sample/sample.h"
 
 #include <string.h>
 #include <zlib.h>
 
-#include "edg_pmt.h"
-#include "edg_sample_priv.h"
+#include "edge/pack/pmt.h"
+#include "edge/sample/priv.h"
 #include "ron/base/alloc.h"
 
 enum {

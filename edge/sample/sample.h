@@ -12,7 +12,7 @@
  * Threads: pure. */
 #pragma once
 
-#include "edg_pack.h"
+#include "edge/pack/pack.h"
 
 enum { EDG_SAMPLE_BYTES_MAX = 4 << 20, EDG_SAMPLE_ZOOM_MAX = 4 };
 

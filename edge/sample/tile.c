@@ -3,7 +3,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "edg_sample_priv.h"
+#include "edge/sample/priv.h"
 #include "ron/base/assert.h"
 
 enum {

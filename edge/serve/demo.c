@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edg_demo.c - the files of the demo page, and its routes. */
-#include "edg_demo.h"
+#include "edge/serve/demo.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "edg_sample.h"
-#include "edg_svc.h"
+#include "edge/sample/sample.h"
+#include "edge/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/embed.h"
 #include "ron/io/file.h"

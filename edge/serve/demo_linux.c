@@ -3,7 +3,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "edg_demo.h"
+#include "edge/serve/demo.h"
 
 int edg_memory_file(const void *bytes, size_t len)
 {

@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "edg_demo.h"
-#include "edg_svc.h"
-#include "edg_verify.h"
+#include "edge/serve/demo.h"
+#include "edge/svc.h"
+#include "edge/pack/verify.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

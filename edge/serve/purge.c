@@ -13,8 +13,8 @@
  * Fills that are under way are not kept (L3 of edg_fills.c). The next request asks the origin. */
 #include <string.h>
 
-#include "edg_gateway.h"
-#include "edg_s3.h"
+#include "edge/gateway/gateway.h"
+#include "edge/fill/tier.h"
 
 enum { BODY_MAX = 8192 };
 

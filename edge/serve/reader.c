@@ -5,8 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "edg_accept.h"
-#include "edg_s3.h"
+#include "edge/rules/accept.h"
+#include "edge/fill/tier.h"
 #include "ron/base/alloc.h"
 
 /* ---- what is answered ------------------------------------------------------------------------ */

@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "edg_demo.h"
-#include "edg_gateway.h"
+#include "edge/serve/demo.h"
+#include "edge/gateway/gateway.h"
 #include "ron/base/alloc.h"
 
 /* ---- to a reader ----------------------------------------------------------------------------- */

@@ -4,7 +4,7 @@
  * Whole numbers are little-endian; a text is its length and its bytes. The last 32 bytes are the
  * BLAKE3 hash of all before them, and are looked at first: what follows a good hash was written
  * here. Lengths are checked all the same. */
-#include "edg_index.h"
+#include "edge/stored/index.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -15,7 +15,7 @@
  * Threads: one, at the start and after everything has stopped. Blocking. */
 #pragma once
 
-#include "edg_table.h"
+#include "edge/stored/table.h"
 #include "ron/base/buf.h"
 
 enum { EDG_INDEX_BYTES_MAX = 256 << 20 }; /* the table has 64 MiB, and a record grows little */

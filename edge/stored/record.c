@@ -2,7 +2,7 @@
 /* edg_stored.c - a record of a stored answer: one block, never changed, counted. */
 #include <string.h>
 
-#include "edg_table.h"
+#include "edge/stored/table.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"

@@ -5,7 +5,7 @@
  *   I1 the table has one reference of each record in it.
  *   I2 a target in the table has at least one variant, and variants[0] is the newest.
  *   I3 what leaves under the lock is given back after it: never a free inside. */
-#include "edg_table.h"
+#include "edge/stored/table.h"
 
 #include <string.h>
 

@@ -16,8 +16,8 @@
  * Ownership: find gives a reference that is given back with edg_stored_unref. */
 #pragma once
 
-#include "edg_fresh.h"
-#include "edg_vary.h"
+#include "edge/rules/fresh.h"
+#include "edge/rules/vary.h"
 #include "ron/base/env.h"
 #include "ron/cas/b3.h"
 

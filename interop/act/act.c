@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iop_act.c - the loop of an actor: receive, carry out side by side, settle. */
-#include "iop_act.h"
+#include "interop/act/act.h"
 
 #include <stdio.h>
 #include <string.h>

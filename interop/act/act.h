@@ -14,8 +14,8 @@
  * Place: service; blocking tasks, stage 2. */
 #pragma once
 
-#include "iop_outbox.h"
-#include "iop_svc.h"
+#include "interop/mailbox/outbox.h"
+#include "interop/svc.h"
 
 /* One action under way. Slices of `got` live until the batch is settled. */
 struct iop_act {

@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_act.h"
-#include "iop_sign.h"
+#include "interop/act/act.h"
+#include "interop/provider/sign.h"
 #include "ron/base/alloc.h"
 
 /* The rule of that name in force, if it still forwards. */

@@ -5,8 +5,8 @@
  * task, looks once a second and sets the watch `bridge`, which every bridge request reads. Requests
  * that were shed are no calls, so a brownout cannot feed itself; and without any call it ends on
  * trial, so it cannot keep itself either (W5 of iop_brownout.h). */
-#include "iop_box_http.h"
-#include "iop_storage.h"
+#include "interop/mailbox/remote.h"
+#include "interop/object/storage.h"
 
 enum { TICK_MS = 1000 };
 

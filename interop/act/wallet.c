@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_act.h"
+#include "interop/act/act.h"
 #include "ron/base/alloc.h"
 #include "ron/cap/cap.h"
 

@@ -3,7 +3,7 @@
  *
  * Events are copied into records from a fixed pool, so emitting allocates nothing. The sink task
  * writes a batch with one write and syncs by time or by bytes. */
-#include "iop_audit.h"
+#include "interop/audit/audit.h"
 
 #include <stdio.h>
 #include <string.h>

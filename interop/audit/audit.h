@@ -22,7 +22,7 @@
  * Threads: emit from any; the sink belongs to its task. */
 #pragma once
 
-#include "iop_box.h"
+#include "interop/mailbox/box.h"
 #include "ron/base/env.h"
 #include "ron/chan/registry.h"
 #include "ron/sync/sync.h"

@@ -3,7 +3,7 @@
  * bytes in docs/formats/interop-audit.md. Pure. */
 #include <string.h>
 
-#include "iop_audit.h"
+#include "interop/audit/audit.h"
 #include "ron/base/assert.h"
 
 /* A line ends with these; everything before the hash is what it covers. */

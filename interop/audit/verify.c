@@ -2,9 +2,9 @@
 /* iop_audit_verify.c - a whole audit file checked offline; contract in ron_interop_audit.h. */
 #include <string.h>
 
-#include "iop_audit.h"
+#include "interop/audit/audit.h"
 #include "ron/base/alloc.h"
-#include "ron_interop_audit.h"
+#include "interop/audit/verify.h"
 
 enum { PIECE = 64 * 1024 };
 

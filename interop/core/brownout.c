@@ -4,7 +4,7 @@
  * Calls are counted in slots of a sixtieth of the window; a sum over the last n milliseconds takes
  * the slots that begin inside them, so the window is right to one slot. No floats: a rate is
  * compared by products, which 64 bits hold (counts are below 2^32 per slot, 60 slots). */
-#include "iop_brownout.h"
+#include "interop/core/brownout.h"
 
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iop_error.c - the table of refusals. */
-#include "iop_error.h"
+#include "interop/core/error.h"
 
 static const struct ron_http_error rows[IOP_ERROR_COUNT] = {
 #define X(name, code_, status_, retry_, doc_)                                                      \

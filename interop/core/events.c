@@ -5,7 +5,7 @@
  * oldest and is told so; truth is in the mailbox, the store and the audit. */
 #include <string.h>
 
-#include "iop_svc.h"
+#include "interop/svc.h"
 
 static const char *const topics[] = {
 #define X(name, topic) topic,

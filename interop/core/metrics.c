@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iop_metrics.c - what the bridge counts, under the names of the specification. */
-#include "iop_svc.h"
+#include "interop/svc.h"
 #include "ron/base/alloc.h"
 
 struct iop_metrics {

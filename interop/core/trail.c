@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_audit.h"
-#include "iop_svc.h"
+#include "interop/audit/audit.h"
+#include "interop/svc.h"
 
 enum { TAIL_DEFAULT = 100 };
 

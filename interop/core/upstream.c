@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iop_upstream.c - targets of the HTTP client, from the settings. */
-#include "iop_upstream.h"
+#include "interop/core/upstream.h"
 
-#include "iop_box_http.h"
+#include "interop/mailbox/remote.h"
 
 #include <stdio.h>
 #include <string.h>

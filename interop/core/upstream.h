@@ -13,7 +13,7 @@
  * Threads: exchanges from blocking tasks, each with its own line of ends (struct iop_line). */
 #pragma once
 
-#include "iop_policy.h"
+#include "interop/rule/policy.h"
 #include "ron/app/app.h"
 #include "ron/http/client.h"
 

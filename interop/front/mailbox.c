@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_svc.h"
+#include "interop/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/arena.h"
 #include "ron/merkle/lines.h"

@@ -5,7 +5,7 @@
  * whether the provider is enabled, its headers and window, or the capability; then the body. */
 #include <string.h>
 
-#include "iop_svc.h"
+#include "interop/svc.h"
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 

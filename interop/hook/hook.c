@@ -9,7 +9,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "iop_svc.h"
+#include "interop/svc.h"
 #include "ron/base/alloc.h"
 
 /* ---- jobs ------------------------------------------------------------------------------------ */

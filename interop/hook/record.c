@@ -6,7 +6,7 @@
  * lost with the process; the audit is the record. Nothing of a body or a signature is in either. */
 #include <string.h>
 
-#include "iop_svc.h"
+#include "interop/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -16,8 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_outbox.h"
-#include "iop_svc.h"
+#include "interop/mailbox/outbox.h"
+#include "interop/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/task/executor.h"
 

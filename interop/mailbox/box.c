@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iop_box.c - names, receipts, and waiting for an answer; contract in iop_box.h. */
-#include "iop_box.h"
+#include "interop/mailbox/box.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iop_box_file.c - what both kinds of the mailbox's storage share; contract in iop_box_file.h. */
-#include "iop_box_file.h"
+#include "interop/mailbox/file.h"
 
 #include <endian.h>
 #include <string.h>

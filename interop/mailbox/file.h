@@ -21,7 +21,7 @@
  * RON_CORRUPT, and of a database RON_AGAIN: it is away, or another's. Threads: one. */
 #pragma once
 
-#include "iop_box_queue.h"
+#include "interop/mailbox/queue.h"
 
 struct iop_file;
 

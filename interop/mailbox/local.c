@@ -7,9 +7,9 @@
  *
  * Drain: the stop comes after all who submit have ended; the channel is closed, what is left in it
  * is applied, long polls are answered with nothing. */
-#include "iop_box_local.h"
+#include "interop/mailbox/local.h"
 
-#include "iop_box_store.h"
+#include "interop/mailbox/store.h"
 #include "ron/base/alloc.h"
 
 enum {

@@ -13,8 +13,8 @@
  * Amnesia: path NULL; nothing touches a disk. */
 #pragma once
 
-#include "iop_box.h"
-#include "iop_seen.h"
+#include "interop/mailbox/box.h"
+#include "interop/mailbox/seen.h"
 #include "ron/base/env.h"
 #include "ron/chan/chan.h"
 #include "ron/sync/sync.h"

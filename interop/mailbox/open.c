@@ -3,7 +3,7 @@
  * iop_box_store.h. */
 #include <string.h>
 
-#include "iop_box_priv.h"
+#include "interop/mailbox/priv.h"
 #include "ron/base/assert.h"
 
 /* ---- opening --------------------------------------------------------------------------------- */

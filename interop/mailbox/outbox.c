@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iop_outbox.c - what follows from an attempt; contract in iop_outbox.h. */
-#include "iop_outbox.h"
+#include "interop/mailbox/outbox.h"
 
 #include "ron/base/assert.h"
 

@@ -24,7 +24,7 @@
  * Pure; any thread. */
 #pragma once
 
-#include "iop_box.h"
+#include "interop/mailbox/box.h"
 #include "ron/base/rand.h"
 
 #define IOP_TOPIC_FORWARD ".forward"

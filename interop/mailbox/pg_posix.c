@@ -9,7 +9,7 @@
  *
  * `stale` stands from the moment on at which the tables hold something that memory does not know,
  * until all of it was loaded again. Meanwhile everything is refused with RON_AGAIN. */
-#include "iop_box_file.h"
+#include "interop/mailbox/file.h"
 
 #include <string.h>
 

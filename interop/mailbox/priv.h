@@ -2,7 +2,7 @@
 /* iop_box_priv.h - what iop_box_store.c, iop_box_reads.c and iop_box_open.c share. */
 #pragma once
 
-#include "iop_box_store.h"
+#include "interop/mailbox/store.h"
 
 /* One transaction on its way. */
 struct iop_group {

@@ -3,7 +3,7 @@
  *
  * Messages come from slabs of 1024, so the hot path takes and gives without the heap. They are
  * found by id through an open hash table with linear probing and backward shift. */
-#include "iop_box_queue.h"
+#include "interop/mailbox/queue.h"
 
 #include <string.h>
 

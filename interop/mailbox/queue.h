@@ -19,7 +19,7 @@
  * Threads: one. Times are milliseconds of the monotonic clock, except sent_ms (wall). */
 #pragma once
 
-#include "iop_box_local.h"
+#include "interop/mailbox/local.h"
 #include "ron/base/wheel.h"
 
 enum iop_msg_state {

@@ -5,7 +5,7 @@
  * operation owns: first the array of answers, then their bytes. */
 #include <string.h>
 
-#include "iop_box_priv.h"
+#include "interop/mailbox/priv.h"
 #include "ron/base/assert.h"
 
 enum { BLOCK_ALIGN = 16 };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iop_box_http.c - operations of the mailbox as calls, and answers back; contract in
  * iop_box_http.h. Nothing here blocks. */
-#include "iop_box_http.h"
+#include "interop/mailbox/remote.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_svc.h"
+#include "interop/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/arena.h"
 #include "ron/merkle/lines.h"

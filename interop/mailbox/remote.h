@@ -19,7 +19,7 @@
  * Threads: submit from any, never blocks; `done` is called on the client's task. */
 #pragma once
 
-#include "iop_box.h"
+#include "interop/mailbox/box.h"
 #include "ron/app/auth.h"
 #include "ron/base/env.h"
 #include "ron/http/client.h"

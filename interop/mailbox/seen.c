@@ -9,7 +9,7 @@
  * Invariants:
  *   I1 every entry of the ring that is not a gap is found through the hash table, and nothing else.
  *   I2 the table is at most half full, so a probe ends. */
-#include "iop_seen.h"
+#include "interop/mailbox/seen.h"
 
 #include <string.h>
 

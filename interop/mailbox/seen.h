@@ -24,7 +24,7 @@
  * Threads: any; one lock of rank shared, held for a lookup. Never blocks. */
 #pragma once
 
-#include "iop_box.h"
+#include "interop/mailbox/box.h"
 
 enum { IOP_SEEN_MAX = 1 << 26 }; /* 2 GiB: 100,000 a second for ten minutes */
 

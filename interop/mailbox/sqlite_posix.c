@@ -8,7 +8,7 @@
  * at the other, and a group of commits touches few pages beside its own.
  *
  * Faults for tests are asked for before each step. */
-#include "iop_box_file.h"
+#include "interop/mailbox/file.h"
 
 #include <sqlite3.h>
 #include <string.h>

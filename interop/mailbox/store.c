@@ -5,11 +5,11 @@
  * Each kind of operation that writes has three functions: `prepare` checks it and writes its rows,
  * `finish` lets memory follow after the commit, `undo` takes its claims back. prepare answers with
  * a code that concerns this operation alone, or sets *ret_fatal: the transaction cannot go on. */
-#include "iop_box_store.h"
+#include "interop/mailbox/store.h"
 
 #include <string.h>
 
-#include "iop_box_priv.h"
+#include "interop/mailbox/priv.h"
 #include "ron/base/assert.h"
 
 /* ---- answering ------------------------------------------------------------------------------- */

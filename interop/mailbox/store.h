@@ -18,7 +18,7 @@
  * Threads: one; every call may wait for the disk. `done` of an operation is called from here. */
 #pragma once
 
-#include "iop_box_file.h"
+#include "interop/mailbox/file.h"
 #include "ron/base/rand.h"
 
 enum {

@@ -5,7 +5,7 @@
  * power of two of chunks that leaves something for the right. Groups of 16 chunks are subtrees of
  * their own whenever there is more than one, so above them the chaining values of groups suffice.
  * Recursion is bounded by the height of the tree (54). */
-#include "iop_bao.h"
+#include "interop/object/bao.h"
 
 #include <endian.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_storage.h"
+#include "interop/object/storage.h"
 #include "ron/base/alloc.h"
 #include "ron/http/select.h"
 #include "ron/http/stream.h"

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_bao.h"
-#include "iop_svc.h"
+#include "interop/object/bao.h"
+#include "interop/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/http/stream.h"
 

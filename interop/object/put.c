@@ -12,7 +12,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "iop_storage.h"
+#include "interop/object/storage.h"
 #include "ron/base/alloc.h"
 #include "ron/http/inflate.h"
 #include "ron/http/stream.h"

@@ -3,7 +3,7 @@
  *
  * The HTTP client's task must not wait and the store may: two pieces of 64 KiB lie between them.
  * Whoever finds no room, or nothing, is told and goes on when the other has done its part. */
-#include "iop_storage.h"
+#include "interop/object/storage.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -16,7 +16,7 @@
  * Threads: tasks that may block; each call has pieces of its own. */
 #pragma once
 
-#include "iop_svc.h"
+#include "interop/svc.h"
 
 /* RON_OK: the other side has it. Else RON_IO, RON_AGAIN, RON_TIMEOUT, RON_NOMEM, RON_LIMIT. */
 RON_MUST_USE enum ron_rc iop_storage_push(struct iop_svc *s, const struct ron_b3 *id,

@@ -3,9 +3,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_sign.h"
+#include "interop/provider/sign.h"
 #include "ron/base/alloc.h"
-#include "ron_interop_tool.h"
+#include "interop/offline/tool.h"
 
 _Static_assert((int)IOP_TOOL_FIELDS_MAX == (int)IOP_SIGNED_FIELDS &&
                    (int)IOP_TOOL_NAME_SIZE == (int)IOP_SIGNED_NAME_MAX &&

@@ -2,7 +2,7 @@
 /* iop_provider_base.c - encodings, signed forms, and the pieces of a base string. */
 #include <string.h>
 
-#include "iop_provider_priv.h"
+#include "interop/provider/priv.h"
 #include "ron/base/assert.h"
 
 /* ---- encodings ------------------------------------------------------------------------------- */

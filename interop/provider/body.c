@@ -6,7 +6,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "iop_provider_priv.h"
+#include "interop/provider/priv.h"
 #include "ron/base/assert.h"
 
 /* ---- what is signed -------------------------------------------------------------------------- */

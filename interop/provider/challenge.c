@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_provider_priv.h"
+#include "interop/provider/priv.h"
 #include "ron/base/assert.h"
 
 enum { TOKEN_MAX = 256 };

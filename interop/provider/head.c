@@ -3,7 +3,7 @@
  * a body is hashed (V3, V5). */
 #include <string.h>
 
-#include "iop_provider_priv.h"
+#include "interop/provider/priv.h"
 #include "ron/base/assert.h"
 
 /* A header by its name or its other name; NONE with `ret->ptr` NULL when it is absent. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iop_provider_load.c - providers out of the settings. */
-#include "iop_provider_load.h"
+#include "interop/provider/load.h"
 
 #include <string.h>
 

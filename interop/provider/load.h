@@ -12,7 +12,7 @@
  * Threads: a set never changes once made; a reload makes a new one. Loading blocks on files. */
 #pragma once
 
-#include "iop_provider.h"
+#include "interop/provider/provider.h"
 #include "ron/conf/conf.h"
 
 enum {

@@ -5,7 +5,7 @@
  * allocation per copy of a state; see kernel/src/merkle/hash.c, which stays with them for the same
  * reason. */
 #define OPENSSL_SUPPRESS_DEPRECATED
-#include "iop_mac.h"
+#include "interop/provider/mac.h"
 
 #include <openssl/sha.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 /* iop_pointer.c - walks over checked JSON, and exact decimals. The contract is in iop_pointer.h.
  *
  * Walks lean on P1 for their shape; each still looks at `end` before it reads. */
-#include "iop_pointer.h"
+#include "interop/provider/pointer.h"
 
 #include <string.h>
 

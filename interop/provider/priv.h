@@ -2,7 +2,7 @@
 /* iop_provider_priv.h - what receiving and signing share: base strings, signed forms, encodings. */
 #pragma once
 
-#include "iop_provider.h"
+#include "interop/provider/provider.h"
 
 /* ---- encodings ------------------------------------------------------------------------------- */
 

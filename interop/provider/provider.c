@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iop_provider.c - a provider: its row made ready, and its keys. */
-#include "iop_provider.h"
+#include "interop/provider/provider.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_provider_priv.h"
+#include "interop/provider/priv.h"
 #include "ron/base/assert.h"
 
 /* ---- the template of the base string --------------------------------------------------------- */

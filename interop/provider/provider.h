@@ -25,9 +25,9 @@
  * Threads: a provider is made once and then read by all. A delivery belongs to one job. */
 #pragma once
 
-#include "iop_error.h"
-#include "iop_mac.h"
-#include "iop_pointer.h"
+#include "interop/core/error.h"
+#include "interop/provider/mac.h"
+#include "interop/provider/pointer.h"
 #include "ron/base/secret.h"
 #include "ron/cas/b3.h"
 #include "ron/http/parse.h"

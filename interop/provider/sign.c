@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iop_sign.c - the headers that make a request a provider's. */
-#include "iop_sign.h"
+#include "interop/provider/sign.h"
 
 #include <sodium.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_provider_priv.h"
+#include "interop/provider/priv.h"
 #include "ron/base/assert.h"
 
 /* ---- keys ------------------------------------------------------------------------------------ */

@@ -8,7 +8,7 @@
  * Threads: a signer is made once and then read by all. Nothing allocates. */
 #pragma once
 
-#include "iop_provider.h"
+#include "interop/provider/provider.h"
 
 enum {
     IOP_SIGNED_FIELDS = 8,

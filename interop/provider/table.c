@@ -6,7 +6,7 @@
  * does not name it, and so it cannot be used. */
 #include <string.h>
 
-#include "iop_provider.h"
+#include "interop/provider/provider.h"
 #include "ron/base/assert.h"
 
 static const struct iop_scheme schemes[IOP_KIND_COUNT] = {

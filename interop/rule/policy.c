@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iop_policy.c - snapshots of what is in force, and blocks of addresses. */
-#include "iop_policy.h"
+#include "interop/rule/policy.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "iop_box.h"
+#include "interop/mailbox/box.h"
 #include "ron/base/alloc.h"
 #include "ron/io/addr.h"
 

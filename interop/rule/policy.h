@@ -9,9 +9,9 @@
  * where blocking is allowed. */
 #pragma once
 
-#include "iop_conf.h"
-#include "iop_provider_load.h"
-#include "iop_rule.h"
+#include "interop/conf.h"
+#include "interop/provider/load.h"
+#include "interop/rule/rule.h"
 #include "ron/obs/metrics.h"
 #include "ron/sync/sync.h"
 

@@ -31,7 +31,7 @@
  * Threads: a set never changes once made. Evaluation allocates nothing. */
 #pragma once
 
-#include "iop_pointer.h"
+#include "interop/provider/pointer.h"
 #include "ron/base/money.h"
 #include "ron/base/secret.h"
 #include "ron/cas/b3.h"

@@ -3,10 +3,10 @@
  * would act in another way than it reads, is refused when it is loaded. */
 #include <string.h>
 
-#include "iop_box.h"
-#include "iop_provider_load.h"
-#include "iop_rule.h"
-#include "iop_sign.h"
+#include "interop/mailbox/box.h"
+#include "interop/provider/load.h"
+#include "interop/rule/rule.h"
+#include "interop/provider/sign.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/http/client.h"

@@ -8,7 +8,7 @@
 #include <blake3.h>
 #include <string.h>
 
-#include "led_book_priv.h"
+#include "ledger/book/priv.h"
 #include "ron/base/assert.h"
 
 enum {

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_book.c - birth and end of the book, keys, lookups, and what can be read from it; the contract
  * is in led_book.h, the records are in led_book_priv.h. */
-#include "led_book.h"
+#include "ledger/book/book.h"
 
 #include <sodium.h>
 #include <string.h>
 
-#include "led_book_priv.h"
+#include "ledger/book/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

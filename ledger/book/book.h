@@ -33,7 +33,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "led_entry.h"
+#include "ledger/entry/entry.h"
 #include "ron/base/money.h"
 #include "ron/base/rc.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "led_book_priv.h"
+#include "ledger/book/priv.h"
 #include "ron/base/assert.h"
 
 static uint32_t heap_get(const struct led_book *b, uint32_t at)

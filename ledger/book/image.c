@@ -15,8 +15,8 @@
  *   I3. Chunks wait in a queue of at most WAITING_MAX; the walk goes on only when it is empty. */
 #include <blake3.h>
 
-#include "led_book_priv.h"
-#include "led_bytes.h"
+#include "ledger/book/priv.h"
+#include "ledger/entry/bytes.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

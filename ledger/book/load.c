@@ -8,8 +8,8 @@
  * What is read is believed only as far as it was checked: chunks are chained by checksums, texts
  * obey the rules of entries, nothing comes twice, the counts agree, and the invariants of the book
  * hold (led_book_audit). */
-#include "led_book_priv.h"
-#include "led_bytes.h"
+#include "ledger/book/priv.h"
+#include "ledger/entry/bytes.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -7,7 +7,7 @@
  * another `ts`. What was accepted under a shorter horizon may have used a pair twice: it stands in
  * the slices of both times then. With n pairs remembered, a fresh pair is mistaken for a used one
  * with probability n / 2^64. */
-#include "led_book_priv.h"
+#include "ledger/book/priv.h"
 #include "ron/base/assert.h"
 
 enum { AHEAD = 16 }; /* pairs for which memory is asked before they are added */

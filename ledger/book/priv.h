@@ -20,8 +20,8 @@
  *   U2. a record without: both are stale, whatever they say. */
 #pragma once
 
-#include "led_book.h"
-#include "led_table.h"
+#include "ledger/book/book.h"
+#include "ledger/book/table.h"
 #include "ron/base/wide.h"
 
 struct led_pend {

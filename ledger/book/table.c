@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_table.c - the containers of led_table.h, which states their invariants. */
-#include "led_table.h"
+#include "ledger/book/table.h"
 
 #include <string.h>
 

@@ -2,7 +2,7 @@
 /* led_book_undo.c - the ring of changes: how a batch is taken back or becomes final.
  * led_book_priv.h draws the ring. Taking back goes from the newest change to the oldest, so records
  * that were created last are the last of their store and can be popped. */
-#include "led_book_priv.h"
+#include "ledger/book/priv.h"
 #include "ron/base/assert.h"
 
 enum { AHEAD = 64 }; /* changes: a miss of the cache takes as long as passing over so many */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "led_feed.h"
+#include "ledger/core/feed.h"
 
 #include <string.h>
 

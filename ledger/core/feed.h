@@ -9,8 +9,8 @@
  * looks often enough. */
 #pragma once
 
-#include "led_follow.h"
-#include "led_work.h"
+#include "ledger/index/follow.h"
+#include "ledger/work/work.h"
 
 struct led_feed;
 

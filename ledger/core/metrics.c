@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_metrics.c - what the ledger counts, under the names of the specification. */
-#include "led_svc.h"
+#include "ledger/svc.h"
 #include "ron/base/alloc.h"
 
 /* 5 ms to 600 ms, as the specification gives them, and finer steps below for local disks. */

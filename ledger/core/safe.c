@@ -13,8 +13,8 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-#include "led_mark.h"
-#include "led_svc.h"
+#include "ledger/recover/mark.h"
+#include "ledger/svc.h"
 #include "ron/base/assert.h"
 
 enum { SWAP_WAIT_MS = 5000 }; /* for leases: the longest is one answer of a reader */

@@ -5,7 +5,7 @@
  * stage costs one look. The request's own span is made by its front. */
 #include <string.h>
 
-#include "led_svc.h"
+#include "ledger/svc.h"
 
 void led_trace_stage(struct led_svc *s, const struct led_work *w, const char *stage,
                      const char *queue, uint64_t from_ns)

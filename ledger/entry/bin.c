@@ -6,7 +6,7 @@
  * width, and the byte of presence bits must equal what the members say (E2). */
 #include <string.h>
 
-#include "led_entry.h"
+#include "ledger/entry/entry.h"
 #include "ron/base/assert.h"
 
 enum {

@@ -3,7 +3,7 @@
  *
  * Every rule has one place here, and both parsers end in led_entry_check, so that JSON and bytes
  * accept the same entries. */
-#include "led_entry.h"
+#include "ledger/entry/entry.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * gaps, so that the caller gets a plain array of entries. */
 #include <string.h>
 
-#include "led_entry.h"
+#include "ledger/entry/entry.h"
 #include "ron/base/assert.h"
 
 struct raw {

@@ -5,7 +5,7 @@
  * percent-encoded; an account or id may hold '/', so names are cut out before they are decoded. */
 #include <string.h>
 
-#include "led_svc.h"
+#include "ledger/svc.h"
 
 enum { PAGE_DEFAULT = 100 };
 

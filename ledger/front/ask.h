@@ -11,8 +11,8 @@
  *   A2. A query has exactly one of reply.http, reply.oap and work, and is answered once. */
 #pragma once
 
-#include "led_seq.h"
-#include "led_work.h"
+#include "ledger/pipeline/seq.h"
+#include "ledger/work/work.h"
 #include "ron/http/server.h"
 #include "ron/wire/server.h"
 

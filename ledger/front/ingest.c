@@ -6,7 +6,7 @@
  * looked at before the body (led_preval.h). */
 #include <string.h>
 
-#include "led_svc.h"
+#include "ledger/svc.h"
 #include "ron/base/assert.h"
 #include "ron/http/tls.h"
 

@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "led_changes.h"
-#include "led_oap.h"
-#include "led_svc.h"
+#include "ledger/publish/changes.h"
+#include "ledger/front/oap.h"
+#include "ledger/svc.h"
 #include "ron/base/alloc.h"
 
 struct led_oap {

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "led_export.h"
-#include "led_svc.h"
+#include "ledger/read/export.h"
+#include "ledger/svc.h"
 
 /* ---- handing on ------------------------------------------------------------------------------ */
 

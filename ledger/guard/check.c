@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "led_guard_priv.h"
-#include "led_work.h"
+#include "ledger/guard/priv.h"
+#include "ledger/work/work.h"
 #include "ron/base/assert.h"
 
 /* Caveats about the request as a whole, and about each entry. Scopes are judged apart. */

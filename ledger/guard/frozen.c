@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "led_frozen.h"
+#include "ledger/guard/frozen.h"
 
 #include <stdio.h>
 #include <string.h>

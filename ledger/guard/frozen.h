@@ -8,7 +8,7 @@
  * Threads: one at a time; the callers see to that. Saving blocks. */
 #pragma once
 
-#include "led_book.h"
+#include "ledger/book/book.h"
 #include "ron/base/env.h"
 
 struct led_frozen;

@@ -3,7 +3,7 @@
  * contract is in led_guard.h, the check of entries in led_guard_check.c. */
 #include <string.h>
 
-#include "led_guard_priv.h"
+#include "ledger/guard/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -32,8 +32,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "led_entry.h"
-#include "led_policy.h"
+#include "ledger/entry/entry.h"
+#include "ledger/guard/policy.h"
 #include "ron/base/arena.h"
 #include "ron/cap/verifier.h"
 #include "ron/obs/metrics.h"

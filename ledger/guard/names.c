@@ -7,7 +7,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "led_guard_priv.h"
+#include "ledger/guard/priv.h"
 
 struct kind_row {
     const char *prefix;

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_policy.c - life of a policy and what it says of a batch; the contract is in led_policy.h, the
  * file's reader in led_policy_read.c. */
-#include "led_policy.h"
+#include "ledger/guard/policy.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "led_policy_priv.h"
+#include "ledger/guard/policy_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -25,7 +25,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "led_entry.h"
+#include "ledger/entry/entry.h"
 #include "ron/base/env.h"
 #include "ron/base/rc.h"
 

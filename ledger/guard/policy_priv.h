@@ -8,7 +8,7 @@
  * the account in that order begins with the prefix too). Walking up gives them longest first. */
 #pragma once
 
-#include "led_policy.h"
+#include "ledger/guard/policy.h"
 #include "ron/base/arena.h"
 #include "ron/base/money.h"
 #include "ron/sync/sync.h"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "led_policy_priv.h"
+#include "ledger/guard/policy_priv.h"
 #include "ron/base/nearest.h"
 #include "ron/conf/toml.h"
 #include "ron/io/file.h"

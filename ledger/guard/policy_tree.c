@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "led_policy_priv.h"
+#include "ledger/guard/policy_priv.h"
 
 static int order(struct ron_str a, struct ron_str b)
 {

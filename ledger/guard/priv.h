@@ -2,7 +2,7 @@
 /* led_guard_priv.h - the inside of a guard, shared by led_guard*.c and nobody else. */
 #pragma once
 
-#include "led_guard.h"
+#include "ledger/guard/guard.h"
 #include "ron/http/tls.h"
 #include "ron/merkle/hash.h"
 #include "ron/sync/sync.h"

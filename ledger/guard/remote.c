@@ -4,12 +4,12 @@
  * A question in flight (struct ask) lies in the arena of its work, so that asking allocates only
  * what the HTTP client copies. Timeouts, retries, breaker and their metrics are the client's; here
  * a question becomes a request and its end a verdict. */
-#include "led_remote.h"
+#include "ledger/guard/remote.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "led_remote_priv.h"
+#include "ledger/guard/remote_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/secret.h"

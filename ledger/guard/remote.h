@@ -25,8 +25,8 @@
  * its callback. */
 #pragma once
 
-#include "led_guard.h"
-#include "led_work.h"
+#include "ledger/guard/guard.h"
+#include "ledger/work/work.h"
 #include "ron/http/client.h"
 #include "ron/obs/log.h"
 #include "ron/obs/trace.h"

@@ -2,7 +2,7 @@
 /* led_remote_priv.h - questions and answers of remote guards, shared by led_remote*.c alone. */
 #pragma once
 
-#include "led_remote.h"
+#include "ledger/guard/remote.h"
 
 /* What a service is asked. With a token it is the KMS's question, else one about entries. */
 struct led__question {

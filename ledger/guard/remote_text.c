@@ -4,7 +4,7 @@
  * or of another type makes the answer unreadable, which is a refusal (R1 of led_remote.h). */
 #include <string.h>
 
-#include "led_remote_priv.h"
+#include "ledger/guard/remote_priv.h"
 
 void led__remote_write(const struct led__question *q, struct ron_buf *out)
 {

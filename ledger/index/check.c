@@ -17,7 +17,7 @@
  *       together are all that were ever given out.
  *
  * Pure code over the ports; blocks. Failure: RON_CORRUPT says what is wrong first. */
-#include "led_index_priv.h"
+#include "ledger/index/priv.h"
 
 #include "ron/base/alloc.h"
 

@@ -20,7 +20,7 @@
  * Nothing is zeroed: what was not filled is not asked for.
  * Threads: groups below the one that is filled next never change, and lookups ask for those alone
  * (struct led_slice, hi). */
-#include "led_index_priv.h"
+#include "ledger/index/priv.h"
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"

@@ -7,7 +7,7 @@
  *
  * Threads: any. Failure: led_index_maybe has none; the others give codes of the store, RON_CORRUPT
  * for a damaged piece. */
-#include "led_index_priv.h"
+#include "ledger/index/priv.h"
 
 #include "ron/base/assert.h"
 

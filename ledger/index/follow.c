@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_follow.c - what the index takes from the journal; the contract is in led_follow.h. */
-#include "led_follow.h"
+#include "ledger/index/follow.h"
 
-#include "led_preval.h"
+#include "ledger/pipeline/preval.h"
 
 /* The key of an account is a keyed hash already: its bits are as good as random. */
 bool led_follow_skips(struct led_key account, uint64_t seq)

@@ -9,8 +9,8 @@
  * Threads: the writer of the index. Visible and durable with led_index_commit. */
 #pragma once
 
-#include "led_frame.h"
-#include "led_index.h"
+#include "ledger/log/frame.h"
+#include "ledger/index/index.h"
 
 enum { LED_SKIP_EVERY = 256 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_hashes.c - stored hashes of the tree in files of equal size. */
-#include "led_hashes.h"
+#include "ledger/index/hashes.h"
 
 #include <inttypes.h>
 #include <stdio.h>

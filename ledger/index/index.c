@@ -10,7 +10,7 @@
  * up finds every key up to it (X2).
  *
  * Threads: one writer. Failure: see led_index.h. */
-#include "led_index_priv.h"
+#include "ledger/index/priv.h"
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"

@@ -23,7 +23,7 @@
  * "no"; led_index_find from threads that may block. */
 #pragma once
 
-#include "led_book.h"
+#include "ledger/book/book.h"
 #include "ron/base/env.h"
 #include "ron/merkle/hash.h"
 

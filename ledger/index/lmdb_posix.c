@@ -13,7 +13,7 @@
  * until commit or abort. Views are of any thread (MDB_NOTLS) and short.
  * Failure: map or disk full RON_LIMIT, the rest RON_IO; the transaction is then ended by the caller
  * (abort). Faults for tests are asked for before each call of LMDB. */
-#include "led_index_priv.h"
+#include "ledger/index/priv.h"
 
 #include <errno.h>
 #include <lmdb.h>

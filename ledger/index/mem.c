@@ -7,7 +7,7 @@
  *
  * Threads: the writer's alone. Lookups get the bytes through the pointers that `put` gave out, and
  * the writer deletes a blob only when no lookup can use it (led_index_set.c). */
-#include "led_index_priv.h"
+#include "ledger/index/priv.h"
 
 #include "ron/base/alloc.h"
 

@@ -7,7 +7,7 @@
  * entry is found by its number without decoding those before it.
  *
  * Pure code; any thread. Failure: RON_CORRUPT for bytes that are no piece. */
-#include "led_index_priv.h"
+#include "ledger/index/priv.h"
 
 #include "ron/base/assert.h"
 #include "ron/base/crc32c.h"

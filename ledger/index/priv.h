@@ -17,7 +17,7 @@
  * have to take back. */
 #pragma once
 
-#include "led_index.h"
+#include "ledger/index/index.h"
 #include "ron/sync/sync.h"
 
 enum {

@@ -9,7 +9,7 @@
  *       when two more have come, so a level holds at most ten runs and a growing one.
  *
  * Threads: the writer's. Failure: any code; the caller forgets `next` (led_index_priv.h). */
-#include "led_index_priv.h"
+#include "ledger/index/priv.h"
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"

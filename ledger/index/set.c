@@ -28,7 +28,7 @@
  *
  * Tail: entries are added while lookups go on. An entry is written before the slot (keys) or the
  * count (skip points) that lets others see it, with release; both are read with acquire. */
-#include "led_index_priv.h"
+#include "ledger/index/priv.h"
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"

@@ -9,7 +9,7 @@
  * found here, where a fresh index is the answer (X3).
  *
  * Threads: the writer's, or nobody else's yet. */
-#include "led_index_priv.h"
+#include "ledger/index/priv.h"
 
 #include "ron/base/alloc.h"
 #include "ron/base/buf.h"

@@ -15,7 +15,7 @@
  * The note needs no sync: after a crash of the machine what reads is what is there. It stands in
  * the lock file, which is open and has its size from the start: neither a full disk nor a full
  * table of descriptors keeps it from being written. */
-#include "led_log_priv.h"
+#include "ledger/log/priv.h"
 
 #include <inttypes.h>
 #include <stdio.h>

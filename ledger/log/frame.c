@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_frame.c - building frames of the log and taking them apart; docs/formats/ledger-log.md draws
  * the bytes, led_frame.h holds the contract. */
-#include "led_frame.h"
+#include "ledger/log/frame.h"
 
 #include <string.h>
 

@@ -27,7 +27,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "led_book.h"
+#include "ledger/book/book.h"
 #include "ron/base/buf.h"
 #include "ron/merkle/hash.h"
 

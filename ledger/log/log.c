@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_log.c - the log's life: opening, appending, rolling over, what readers are told. */
-#include "led_log.h"
+#include "ledger/log/log.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "led_log_priv.h"
+#include "ledger/log/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

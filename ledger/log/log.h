@@ -32,7 +32,7 @@
  * writer share a leaf lock for some assignments, never across a disk port. */
 #pragma once
 
-#include "led_frame.h"
+#include "ledger/log/frame.h"
 #include "ron/base/env.h"
 
 struct led_log;

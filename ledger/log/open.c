@@ -11,7 +11,7 @@
  *                                          behind the gap, bytes where nobody writes.
  * A torn frame may lack its first sector too, for a disk orders the sectors of one write as it
  * likes. Then its size is not known, and it may reach as far as the longest frame does. */
-#include "led_log_priv.h"
+#include "ledger/log/priv.h"
 
 #include <inttypes.h>
 #include <stdarg.h>

@@ -11,7 +11,7 @@
  * assignments and never across a disk port. */
 #pragma once
 
-#include "led_log.h"
+#include "ledger/log/log.h"
 #include "ron/io/file.h"
 #include "ron/sync/sync.h"
 

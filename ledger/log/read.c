@@ -5,7 +5,7 @@
  * works on a descriptor of its own. Bytes before the published end never change (L1), so nothing
  * else is shared. Segments are opened for each read: a few microseconds, and no number of segments
  * holds descriptors. */
-#include "led_log_priv.h"
+#include "ledger/log/priv.h"
 
 #include <inttypes.h>
 #include <string.h>

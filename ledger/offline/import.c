@@ -4,7 +4,7 @@
  * A line is scanned twice: first its own members, with the batch kept as raw text; then the batch
  * by the reader of requests, for which the bytes around that text are made into {"batch": and }. A
  * member takes at least that many bytes before and behind its value, so nothing else is hit. */
-#include "led_import.h"
+#include "ledger/offline/import.h"
 
 #include <string.h>
 

@@ -20,7 +20,7 @@
  * Threads: one at a time. */
 #pragma once
 
-#include "led_work.h"
+#include "ledger/work/work.h"
 
 enum {
     /* A batch fits a request of 1 MiB; as JSON it is up to four times longer, and twice that when

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "led_load.h"
+#include "ledger/offline/load.h"
 
 #include <inttypes.h>
 #include <string.h>
 
-#include "led_follow.h"
-#include "led_hashes.h"
-#include "led_import.h"
-#include "led_preval.h"
-#include "led_read.h"
+#include "ledger/index/follow.h"
+#include "ledger/index/hashes.h"
+#include "ledger/offline/import.h"
+#include "ledger/pipeline/preval.h"
+#include "ledger/read/reader.h"
 #include "ron/base/alloc.h"
 
 enum {

@@ -13,7 +13,7 @@
  * Threads: one. */
 #pragma once
 
-#include "led_recover.h"
+#include "ledger/recover/recover.h"
 
 struct led_load;
 

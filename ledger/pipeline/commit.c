@@ -4,9 +4,9 @@
  *
  * The tree of the group is built on a copy. Only when the log has the frame does the copy become
  * the tree, so that nothing has to be taken back. */
-#include "led_commit.h"
+#include "ledger/pipeline/commit.h"
 
-#include "led_group.h"
+#include "ledger/pipeline/group.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

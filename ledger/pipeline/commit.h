@@ -16,8 +16,8 @@
  *       group is durable all the same and told so; C3 then holds from the next one on. */
 #pragma once
 
-#include "led_log.h"
-#include "led_work.h"
+#include "ledger/log/log.h"
+#include "ledger/work/work.h"
 #include "ron/merkle/tree.h"
 
 struct led_commit;

@@ -16,7 +16,7 @@
  * Threads: one at a time with one struct led_group. After warm-up nothing is allocated. */
 #pragma once
 
-#include "led_work.h"
+#include "ledger/work/work.h"
 
 struct led_group_sum {
     struct ron_str asset;

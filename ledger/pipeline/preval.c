@@ -4,12 +4,12 @@
  * Everything that is per entry and needs no state is done here, in parallel, so that the sequencer
  * and the committer have little left: a binary batch costs one decode, one SHA-256, three or four
  * short hashes and one look at a filter per entry. */
-#include "led_preval.h"
+#include "ledger/pipeline/preval.h"
 
 #include <string.h>
 
-#include "led_book_priv.h"
-#include "led_remote.h"
+#include "ledger/book/priv.h"
+#include "ledger/guard/remote.h"
 #include "ron/base/macros.h"
 
 enum {

@@ -22,7 +22,7 @@
  * Threads: any number at once; a work belongs to one. */
 #pragma once
 
-#include "led_work.h"
+#include "ledger/work/work.h"
 
 struct led_guard;
 struct led_index;

@@ -2,9 +2,9 @@
 /* led_preval_step.c - the way of a work through prevalidation; the contract is in led_preval.h. */
 #include <stdio.h>
 
-#include "led_guard.h"
-#include "led_index.h"
-#include "led_preval.h"
+#include "ledger/guard/guard.h"
+#include "ledger/index/index.h"
+#include "ledger/pipeline/preval.h"
 
 /* ---- lookups --------------------------------------------------------------------------------- */
 

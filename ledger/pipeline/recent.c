@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_recent.c - keys of the journal that the index may not have yet; the contract is in
  * led_recent.h. */
-#include "led_recent.h"
+#include "ledger/pipeline/recent.h"
 
 #include <string.h>
 

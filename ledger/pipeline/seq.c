@@ -10,11 +10,11 @@
  *
  * `waiting` is a queue: nobody overtakes its first. `behind` holds works until all that was in
  * flight when they came is durable; a little longer than needed, but a plain queue too. */
-#include "led_seq.h"
+#include "ledger/pipeline/seq.h"
 
 #include <string.h>
 
-#include "led_recent.h"
+#include "ledger/pipeline/recent.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

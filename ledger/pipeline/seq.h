@@ -30,7 +30,7 @@
  * made at the start of a window, before the callers' works. */
 #pragma once
 
-#include "led_work.h"
+#include "ledger/work/work.h"
 
 struct led_seq;
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_checkpoint.c - checkpoints: text, signature, trust. */
-#include "led_checkpoint.h"
+#include "ledger/proof/checkpoint.h"
 
 #include "ron/merkle/tree.h"
 

@@ -12,7 +12,7 @@
  * Pure; results point into the input. RON_CORRUPT for a text that is no checkpoint. */
 #pragma once
 
-#include "led_note.h"
+#include "ledger/proof/note.h"
 
 struct led_checkpoint {
     struct ron_str origin;

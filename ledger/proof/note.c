@@ -4,7 +4,7 @@
  * The message that is signed is the text itself for type 1; for a cosignature it has two lines in
  * front. libsodium can sign in pieces only in another scheme (Ed25519ph), so the message of a
  * cosignature is put together in a bounded buffer: the text of a checkpoint is short. */
-#include "led_note.h"
+#include "ledger/proof/note.h"
 
 #include <sodium.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_receipt.c - receipts: text and verification. */
-#include "led_receipt.h"
+#include "ledger/proof/receipt.h"
 
 #define HEADER "c2sp.org/tlog-proof@v1"
 

@@ -19,7 +19,7 @@
  * RON_DENIED: well formed, and not to be believed. */
 #pragma once
 
-#include "led_checkpoint.h"
+#include "ledger/proof/checkpoint.h"
 #include "ron/merkle/tree.h"
 
 enum {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_tile.c - paths of tiles, their hashes, and bundles. */
-#include "led_tile.h"
+#include "ledger/proof/tile.h"
 
 #include <stdio.h>
 

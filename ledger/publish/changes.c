@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_changes.c - names of the accounts of a commit; the contract is in led_changes.h. */
-#include "led_changes.h"
+#include "ledger/publish/changes.h"
 
 #include <string.h>
 
-#include "led_bytes.h"
+#include "ledger/entry/bytes.h"
 #include "ron/merkle/lines.h"
 
 struct telling {

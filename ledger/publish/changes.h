@@ -10,7 +10,7 @@
  *   N3. A name is told once or a few times: what was named a short while before is left out. */
 #pragma once
 
-#include "led_work.h"
+#include "ledger/work/work.h"
 
 enum {
     LED_CHANGES_EVENT_MAX = 4000, /* bytes; what the wire takes (RON_OAP_EVENT_BYTES_MAX) */

@@ -5,9 +5,9 @@
  * A round: take what is on the bus, tell on_root and the signer, then go through all subscribers.
  * Server-sent events are formatted once for all streams that stand at the same place, which is all
  * of them but the slow ones. */
-#include "led_roots.h"
+#include "ledger/publish/roots.h"
 
-#include "led_roots_priv.h"
+#include "ledger/publish/roots_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/http/stream.h"

@@ -24,7 +24,7 @@
  * Threads: publish and the handlers from any; the ring has one short lock of rank `shared`. */
 #pragma once
 
-#include "led_sign.h"
+#include "ledger/publish/sign.h"
 #include "ron/chan/bus.h"
 #include "ron/http/server.h"
 #include "ron/merkle/hash.h"

@@ -3,7 +3,7 @@
  *
  * A page is answered at once, on the worker, from the ring. Who has to wait is handed to the task
  * with its reply; there are at most subs_max of them, and no reply is taken for one more. */
-#include "led_roots_priv.h"
+#include "ledger/publish/roots_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/conf/value.h"

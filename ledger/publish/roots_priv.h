@@ -12,7 +12,7 @@
  * runs. */
 #pragma once
 
-#include "led_roots.h"
+#include "ledger/publish/roots.h"
 
 struct led_root_ring {
     struct ron_mutex mu;          /* guards everything here */

@@ -2,7 +2,7 @@
 /* led_roots_ring.c - the last events, numbered; rules in led_roots_priv.h. */
 #include <string.h>
 
-#include "led_roots_priv.h"
+#include "ledger/publish/roots_priv.h"
 #include "ron/base/assert.h"
 
 enum { TAKE = 64 }; /* events of one turn at the bus: 3 KiB of stack */

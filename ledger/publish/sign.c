@@ -5,12 +5,12 @@
  * kept[n % LED_SIGN_KEPT]. A cosignature is verified on a copy without the lock; then the kept note
  * is replaced, unless another cosignature came in between: the copy is then made anew. Each such
  * turn spends one witness, so there are few. */
-#include "led_sign.h"
+#include "ledger/publish/sign.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "led_sign_priv.h"
+#include "ledger/publish/sign_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/secret.h"

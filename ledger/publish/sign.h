@@ -29,7 +29,7 @@
  * are called by one thread at a time. Everything of fixed size is there from the start. */
 #pragma once
 
-#include "led_checkpoint.h"
+#include "ledger/proof/checkpoint.h"
 #include "ron/base/env.h"
 
 struct led_signer;

@@ -5,7 +5,7 @@
  * Files are replaced whole, so each holds the old or the new content. Nothing is retried. */
 #include <string.h>
 
-#include "led_sign_priv.h"
+#include "ledger/publish/sign_priv.h"
 #include "ron/io/file.h"
 
 /* The key of the file, which must be that of the origin. */

@@ -3,7 +3,7 @@
  *
  * Both answer at once, on the worker: a signature takes some tens of microseconds, and a body has
  * at most one signature of each witness that gets as far as being verified. */
-#include "led_sign.h"
+#include "ledger/publish/sign.h"
 #include "ron/http/server.h"
 
 #define NOTE_TYPE "text/plain; charset=utf-8"

@@ -2,7 +2,7 @@
 /* led_sign_priv.h - what the files led_sign*.c share: the files of a signer. All of it blocks. */
 #pragma once
 
-#include "led_sign.h"
+#include "ledger/publish/sign.h"
 
 /* A note in memory of its own. */
 struct led_sign_note {

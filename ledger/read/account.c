@@ -5,7 +5,7 @@
  * the balances were afterwards. So all questions are walks back along links; skip points of the
  * index bring a walk near a seq of the past. A page ends with the seq of the entry that comes next,
  * so the next page begins there without a search. */
-#include "led_read_priv.h"
+#include "ledger/read/priv.h"
 
 #include <string.h>
 

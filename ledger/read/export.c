@@ -8,7 +8,7 @@
  * Frames are taken off the log some hundreds at a time, because a scan reads ahead. One without
  * entries (tombstones alone) has no seq of its own: it is known by how many of them stand before
  * the next entry. */
-#include "led_export_priv.h"
+#include "ledger/read/export_priv.h"
 
 #include <string.h>
 

@@ -17,7 +17,7 @@
  * Failure: as led_read.h says; an export that failed once gives the same answer for ever. */
 #pragma once
 
-#include "led_read.h"
+#include "ledger/read/reader.h"
 
 enum led_export_format {
     LED_EXPORT_NDJSON,

@@ -2,8 +2,8 @@
 /* led_export_priv.h - what led_export*.c share, and nobody else. */
 #pragma once
 
-#include "led_export.h"
-#include "led_read_priv.h"
+#include "ledger/read/export.h"
+#include "ledger/read/priv.h"
 
 enum {
     LED_EXPORT_FRAMES = 1024,       /* frames that are taken off the log at once */

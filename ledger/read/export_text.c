@@ -9,7 +9,7 @@
  * Names must fit the others' grammars and lead back to ours (docs/formats/ledger-export.md). Texts
  * of callers never stand where the others look for syntax: ids and memos are percent-encoded in
  * comments, or quoted strings. */
-#include "led_export_priv.h"
+#include "ledger/read/export_priv.h"
 
 #include <string.h>
 

@@ -6,7 +6,7 @@
  * entries. */
 #pragma once
 
-#include "led_read.h"
+#include "ledger/read/reader.h"
 
 struct led_read_record {
     uint32_t at;    /* offset in the payload */

@@ -5,12 +5,12 @@
  * house it is proven against the root of the head, which came from a checked frame: a root of the
  * past by a consistency proof, a proof by following it, the hashes of a tile by proving the nodes
  * above them. */
-#include "led_read_priv.h"
+#include "ledger/read/priv.h"
 
 #include <string.h>
 
-#include "led_receipt.h"
-#include "led_tile.h"
+#include "ledger/proof/receipt.h"
+#include "ledger/proof/tile.h"
 
 static enum ron_rc check_size(const struct led_reader *r, uint64_t size, struct ron_err *err)
 {

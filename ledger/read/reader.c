@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_read.c - the reader: its frame and map, entries by seq and id, pages of roots. */
-#include "led_read_priv.h"
+#include "ledger/read/priv.h"
 
 #include <stdarg.h>
 #include <string.h>

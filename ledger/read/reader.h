@@ -22,9 +22,9 @@
  * are needed for keys above led_index_applied only. */
 #pragma once
 
-#include "led_index.h"
-#include "led_log.h"
-#include "led_work.h"
+#include "ledger/index/index.h"
+#include "ledger/log/log.h"
+#include "ledger/work/work.h"
 #include "ron/merkle/tree.h"
 
 enum {

@@ -5,7 +5,7 @@
  * batch, or the tombstone that cancelled it. An id belongs to one entry, and through it to its
  * batch. A work is a repetition when its entries are those of that batch, byte for byte and in the
  * same order, under the same idem_id. */
-#include "led_read_priv.h"
+#include "ledger/read/priv.h"
 
 #include <string.h>
 

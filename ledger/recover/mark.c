@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_mark.c - the markers of safe mode and of imports; the contract is in led_mark.h. */
-#include "led_mark.h"
+#include "ledger/recover/mark.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_recall.c - used nonces from the log; the contract is in led_recall.h. */
-#include "led_recall.h"
+#include "ledger/recover/recall.h"
 
 #include <inttypes.h>
 

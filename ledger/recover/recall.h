@@ -13,8 +13,8 @@
  * Threads: one that may block; `parallel` starts one of its own, which reads the first half. */
 #pragma once
 
-#include "led_book.h"
-#include "led_log.h"
+#include "ledger/book/book.h"
+#include "ledger/log/log.h"
 
 struct led_recall_opts {
     struct led_log *log;

@@ -14,15 +14,15 @@
  *     a replay finds damage                once more on one thread, which stops at the exact frame,
  *                                          and without writing to the index. If no damage is found
  *                                          then, something is wrong all the same (R2). */
-#include "led_recover.h"
+#include "ledger/recover/recover.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "led_recall.h"
-#include "led_replay.h"
-#include "led_sign.h"
+#include "ledger/recover/recall.h"
+#include "ledger/recover/replay.h"
+#include "ledger/publish/sign.h"
 #include "ron/io/file.h"
 
 enum { TRIES_MAX = 5 }; /* one for each reason above, and the one that succeeds */

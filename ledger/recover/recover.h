@@ -27,11 +27,11 @@
  * mode, where it makes a second state beside the present one. */
 #pragma once
 
-#include "led_commit.h"
-#include "led_hashes.h"
-#include "led_index.h"
-#include "led_mark.h"
-#include "led_seq.h"
+#include "ledger/pipeline/commit.h"
+#include "ledger/index/hashes.h"
+#include "ledger/index/index.h"
+#include "ledger/recover/mark.h"
+#include "ledger/pipeline/seq.h"
 
 struct led_recover_opts {
     const struct ron_env *env;

@@ -7,9 +7,9 @@
  *
  * Jobs are a ring. Each belongs to the caller, but for those between `prepared` and `filled`, which
  * belong to the thread; the counters change under the lock alone. */
-#include "led_replay.h"
+#include "ledger/recover/replay.h"
 
-#include "led_replay_job.h"
+#include "ledger/recover/replay_job.h"
 #include "ron/base/alloc.h"
 #include "ron/sync/sync.h"
 

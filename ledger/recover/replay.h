@@ -18,10 +18,10 @@
  * Threads: one caller that may block; `parallel` starts one thread of its own. */
 #pragma once
 
-#include "led_hashes.h"
-#include "led_index.h"
-#include "led_log.h"
-#include "led_seq.h"
+#include "ledger/index/hashes.h"
+#include "ledger/index/index.h"
+#include "ledger/log/log.h"
+#include "ledger/pipeline/seq.h"
 
 struct led_replay;
 

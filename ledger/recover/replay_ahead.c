@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "led_replay_job.h"
+#include "ledger/recover/replay_job.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

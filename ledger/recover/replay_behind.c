@@ -4,9 +4,9 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "led_follow.h"
-#include "led_preval.h"
-#include "led_replay_job.h"
+#include "ledger/index/follow.h"
+#include "ledger/pipeline/preval.h"
+#include "ledger/recover/replay_job.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

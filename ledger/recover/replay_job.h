@@ -5,7 +5,7 @@
  * needs and are used again. */
 #pragma once
 
-#include "led_replay.h"
+#include "ledger/recover/replay.h"
 
 enum {
     LED__JOB_ENTRIES = 4096,  /* a job is handed on when it has so many: 1 MB of columns, and the

@@ -37,8 +37,8 @@
 
 #include <stdbool.h>
 
-#include "led_commit.h"
-#include "led_pg.h"
+#include "ledger/pipeline/commit.h"
+#include "ledger/replica/rows.h"
 #include "ron/base/json.h"
 
 struct led_svc;

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "led_lead_priv.h"
+#include "ledger/replica/lead_priv.h"
 #include "ron/base/alloc.h"
 
 enum { CONNECT_MS = 900 }; /* twice in LED_LEAD_CALL_MS: for a host that is silent, and the next */

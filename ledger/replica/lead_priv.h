@@ -3,8 +3,8 @@
  * others are told) and led_stage_lead_posix.c (the task). The contract is in led_lead.h. */
 #pragma once
 
-#include "led_replay.h"
-#include "led_svc.h"
+#include "ledger/recover/replay.h"
+#include "ledger/svc.h"
 
 enum {
     LED_LEAD_CALL_MS = 2000, /* one statement, but for appends */

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "led_frozen.h"
-#include "led_lead_priv.h"
+#include "ledger/guard/frozen.h"
+#include "ledger/replica/lead_priv.h"
 
 enum {
     POLL_MS = 20,         /* between two looks at an idle log, */

@@ -21,7 +21,7 @@
  * Threads: one at a time, which may block. A committer and a follower have a connection each. */
 #pragma once
 
-#include "led_frame.h"
+#include "ledger/log/frame.h"
 #include "ron/base/clock.h"
 #include "ron/base/env.h"
 

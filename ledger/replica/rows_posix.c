@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_pg_posix.c - PostgreSQL as the log of a ledger; the contract is in led_pg.h. */
-#include "led_pg.h"
+#include "ledger/replica/rows.h"
 
 #include <inttypes.h>
 #include <stdio.h>

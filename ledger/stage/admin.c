@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "led_snapshot.h"
-#include "led_svc.h"
+#include "ledger/stage/snapshot.h"
+#include "ledger/svc.h"
 
 bool led_admin_takes(enum led_ask what)
 {

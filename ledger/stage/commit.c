@@ -8,7 +8,7 @@
  *
  * Order at the end of a group: the numbers for the sequencer, then head and root for readers and
  * subscribers, then the answers. So whoever was answered finds his write. */
-#include "led_svc.h"
+#include "ledger/svc.h"
 #include "ron/base/assert.h"
 
 static void refuse_all(struct led_work **works, size_t count, enum led_reason reason,

@@ -6,7 +6,7 @@
  * whose breaker is open. Safe mode, disk and index set their needs themselves. */
 #include <stdio.h>
 
-#include "led_svc.h"
+#include "ledger/svc.h"
 #include "ron/base/alloc.h"
 
 enum {

@@ -8,9 +8,9 @@
  *
  * The index may lag by seconds. What it does not know yet, the sequencer remembers; when that table
  * is full the sequencer pushes back (led_seq.h). */
-#include "led_follow.h"
-#include "led_hashes.h"
-#include "led_svc.h"
+#include "ledger/index/follow.h"
+#include "ledger/index/hashes.h"
+#include "ledger/svc.h"
 #include "ron/base/alloc.h"
 
 enum {

@@ -10,7 +10,7 @@
  * what needs the journal goes to the readers. */
 #include <stdio.h>
 
-#include "led_svc.h"
+#include "ledger/svc.h"
 
 enum {
     LONE_SYNC_NS = 500 * 1000, /* of slower ones a wake-up is less than a tenth */

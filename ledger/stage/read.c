@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "led_export.h"
-#include "led_frozen.h"
-#include "led_hashes.h"
-#include "led_svc.h"
+#include "ledger/read/export.h"
+#include "ledger/guard/frozen.h"
+#include "ledger/index/hashes.h"
+#include "ledger/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/http/stream.h"
 

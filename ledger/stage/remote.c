@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "led_svc.h"
+#include "ledger/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/secret.h"
 #include "ron/io/file.h"

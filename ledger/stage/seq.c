@@ -10,7 +10,7 @@
  * News from the committer come as two numbers (durable_works, abort_wanted) and a wake-up, not as
  * messages: many commits between two rounds cost one look. The committer stores them before it
  * answers, so who was answered and asks for a balance sees his own write. */
-#include "led_svc.h"
+#include "ledger/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

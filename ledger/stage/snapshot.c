@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "led_snapshot.h"
+#include "ledger/stage/snapshot.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "led_svc.h"
+#include "ledger/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/io/file.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "led_works.h"
+#include "ledger/work/pool.h"
 
 #include <string.h>
 

@@ -13,7 +13,7 @@
  * Threads: any; one short lock of rank leaf. */
 #pragma once
 
-#include "led_work.h"
+#include "ledger/work/work.h"
 
 struct led_works;
 

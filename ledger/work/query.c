@@ -2,7 +2,7 @@
 /* led_queries.c - the pool of queries, and how they are answered. */
 #include <string.h>
 
-#include "led_svc.h"
+#include "ledger/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* led_work.c - how a work ends; the contract is in led_work.h. */
-#include "led_work.h"
+#include "ledger/work/work.h"
 
 #include "ron/base/assert.h"
 

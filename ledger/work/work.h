@@ -15,9 +15,9 @@
  * back. */
 #pragma once
 
-#include "led_book.h"
-#include "led_entry.h"
-#include "led_guard.h"
+#include "ledger/book/book.h"
+#include "ledger/entry/entry.h"
+#include "ledger/guard/guard.h"
 #include "ron/base/arena.h"
 #include "ron/merkle/hash.h"
 #include "ron/obs/trace.h"

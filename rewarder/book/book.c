@@ -2,7 +2,7 @@
 /* rew_book.c - what the states of an epoch are called and how they follow each other.
  *
  * Place: rewarder; pure functions, any thread. The book itself is in rew_book_*_posix.c. */
-#include "rew_book.h"
+#include "rewarder/book/book.h"
 
 static const char *const state_names[] = {
 #define X(name, text) [REW_##name] = (text),

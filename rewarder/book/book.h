@@ -36,7 +36,7 @@
  * one writes nothing more: RON_IO. */
 #pragma once
 
-#include "rew_manifest.h"
+#include "rewarder/run/manifest.h"
 
 /* X(NAME, "name") */
 #define REW_STATES(X)                                                                              \

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rew_book_engine.c - what the two engines of the book share: claiming the connection, values,
  * checksums, opening. Contract in rew_book_priv.h and rew_book.h. */
-#include "rew_book_priv.h"
+#include "rewarder/book/priv.h"
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"

@@ -3,7 +3,7 @@
  *
  * Place: rewarder; rules B1, B2 and B4 of rew_book.h. Each call is one transaction: it looks at the
  * row, decides, and writes row and checksum. */
-#include "rew_book_priv.h"
+#include "rewarder/book/priv.h"
 
 #include "ron/base/assert.h"
 

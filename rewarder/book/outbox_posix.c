@@ -2,7 +2,7 @@
 /* rew_book_outbox_posix.c - the batches of settlements: planned, stamped, done.
  *
  * Place: rewarder; rule B3 of rew_book.h. */
-#include "rew_book_priv.h"
+#include "rewarder/book/priv.h"
 
 /* ---- planning -------------------------------------------------------------------------------- */
 

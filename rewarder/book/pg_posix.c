@@ -11,7 +11,7 @@
  *
  * Waiting: a call begins when the database is there, and gives up after WAIT_MS; to find out what
  * became of a commit it waits as long again. */
-#include "rew_book_priv.h"
+#include "rewarder/book/priv.h"
 
 #include <string.h>
 

@@ -3,7 +3,7 @@
  *
  * Place: rewarder. A document is found by its hash, or as the newest version of its id; an id and
  * version name one document for ever. */
-#include "rew_book_priv.h"
+#include "rewarder/book/priv.h"
 
 struct kept {
     bool there;

@@ -19,7 +19,7 @@
 
 #include <sqlite3.h>
 
-#include "rew_book.h"
+#include "rewarder/book/book.h"
 #include "ron/pg/pg_own.h"
 #include "ron/sync/sync.h"
 

@@ -14,7 +14,7 @@
  *
  * Failure: a transaction that fails is taken back; codes are mapped in `failed`. Faults for tests
  * are asked for before each step. */
-#include "rew_book_priv.h"
+#include "rewarder/book/priv.h"
 
 #include "ron/base/alloc.h"
 #include "ron/base/fault.h"

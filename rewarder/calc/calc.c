@@ -14,11 +14,11 @@
  *
  * Bounds: a weighted score is below 2^115 (three counters of 64 bits by 2^32, by 100000), so the
  * sum over a piece fits 128 bits and only the sums of pieces are checked. */
-#include "rew_calc.h"
+#include "rewarder/calc/calc.h"
 
 #include <string.h>
 
-#include "rew_calc_priv.h"
+#include "rewarder/calc/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -30,8 +30,8 @@
  * it. */
 #pragma once
 
-#include "rew_policy.h"
-#include "rew_rows.h"
+#include "rewarder/policy/policy.h"
+#include "rewarder/input/rows.h"
 #include "ron/sync/sync.h"
 
 /* X(NAME, "label") why an epoch is quarantined. */

@@ -11,7 +11,7 @@
  * Two walks over the rows; no memory of its own but what is on the stack. */
 #include <string.h>
 
-#include "rew_calc_priv.h"
+#include "rewarder/calc/priv.h"
 #include "ron/base/assert.h"
 
 enum { PROGRESS_ROWS = 4096 };

@@ -10,7 +10,7 @@
  * so more than `units` rows have one above 0. */
 #include <string.h>
 
-#include "rew_calc_priv.h"
+#include "rewarder/calc/priv.h"
 #include "ron/base/assert.h"
 
 enum { DIGIT_BITS = 16, DIGIT_MASK = REW_PICK_CELLS - 1, TOP_SHIFT = 128 - DIGIT_BITS };

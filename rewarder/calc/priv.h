@@ -3,8 +3,8 @@
  * that tamper with one. */
 #pragma once
 
-#include "rew_calc.h"
-#include "rew_div.h"
+#include "rewarder/calc/calc.h"
+#include "rewarder/calc/div.h"
 
 /* Group 0 is the rows that share the pool; group 1 + c is category c of the policy alone. */
 enum { REW_GROUPS_MAX = 1 + REW_CATEGORIES_MAX };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rew_error.c - the table of refusals, and faults. */
-#include "rew_error.h"
+#include "rewarder/core/error.h"
 
 #include <stdio.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rew_metrics.c - what the rewarder counts, under the names of the specification. */
-#include "rew_svc.h"
+#include "rewarder/svc.h"
 #include "ron/base/alloc.h"
 
 struct rew_metrics {

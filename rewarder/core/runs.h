@@ -13,8 +13,8 @@
  * Threads: any; one short lock (rank shared), under which nothing is called but memory. */
 #pragma once
 
-#include "rew_error.h"
-#include "rew_run.h"
+#include "rewarder/core/error.h"
+#include "rewarder/run/run.h"
 #include "ron/http/server.h"
 
 enum { REW_WAITERS_MAX = 64 }; /* replies that wait for one run */

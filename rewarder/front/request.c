@@ -4,7 +4,7 @@
  * Place: service, on the workers of the HTTP front; pure, and fuzzed. */
 #include <string.h>
 
-#include "rew_svc.h"
+#include "rewarder/svc.h"
 
 struct ledger_ref {
     struct ron_str root;

@@ -7,7 +7,7 @@
  * about the body. */
 #include <string.h>
 
-#include "rew_svc.h"
+#include "rewarder/svc.h"
 #include "ron/base/alloc.h"
 
 /* ---- errors ---------------------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
  *   I2. rew_folder_epoch accepts exactly what rew_epoch_folder writes.
  *
  * Failure: none but a refused name. */
-#include "rew_name.h"
+#include "rewarder/input/name.h"
 
 #include <stdio.h>
 #include <string.h>

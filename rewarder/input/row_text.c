@@ -5,7 +5,7 @@
  * carriage return); any other character outside the grammar is refused, not trimmed.
  *
  * Failure: a refused text and its reason. */
-#include "rew_row_text.h"
+#include "rewarder/input/row_text.h"
 
 #include <string.h>
 

@@ -12,7 +12,7 @@
  * Pure code; any thread. */
 #pragma once
 
-#include "rew_rows.h"
+#include "rewarder/input/rows.h"
 
 struct rew__row {
     struct ron_str account; /* trimmed; in the text */

@@ -15,11 +15,11 @@
  *
  * Failure: a call that fails has changed nothing that can be seen, but may have kept an empty
  * block. */
-#include "rew_rows.h"
+#include "rewarder/input/rows.h"
 
 #include <string.h>
 
-#include "rew_rows_sort.h"
+#include "rewarder/input/rows_sort.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -14,7 +14,7 @@
  * that stands twice. */
 #pragma once
 
-#include "rew_name.h"
+#include "rewarder/input/name.h"
 #include "ron/base/arena.h"
 
 struct rew_counters {

@@ -5,7 +5,7 @@
  * the end of the name. Equal pieces that end in a zero are equal names.
  *
  * Failure: none; equal names are a result. */
-#include "rew_rows_sort.h"
+#include "rewarder/input/rows_sort.h"
 
 enum {
     CHAR_BITS = 7,

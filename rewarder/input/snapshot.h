@@ -24,7 +24,7 @@
  * Threads: a reader belongs to one thread at a time. */
 #pragma once
 
-#include "rew_rows.h"
+#include "rewarder/input/rows.h"
 
 enum rew_form { REW_FORM_ANY, REW_FORM_JSON, REW_FORM_NDJSON };
 enum { REW_ROW_TEXT_MAX = 4096 };

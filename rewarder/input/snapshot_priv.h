@@ -2,7 +2,7 @@
 /* rew_snapshot_priv.h - what the reader of snapshots needs of their writer. */
 #pragma once
 
-#include "rew_snapshot.h"
+#include "rewarder/input/snapshot.h"
 
 /* Fills `cid` from all the rest. */
 RON_MUST_USE enum ron_rc rew__snapshot_name(struct rew_snapshot *snapshot, struct ron_err *err);

@@ -29,9 +29,9 @@
  * Failure: `rc` and `err` keep the first one. */
 #include <string.h>
 
-#include "rew_row_text.h"
-#include "rew_snapshot.h"
-#include "rew_snapshot_priv.h"
+#include "rewarder/input/row_text.h"
+#include "rewarder/input/snapshot.h"
+#include "rewarder/input/snapshot_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"

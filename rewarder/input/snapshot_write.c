@@ -8,8 +8,8 @@
  * Failure: RON_NOMEM for the one buffer, and what the caller's `write` returns. */
 #include <string.h>
 
-#include "rew_snapshot.h"
-#include "rew_snapshot_priv.h"
+#include "rewarder/input/snapshot.h"
+#include "rewarder/input/snapshot_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

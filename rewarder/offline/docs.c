@@ -2,8 +2,8 @@
 /* rew_tool_docs.c - the tools for one document at a time: proofs, keys, policies, snapshots. */
 #include <inttypes.h>
 
-#include "rew_manifest_priv.h"
-#include "rew_tool_priv.h"
+#include "rewarder/run/manifest_priv.h"
+#include "rewarder/offline/priv.h"
 #include "ron/base/secret.h"
 #include "ron/io/linux_env.h"
 #include "ron/merkle/note_key.h"

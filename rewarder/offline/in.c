@@ -5,8 +5,8 @@
  * Memory: one piece in, one piece out, and what the reader keeps. */
 #include <string.h>
 
-#include "rew_manifest_priv.h"
-#include "rew_tool_priv.h"
+#include "rewarder/run/manifest_priv.h"
+#include "rewarder/offline/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/secret.h"
 #include "ron/http/inflate.h"

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "rew_run.h"
-#include "ron_reward_tool.h"
+#include "rewarder/run/run.h"
+#include "rewarder/offline/tool.h"
 
 static inline struct ron_str rew__str(const char *text)
 {

@@ -5,8 +5,8 @@
  * ten times a second, how far it is: a run has no place of its own to call back from. */
 #include <inttypes.h>
 
-#include "rew_manifest_priv.h"
-#include "rew_tool_priv.h"
+#include "rewarder/run/manifest_priv.h"
+#include "rewarder/offline/priv.h"
 #include "ron/base/secret.h"
 #include "ron/io/file.h"
 #include "ron/io/linux_env.h"

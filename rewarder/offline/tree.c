@@ -7,10 +7,10 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "rew_payouts.h"
-#include "rew_public_tree.h"
+#include "rewarder/run/payouts.h"
+#include "rewarder/tree/claims.h"
 #include "ron/io/linux_env.h"
-#include "ron_reward_tree.h"
+#include "rewarder/offline/tree.h"
 
 /* The largest tree with 78 digits in each leaf stays below; and a size fits 31 bits. */
 enum { CSV_BYTES_MAX = INT32_MAX, RP_VALUES = 4 };

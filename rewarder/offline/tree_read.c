@@ -3,9 +3,9 @@
  * kind, known by its members. */
 #include <string.h>
 
-#include "rew_public_tree.h"
+#include "rewarder/tree/claims.h"
 #include "ron/io/linux_env.h"
-#include "ron_reward_tree.h"
+#include "rewarder/offline/tree.h"
 
 /* A file is kept in memory: 16 million leaves of an address and an amount are 3.8 GB. */
 #define FILE_BYTES_MAX ((size_t)4 << 30)

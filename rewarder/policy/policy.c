@@ -7,12 +7,12 @@
  * Invariant: the canonical bytes are written once, when the document is read, from the values
  * alone; so two texts that mean the same have one hash. Every text in a policy is of characters
  * that JSON does not escape. */
-#include "rew_policy.h"
+#include "rewarder/policy/policy.h"
 
 #include <sodium.h>
 #include <string.h>
 
-#include "rew_policy_priv.h"
+#include "rewarder/policy/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/secret.h"

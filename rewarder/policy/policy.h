@@ -29,7 +29,7 @@
  * more may be read from any. */
 #pragma once
 
-#include "rew_name.h"
+#include "rewarder/input/name.h"
 
 enum {
     REW_CATEGORIES_MAX = 64,

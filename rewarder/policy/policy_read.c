@@ -5,7 +5,7 @@
  * names the member. Nobody sees a document before all of it was accepted. */
 #include <string.h>
 
-#include "rew_policy_priv.h"
+#include "rewarder/policy/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/arena.h"
 #include "ron/base/assert.h"

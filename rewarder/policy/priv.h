@@ -3,7 +3,7 @@
  * one. Private to rew_policy*.c. */
 #pragma once
 
-#include "rew_policy.h"
+#include "rewarder/policy/policy.h"
 #include "ron/base/buf.h"
 
 enum { REW_POLICY_V = 1 };

@@ -4,7 +4,7 @@
 #include <sodium.h>
 #include <string.h>
 
-#include "rew_manifest_priv.h"
+#include "rewarder/run/manifest_priv.h"
 #include "ron/base/assert.h"
 #include "ron/base/secret.h"
 

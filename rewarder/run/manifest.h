@@ -27,7 +27,7 @@
  * Pure code. */
 #pragma once
 
-#include "rew_payouts.h"
+#include "rewarder/run/payouts.h"
 
 enum {
     /* Every member at its longest is below 5 kB. */

@@ -2,7 +2,7 @@
 /* rew_manifest_priv.h - what the files of manifest and proof share. */
 #pragma once
 
-#include "rew_manifest.h"
+#include "rewarder/run/manifest.h"
 
 /* Hashes and keys as lowercase digits, with a NUL. */
 enum { REW__HEX_SIZE = 2 * RON_TREE_HASH_BYTES + 1, REW__SIG_HEX_SIZE = 2 * REW_SIG_BYTES + 1 };

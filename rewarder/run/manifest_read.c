@@ -6,7 +6,7 @@
  * rules of their own. At the end the commitment is computed anew (M3). */
 #include <string.h>
 
-#include "rew_manifest_priv.h"
+#include "rewarder/run/manifest_priv.h"
 #include "ron/base/assert.h"
 
 struct policy_text {

@@ -6,7 +6,7 @@
  * (dry run); so all three give the same names by the same code.
  *
  * Failure: the first one ends it; files are closed on every way out and nothing is retried. */
-#include "rew_payouts_priv.h"
+#include "rewarder/run/payouts_priv.h"
 
 #include <inttypes.h>
 

@@ -17,7 +17,7 @@
  * Files that do not fit together or are damaged: RON_CORRUPT. */
 #pragma once
 
-#include "rew_calc.h"
+#include "rewarder/calc/calc.h"
 #include "ron/base/env.h"
 #include "ron/merkle/tree.h"
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rew_payouts.h"
+#include "rewarder/run/payouts.h"
 #include "ron/io/file.h"
 
 enum {

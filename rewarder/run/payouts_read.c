@@ -8,8 +8,8 @@
  * Threads: an open set of files is never changed; every call has memory of its own. */
 #include <inttypes.h>
 
-#include "rew_manifest_priv.h"
-#include "rew_payouts_priv.h"
+#include "rewarder/run/manifest_priv.h"
+#include "rewarder/run/payouts_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -2,7 +2,7 @@
 /* rew_run_priv.h - what computing, writing and verifying a run share. */
 #pragma once
 
-#include "rew_run.h"
+#include "rewarder/run/run.h"
 
 /* A new phase of so many rows; `p` may be NULL. */
 void rew__phase(struct rew_progress *p, enum rew_phase phase, uint64_t rows);

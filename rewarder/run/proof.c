@@ -6,7 +6,7 @@
  * commitment. As with the manifest, a proof has one spelling, and anything else is refused. */
 #include <string.h>
 
-#include "rew_manifest_priv.h"
+#include "rewarder/run/manifest_priv.h"
 #include "ron/base/assert.h"
 
 struct proof_text {

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rew_run.c - a run computed and checked. */
-#include "rew_run.h"
+#include "rewarder/run/run.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "rew_run_priv.h"
+#include "rewarder/run/priv.h"
 #include "ron/base/assert.h"
 
 const char *rew_phase_name(enum rew_phase phase)

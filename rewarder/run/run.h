@@ -14,8 +14,8 @@
  * any. */
 #pragma once
 
-#include "rew_manifest.h"
-#include "rew_snapshot.h"
+#include "rewarder/run/manifest.h"
+#include "rewarder/input/snapshot.h"
 
 /* X(NAME, "name") what a run is at. */
 #define REW_PHASES(X)                                                                              \

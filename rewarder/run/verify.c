@@ -6,8 +6,8 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "rew_payouts_priv.h"
-#include "rew_run_priv.h"
+#include "rewarder/run/payouts_priv.h"
+#include "rewarder/run/priv.h"
 
 static enum ron_rc other_id(const char *what, const struct ron_b3 *is, const struct ron_b3 *said,
                             struct ron_err *err)

@@ -13,8 +13,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rew_payouts_priv.h"
-#include "rew_run_priv.h"
+#include "rewarder/run/payouts_priv.h"
+#include "rewarder/run/priv.h"
 #include "ron/base/assert.h"
 
 enum { DIR_MODE = 0750 };

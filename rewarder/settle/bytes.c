@@ -11,7 +11,7 @@
  *      within its horizon the ledger refuses even another amount for the same payee of a run.
  *   3. The sink's residual is the last entry, under the name "residual|<sink>": no account is
  *      called so, hence it shares no key with a payout to the same account. */
-#include "rew_emit.h"
+#include "rewarder/settle/machine.h"
 
 #include "ron/base/assert.h"
 

@@ -4,7 +4,7 @@
  * Place: rewarder; pure code. One table says what each word means at each step; what it does not
  * name does not fit the step, and the settlement ends refused: an answer that makes no sense pays
  * nobody. */
-#include "rew_emit.h"
+#include "rewarder/settle/machine.h"
 
 #include <string.h>
 

@@ -39,8 +39,8 @@
  * alone. */
 #pragma once
 
-#include "rew_book.h"
-#include "ron_ledger_client.h"
+#include "rewarder/book/book.h"
+#include "client/client.h"
 
 enum {
     REW_EMIT_INFLIGHT_MAX = 256,

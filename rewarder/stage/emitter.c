@@ -12,7 +12,7 @@
  * How the ledger or the wallet is called is in rew_emitter_call.c. */
 #include <string.h>
 
-#include "rew_emitter_priv.h"
+#include "rewarder/stage/emitter_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rew_emitter_priv.h"
+#include "rewarder/stage/emitter_priv.h"
 #include "ron/base/assert.h"
 #include "ron/base/secret.h"
 

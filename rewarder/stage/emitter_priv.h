@@ -2,7 +2,7 @@
 /* rew_emitter_priv.h - shared by rew_emitter.c (settlements) and rew_emitter_call.c (calls). */
 #pragma once
 
-#include "rew_svc.h"
+#include "rewarder/svc.h"
 
 /* One call to the ledger; as many as batches may be under way. */
 struct emit_call {

@@ -6,7 +6,7 @@
  * stops those under way in time. */
 #include <string.h>
 
-#include "rew_svc.h"
+#include "rewarder/svc.h"
 
 enum {
     TICK_MS = 1000,

@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rew_svc.h"
+#include "rewarder/svc.h"
 #include "ron/base/alloc.h"
 
 static void fail_text(struct rew_svc *s, struct rew_read *r, enum rew_error error,

@@ -11,7 +11,7 @@
  * unfinished (rew_resume.c). */
 #include <string.h>
 
-#include "rew_svc.h"
+#include "rewarder/svc.h"
 #include "ron/base/alloc.h"
 
 /* ---- jobs ------------------------------------------------------------------------------------ */

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rew_svc.h"
+#include "rewarder/svc.h"
 #include "ron/base/alloc.h"
 
 enum {

@@ -11,8 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rew_public_tree.h"
-#include "rew_svc.h"
+#include "rewarder/tree/claims.h"
+#include "rewarder/svc.h"
 #include "ron/base/alloc.h"
 
 enum { TRIES = 3, WAIT_MIN_MS = 100, WAIT_SPAN_MS = 150 };

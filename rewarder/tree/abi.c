@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rew_abi.c - the encoding of rew_abi.h. */
-#include "rew_abi.h"
+#include "rewarder/tree/abi.h"
 
 #include <string.h>
 

@@ -15,7 +15,7 @@
  * Place: rewarder, under the OpenZeppelin tree. Pure code. */
 #pragma once
 
-#include "rew_tree_core.h"
+#include "rewarder/tree/core.h"
 
 enum {
     REW_ABI_TYPES_MAX = 16, /* values of a leaf; contracts have 16 slots on their stack */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rew_public_tree.c - payouts become claims, claims a tree, a tree a file. */
-#include "rew_public_tree.h"
+#include "rewarder/tree/claims.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -11,9 +11,9 @@
  * bytes an account until the tree is made. Threads: one at a time. */
 #pragma once
 
-#include "rew_run.h"
-#include "rew_tree_oz.h"
-#include "rew_tree_rp.h"
+#include "rewarder/run/run.h"
+#include "rewarder/tree/oz.h"
+#include "rewarder/tree/rp.h"
 #include "ron/io/file.h"
 
 struct rew_claim {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rew_tree_core.c - nodes, order and proofs of the public trees. */
-#include "rew_tree_core.h"
+#include "rewarder/tree/core.h"
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"

@@ -11,7 +11,7 @@
 
 #include <stdbool.h>
 
-#include "rew_keccak.h"
+#include "rewarder/tree/keccak.h"
 #include "ron/base/json.h"
 #include "ron/base/rc.h"
 

@@ -3,11 +3,11 @@
  *
  * The sponge: the state takes in 136 bytes, is permuted, and so on; the last block is filled with
  * 0x01, zeros and a last bit 0x80. The first 32 bytes of the state are the hash. */
-#include "rew_keccak.h"
+#include "rewarder/tree/keccak.h"
 
 #include <endian.h>
 
-#include "rew_keccak_priv.h"
+#include "rewarder/tree/keccak_priv.h"
 #include "ron/base/macros.h"
 
 /* Nodes that are laid out for one round of rew_keccak256_nodes: 4 KiB on the stack. */

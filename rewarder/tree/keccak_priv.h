@@ -10,7 +10,7 @@
 
 #include <stdbool.h>
 
-#include "rew_keccak.h"
+#include "rewarder/tree/keccak.h"
 
 enum { REW__KECCAK_LANES = 25, REW__KECCAK_ROUNDS = 24 };
 

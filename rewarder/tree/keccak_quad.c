@@ -5,7 +5,7 @@
  * word. Sixteen registers do not hold 25 lanes; it still takes about a third of the time of four
  * permutations one by one (measured with gcc and clang at -O2). Elsewhere than on x86-64 there is
  * no such way. */
-#include "rew_keccak_priv.h"
+#include "rewarder/tree/keccak_priv.h"
 
 #if defined(__x86_64__)
 

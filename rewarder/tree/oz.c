@@ -2,7 +2,7 @@
 /* rew_tree_oz.c - building, proving and writing an OpenZeppelin tree. */
 #include <string.h>
 
-#include "rew_tree_oz_priv.h"
+#include "rewarder/tree/oz_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

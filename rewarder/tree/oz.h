@@ -19,7 +19,7 @@
  * text of each value; 64 more while it is built. */
 #pragma once
 
-#include "rew_abi.h"
+#include "rewarder/tree/abi.h"
 
 struct rew_oz;
 

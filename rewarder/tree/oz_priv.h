@@ -2,7 +2,7 @@
 /* rew_tree_oz_priv.h - the inside of an OpenZeppelin tree, for its reader. */
 #pragma once
 
-#include "rew_tree_oz.h"
+#include "rewarder/tree/oz.h"
 
 enum {
     REW__OZ_STAGE = 64, /* leaves hashed at once */

@@ -7,7 +7,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "rew_tree_oz_priv.h"
+#include "rewarder/tree/oz_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

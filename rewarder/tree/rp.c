@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* rew_tree_rp.c - building, proving and writing a Rocket Pool rewards tree. */
-#include "rew_tree_rp.h"
+#include "rewarder/tree/rp.h"
 
 #include <inttypes.h>
 #include <string.h>

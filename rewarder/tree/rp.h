@@ -23,7 +23,7 @@
  * for the tree. */
 #pragma once
 
-#include "rew_tree_core.h"
+#include "rewarder/tree/core.h"
 
 struct rew_rp_reward {
     uint8_t address[REW_ADDRESS_BYTES];

@@ -6,7 +6,7 @@
  * the tree, the second compares the file's proofs with the tree's. */
 #include <string.h>
 
-#include "rew_tree_rp.h"
+#include "rewarder/tree/rp.h"
 #include "ron/base/alloc.h"
 
 struct node {

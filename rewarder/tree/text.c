@@ -2,7 +2,7 @@
 /* rew_tree_text.c - hashes, addresses and 256-bit numbers as text, and a walk through JSON. */
 #include <string.h>
 
-#include "rew_tree_core.h"
+#include "rewarder/tree/core.h"
 #include "ron/base/wide.h"
 
 static const char digits16[] = "0123456789abcdef";

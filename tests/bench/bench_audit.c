@@ -9,9 +9,9 @@
 #include <inttypes.h>
 #include <unistd.h>
 
-#include "aud_run.h"
+#include "audit/run.h"
 #include "bench/bench.h"
-#include "led_frame.h"
+#include "ledger/log/frame.h"
 #include "ron/base/alloc.h"
 #include "ron/io/linux_env.h"
 #include "ron/merkle/tree.h"

@@ -14,7 +14,7 @@
 
 #include <unistd.h>
 
-#include "iop_box_store.h"
+#include "interop/mailbox/store.h"
 #include "ron/io/linux_env.h"
 
 enum { GROUP_MAX = 512, BODY = 4096, CYCLE = 100, CYCLE_BODY = 1024 };

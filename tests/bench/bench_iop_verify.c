@@ -5,7 +5,7 @@
  * delivery of 4 KiB, median (min..max). "hash" is SHA-256 of the body and nothing else; a head has
  * the headers that GitHub sends. */
 #include "bench/bench.h"
-#include "iop_sign.h"
+#include "interop/provider/sign.h"
 
 enum { ROUNDS = 20000, BODY = 4096 };
 #define NOW_MS INT64_C(1700000000000)

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 
 #include "bench/bench.h"
-#include "led_book.h"
+#include "ledger/book/book.h"
 #include "ron/base/alloc.h"
 
 enum { ACCOUNTS = 1000000, BATCH = 1000, ROUNDS = 100 };

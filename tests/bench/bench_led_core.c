@@ -13,9 +13,9 @@
 #include <inttypes.h>
 
 #include "bench/bench.h"
-#include "led_follow.h"
-#include "led_preval.h"
-#include "led_recover.h"
+#include "ledger/index/follow.h"
+#include "ledger/pipeline/preval.h"
+#include "ledger/recover/recover.h"
 #include "ron/base/alloc.h"
 #include "ron/io/linux_env.h"
 

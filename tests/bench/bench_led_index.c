@@ -10,7 +10,7 @@
 #include <inttypes.h>
 
 #include "bench/bench.h"
-#include "led_index.h"
+#include "ledger/index/index.h"
 #include "ron/base/rand.h"
 #include "ron/io/linux_env.h"
 

@@ -10,7 +10,7 @@
 #include <inttypes.h>
 
 #include "bench/bench.h"
-#include "led_preval.h"
+#include "ledger/pipeline/preval.h"
 #include "ron/base/alloc.h"
 #include "ron/io/linux_env.h"
 

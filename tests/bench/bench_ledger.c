@@ -18,8 +18,8 @@
 
 #include "bench/bench_load.h"
 #include "bench/bench_proof.h"
-#include "led_entry.h"
-#include "led_oap.h"
+#include "ledger/entry/entry.h"
+#include "ledger/front/oap.h"
 #include "ron/base/alloc.h"
 #include "ron/base/hist.h"
 #include "ron/wire/frame.h"

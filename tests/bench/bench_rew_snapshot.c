@@ -12,7 +12,7 @@
 #include <inttypes.h>
 
 #include "bench/bench.h"
-#include "rew_snapshot.h"
+#include "rewarder/input/snapshot.h"
 #include "ron/base/alloc.h"
 
 enum { ROWS = 1000000, ROWS_LIMIT = 20000000, PIECE = 65536, ROW_BYTES = 160 };

@@ -6,7 +6,7 @@
  *                                   makes the rows, which every other does too */
 #include "bench/bench.h"
 
-#include "rew_calc.h"
+#include "rewarder/calc/calc.h"
 #include "ron/base/rand.h"
 
 enum { ROWS_DEFAULT = 1000000 };

@@ -9,7 +9,7 @@
  * which is part of the figure. No step allocates: arena and buffers stand on memory of its own. */
 #include "bench/bench.h"
 
-#include "wal_call.h"
+#include "wallet/call/call.h"
 
 enum { OPERATIONS = 50, COUNT_MAX = 100000000 };
 

@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include "aud_offline.h"
+#include "audit/proof/offline.h"
 
 static char dir[] = "/tmp/ron-fault-audit-XXXXXX";
 static char receipt_path[sizeof dir + 32];

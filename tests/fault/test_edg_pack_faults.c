@@ -8,8 +8,8 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
-#include "edg_sample.h"
-#include "edg_verify.h"
+#include "edge/sample/sample.h"
+#include "edge/pack/verify.h"
 #include "ron/base/assert.h"
 
 enum { ENTRIES = 40 };

@@ -6,9 +6,9 @@
 
 #include "support/support.h"
 
-#include "iop_audit.h"
-#include "iop_bao.h"
-#include "iop_box_http.h"
+#include "interop/audit/audit.h"
+#include "interop/object/bao.h"
+#include "interop/mailbox/remote.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"
 

@@ -6,7 +6,7 @@
  * the state must be that of a life without faults. Then the same for images and their loading. */
 #include "support/support.h"
 
-#include "led_book.h"
+#include "ledger/book/book.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

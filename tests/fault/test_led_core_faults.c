@@ -7,8 +7,8 @@
 #include "unit/io/fixture.h"
 #include "unit/ledger/works.h"
 
-#include "led_preval.h"
-#include "led_recover.h"
+#include "ledger/pipeline/preval.h"
+#include "ledger/recover/recover.h"
 #include "ron/base/assert.h"
 
 enum { STEPS = 8 };

@@ -6,7 +6,7 @@
 #include "unit/io/fixture.h"
 #include "unit/ledger/logkit.h"
 
-#include "led_hashes.h"
+#include "ledger/index/hashes.h"
 
 enum { ENTRIES = 300 };
 

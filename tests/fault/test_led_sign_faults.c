@@ -8,7 +8,7 @@
 
 #include <fcntl.h>
 
-#include "led_roots.h"
+#include "ledger/publish/roots.h"
 #include "ron/base/assert.h"
 
 #define ORIGIN "ledger.example/main"

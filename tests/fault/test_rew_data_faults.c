@@ -4,7 +4,7 @@
  *   in pieces, written, freed; and over rows that go on after a failed addition. */
 #include "support/support.h"
 
-#include "rew_snapshot.h"
+#include "rewarder/input/snapshot.h"
 #include "ron/base/assert.h"
 #include "ron/base/buf.h"
 

@@ -5,7 +5,7 @@
  * Method: the fault sweep over memory and disk. */
 #include "unit/io/fixture.h"
 
-#include "rew_run.h"
+#include "rewarder/run/run.h"
 #include "ron/base/assert.h"
 #include "ron/io/file.h"
 

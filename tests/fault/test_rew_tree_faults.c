@@ -7,7 +7,7 @@
 
 #include <unistd.h>
 
-#include "rew_public_tree.h"
+#include "rewarder/tree/claims.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"

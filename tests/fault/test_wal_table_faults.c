@@ -9,10 +9,10 @@
 
 #include "ron/base/assert.h"
 #include "ron/base/buf.h"
-#include "wal_cache.h"
-#include "wal_daily.h"
-#include "wal_idem.h"
-#include "wal_nonce.h"
+#include "wallet/table/cache.h"
+#include "wallet/table/daily.h"
+#include "wallet/table/idem.h"
+#include "wallet/table/nonce.h"
 
 /* What must be true after a _new: the code, and nothing but the code when it failed. */
 static enum ron_rc made(enum ron_rc rc, const void *table, const struct ron_err *err)

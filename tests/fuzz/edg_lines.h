@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "edg_fields.h"
+#include "edge/rules/fields.h"
 
 enum { LINES_MAX = 40 };
 

@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "aud_book.h"
-#include "aud_note.h"
-#include "aud_offline.h"
-#include "led_frame.h"
+#include "audit/book/book.h"
+#include "audit/proof/note.h"
+#include "audit/proof/offline.h"
+#include "ledger/log/frame.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "con_sample.h"
-#include "con_sess.h"
+#include "console/sample.h"
+#include "console/sess.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -8,8 +8,8 @@
  * fields changes nothing. */
 #include "edg_lines.h"
 
-#include "edg_fresh.h"
-#include "edg_fresh_update.h"
+#include "edge/rules/fresh.h"
+#include "edge/rules/fresh_update.h"
 #include "ron/base/assert.h"
 
 #define NOW_MS UINT64_C(1700000000000)

@@ -8,10 +8,10 @@
  * lets through again; a reference resolves to a target that resolves to itself. */
 #include "edg_lines.h"
 
-#include "edg_accept.h"
-#include "edg_fresh_update.h"
-#include "edg_hop.h"
-#include "edg_vary.h"
+#include "edge/rules/accept.h"
+#include "edge/rules/fresh_update.h"
+#include "edge/rules/hop.h"
+#include "edge/rules/vary.h"
 #include "ron/base/assert.h"
 #include "ron/http/select.h"
 

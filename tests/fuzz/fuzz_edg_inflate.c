@@ -12,7 +12,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "edg_pack_priv.h"
+#include "edge/pack/priv.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

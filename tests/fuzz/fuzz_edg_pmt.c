@@ -5,9 +5,9 @@
  * tile that is found lies inside the tile data; what the verification calls good opens. */
 #include <string.h>
 
-#include "edg_pack_cache.h"
-#include "edg_pmt.h"
-#include "edg_verify.h"
+#include "edge/pack/cache.h"
+#include "edge/pack/pmt.h"
+#include "edge/pack/verify.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"

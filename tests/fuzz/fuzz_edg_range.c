@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "edg_multipart.h"
+#include "edge/rules/multipart.h"
 #include "ron/base/assert.h"
 #include "ron/http/select.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "iop_box_http.h"
+#include "interop/mailbox/remote.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

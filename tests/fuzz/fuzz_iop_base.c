@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "iop_provider_priv.h"
-#include "iop_sign.h"
+#include "interop/provider/priv.h"
+#include "interop/provider/sign.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

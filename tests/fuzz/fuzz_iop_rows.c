@@ -11,7 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "iop_box_store.h"
+#include "interop/mailbox/store.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"
 

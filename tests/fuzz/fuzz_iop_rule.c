@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "iop_rule.h"
+#include "interop/rule/rule.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "iop_bao.h"
+#include "interop/object/bao.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

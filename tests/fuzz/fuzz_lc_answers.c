@@ -6,7 +6,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "ron_ledger_client.h"
+#include "client/client.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -5,7 +5,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "led_entry.h"
+#include "ledger/entry/entry.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

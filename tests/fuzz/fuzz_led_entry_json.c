@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "led_entry.h"
+#include "ledger/entry/entry.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

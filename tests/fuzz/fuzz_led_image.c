@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "led_book.h"
+#include "ledger/book/book.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/cas/b3.h"

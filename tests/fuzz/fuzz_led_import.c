@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "led_import.h"
+#include "ledger/offline/import.h"
 #include "ron/base/assert.h"
 
 static void check_work(const struct led_work *w)

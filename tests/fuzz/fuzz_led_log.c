@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "led_frame.h"
+#include "ledger/log/frame.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -9,8 +9,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "led_checkpoint.h"
-#include "led_tile.h"
+#include "ledger/proof/checkpoint.h"
+#include "ledger/proof/tile.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

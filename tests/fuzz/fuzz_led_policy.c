@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "led_policy_priv.h"
+#include "ledger/guard/policy_priv.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

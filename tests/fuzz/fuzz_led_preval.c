@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "led_preval.h"
+#include "ledger/pipeline/preval.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "led_receipt.h"
+#include "ledger/proof/receipt.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

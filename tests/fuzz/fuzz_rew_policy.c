@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "rew_calc.h"
+#include "rewarder/calc/calc.h"
 #include "ron/base/assert.h"
 #include "ron/base/buf.h"
 

@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "rew_manifest.h"
+#include "rewarder/run/manifest.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "rew_svc.h"
+#include "rewarder/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "rew_row_text.h"
-#include "rew_snapshot.h"
+#include "rewarder/input/row_text.h"
+#include "rewarder/input/snapshot.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

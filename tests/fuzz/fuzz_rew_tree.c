@@ -6,8 +6,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "rew_tree_oz.h"
-#include "rew_tree_rp.h"
+#include "rewarder/tree/oz.h"
+#include "rewarder/tree/rp.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "led_entry.h"
+#include "ledger/entry/entry.h"
 #include "ron/base/assert.h"
-#include "wal_call.h"
+#include "wallet/call/call.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

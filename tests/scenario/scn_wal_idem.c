@@ -10,7 +10,7 @@
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"
 #include "scenario/scn.h"
-#include "wal_idem.h"
+#include "wallet/table/idem.h"
 
 enum { PARTIES = 3, ANSWER = 300 };
 

@@ -9,7 +9,7 @@
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"
 #include "scenario/scn.h"
-#include "wal_nonce.h"
+#include "wallet/table/nonce.h"
 
 enum { SET = 8, ACCOUNTS = 2 };
 

@@ -16,7 +16,7 @@
  * RON_SEED. */
 #include "sim/simtest.h"
 
-#include "led_read.h"
+#include "ledger/read/reader.h"
 #include "unit/ledger/core.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)

@@ -15,7 +15,7 @@
  * RON_SEED. */
 #include "sim/simtest.h"
 
-#include "led_read.h"
+#include "ledger/read/reader.h"
 #include "unit/ledger/core.h"
 #include "unit/wallet/traffic.h"
 

@@ -19,11 +19,11 @@
 #include "ron/base/ctx.h"
 #include "ron/base/fault.h"
 #include "ron/task/supervisor.h"
-#include "ron_edge.h"
-#include "ron_interop.h"
-#include "ron_ledger.h"
-#include "ron_rewarder.h"
-#include "ron_wallet.h"
+#include "edge/edge.h"
+#include "interop/interop.h"
+#include "ledger/ledger.h"
+#include "rewarder/rewarder.h"
+#include "wallet/wallet.h"
 
 enum { FILES = 10, TASKS_MAX = 64 };
 

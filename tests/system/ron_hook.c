@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "iop_provider.h"
-#include "ron_interop_tool.h"
+#include "interop/provider/provider.h"
+#include "interop/offline/tool.h"
 
 enum { INPUT_MAX = 1 << 20 };
 

@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "ron/base/assert.h"
-#include "wal_call_priv.h"
+#include "wallet/call/priv.h"
 
 /* ---- operations ------------------------------------------------------------------------------ */
 

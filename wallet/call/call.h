@@ -34,8 +34,8 @@
 
 #include "ron/base/arena.h"
 #include "ron/wire/frame.h"
-#include "ron_ledger_client.h"
-#include "wal_reason.h"
+#include "client/client.h"
+#include "wallet/call/reason.h"
 
 enum {
     WAL_KEY_MAX = 64,      /* of an idempotency key; 1 at least, of [A-Za-z0-9._:-] */

@@ -8,7 +8,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/cas/b3.h"
-#include "wal_call_priv.h"
+#include "wallet/call/priv.h"
 
 enum {
     /* Two accounts, a memo and a hold of nothing but quotes, numbers, names of members: 1560. */

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "wal_call.h"
+#include "wallet/call/call.h"
 
 static inline struct ron_str wal__str(const char *text)
 {

@@ -2,7 +2,7 @@
 /* wal_reason.c - the table of refusals, and faults. */
 #include <stdio.h>
 
-#include "wal_reason.h"
+#include "wallet/call/reason.h"
 
 static const struct {
     const char *label;

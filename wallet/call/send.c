@@ -4,7 +4,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/cas/b3.h"
-#include "wal_call_priv.h"
+#include "wallet/call/priv.h"
 
 /* ---- the ledger's batch ---------------------------------------------------------------------- */
 

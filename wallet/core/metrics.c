@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wal_metrics.c - what the wallet counts, under the names of the specification, and the ticker. */
 #include "ron/base/alloc.h"
-#include "wal_svc.h"
+#include "wallet/svc.h"
 
 enum { TICK_MS = 1000 };
 

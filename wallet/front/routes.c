@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "ron/http/etag.h"
-#include "wal_svc.h"
+#include "wallet/svc.h"
 
 #define STR(literal) ((struct ron_str){(literal), sizeof(literal) - 1})
 

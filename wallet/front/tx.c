@@ -6,7 +6,7 @@
  * client's key) and the commit. */
 #include <string.h>
 
-#include "wal_svc.h"
+#include "wallet/svc.h"
 
 /* ---- from entry to operation ----------------------------------------------------------------- */
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "wal_svc.h"
+#include "wallet/svc.h"
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 

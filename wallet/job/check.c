@@ -10,7 +10,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "wal_job_priv.h"
+#include "wallet/job/priv.h"
 
 enum {
     DAY_MS = 24 * 3600 * 1000,

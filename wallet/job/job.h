@@ -49,12 +49,12 @@
 #include "ron/base/env.h"
 #include "ron/guard/retry.h"
 #include "ron/sync/sync.h"
-#include "ron_ledgers.h"
-#include "wal_cache.h"
-#include "wal_call.h"
-#include "wal_daily.h"
-#include "wal_idem.h"
-#include "wal_nonce.h"
+#include "client/ledgers.h"
+#include "wallet/table/cache.h"
+#include "wallet/call/call.h"
+#include "wallet/table/daily.h"
+#include "wallet/table/idem.h"
+#include "wallet/table/nonce.h"
 
 /* What all jobs share. */
 struct wal_core {

@@ -4,7 +4,7 @@
  * the ledger's answers mean). */
 #pragma once
 
-#include "wal_job.h"
+#include "wallet/job/job.h"
 
 /* What a job waits for. */
 enum wal__state {

@@ -4,7 +4,7 @@
  *
  * Place: wallet; pure. An answer that cannot be read is no answer: what it stood for is not
  * known. */
-#include "wal_job_priv.h"
+#include "wallet/job/priv.h"
 
 /* X(ledger's reason, tone, may have had an effect, wallet's reason of a definite refusal).
  * SAFE_MODE is also the answer to a batch whose sync failed, and DRAINING, TIMEOUT and INTERNAL do

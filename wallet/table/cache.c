@@ -14,10 +14,10 @@
  *       question to the ledger; the other way round it never errs: B1.
  *   I3. A value that is not outdated is not older than any change of its account, nor than any
  *       flush. */
-#include "wal_cache.h"
+#include "wallet/table/cache.h"
 
 #include "ron/sync/sync.h"
-#include "wal_table.h"
+#include "wallet/table/table.h"
 
 enum { WAYS = 8 };
 

@@ -20,7 +20,7 @@
 
 #include "ron/base/money.h"
 #include "ron/base/rc.h"
-#include "wal_key.h"
+#include "wallet/table/key.h"
 
 struct wal_cache;
 

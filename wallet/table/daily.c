@@ -9,10 +9,10 @@
  *   I3. `sum` holds what the ledger told, plus what was let through since then and not refused.
  *   I4. Reservations of an earlier day than the record's are not in `inflight`: when a day begins,
  *       what is still in flight from the day before does not count for it (D4). */
-#include "wal_daily.h"
+#include "wallet/table/daily.h"
 
 #include "ron/sync/sync.h"
-#include "wal_table.h"
+#include "wallet/table/table.h"
 
 enum {
     LEASE_UNIT_MS = 16,

@@ -20,8 +20,8 @@
 
 #include "ron/base/money.h"
 #include "ron/base/rc.h"
-#include "wal_key.h"
-#include "wal_nonce.h"
+#include "wallet/table/key.h"
+#include "wallet/table/nonce.h"
 
 struct wal_daily;
 

@@ -16,12 +16,12 @@
  *       without a look at the blocks between.
  *   I5. `pending` of the store is the number of PENDING entries of all shards, at most
  *       pending_max. */
-#include "wal_idem.h"
+#include "wallet/table/idem.h"
 
 #include <string.h>
 
 #include "ron/sync/sync.h"
-#include "wal_table.h"
+#include "wallet/table/table.h"
 
 enum {
     /* A receipt of 600 bytes takes three blocks and wastes little. */

@@ -17,7 +17,7 @@
 
 #include "ron/base/buf.h"
 #include "ron/base/rc.h"
-#include "wal_key.h"
+#include "wallet/table/key.h"
 
 struct wal_idem;
 

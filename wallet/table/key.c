@@ -5,7 +5,7 @@
  * So parts need neither a separator nor a limit, and ("ab", "c") and ("a", "bc") have nothing in
  * common. The key of an account and asset begins with that of the account, so who needs both
  * hashes the account once. */
-#include "wal_key.h"
+#include "wallet/table/key.h"
 
 #include <string.h>
 

@@ -16,10 +16,10 @@
  *       and a ticket fits one reservation only. (It would take 2^18 changes during one look to be
  *       deceived, and the nonce would have to come out the same.)
  *   I4. `turn` is odd while somebody has it. */
-#include "wal_nonce.h"
+#include "wallet/table/nonce.h"
 
 #include "ron/sync/sync.h"
-#include "wal_table.h"
+#include "wallet/table/table.h"
 
 enum {
     WAYS = 8, /* slots of a set: 100,000 accounts in 131,072 slots then push out 5 of 100 */

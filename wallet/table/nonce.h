@@ -25,7 +25,7 @@
 #pragma once
 
 #include "ron/base/rc.h"
-#include "wal_key.h"
+#include "wallet/table/key.h"
 
 struct wal_nonces;
 

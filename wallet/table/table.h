@@ -16,7 +16,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "wal_key.h"
+#include "wallet/table/key.h"
 
 /* ---- shards and memory ----------------------------------------------------------------------- */
 

@@ -26,7 +26,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "wal_svc.h"
+#include "wallet/svc.h"
 
 enum {
     BUS_CAPACITY = 1024, /* of the specification */

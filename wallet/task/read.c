@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "ron/base/alloc.h"
-#include "wal_svc.h"
+#include "wallet/svc.h"
 
 /* ---- pool ------------------------------------------------------------------------------------ */
 

@@ -12,7 +12,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "wal_svc.h"
+#include "wallet/svc.h"
 
 struct wal_worker {
     struct wal_svc *s;

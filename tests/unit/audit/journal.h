@@ -11,10 +11,10 @@
 
 #include <inttypes.h>
 
-#include "aud_run.h"
-#include "led_book.h"
-#include "led_checkpoint.h"
-#include "led_frame.h"
+#include "audit/run.h"
+#include "ledger/book/book.h"
+#include "ledger/proof/checkpoint.h"
+#include "ledger/log/frame.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"

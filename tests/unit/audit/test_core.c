@@ -5,7 +5,7 @@
  * the ledger is open and after it is closed. */
 #include "unit/ledger/core.h"
 
-#include "aud_run.h"
+#include "audit/run.h"
 
 static void same_as_ledger(void *arg, struct ron_str account, struct ron_str asset,
                            const struct aud_line *line)

@@ -5,8 +5,8 @@
  * given to both readers. */
 #include "support/support.h"
 
-#include "aud_entry.h"
-#include "led_entry.h"
+#include "audit/journal/entry.h"
+#include "ledger/entry/entry.h"
 #include "ron/base/rand.h"
 
 static struct ron_str str(const char *text)

@@ -5,8 +5,8 @@
  * JSON; the published note and key of Go's package note. */
 #include "journal.h"
 
-#include "aud_offline.h"
-#include "led_receipt.h"
+#include "audit/proof/offline.h"
+#include "ledger/proof/receipt.h"
 
 enum { LEAVES = 70 };
 

@@ -3,7 +3,7 @@
  * Method: one good event; every prefix of it, and every place where a number may lie. */
 #include "support/support.h"
 
-#include "ron_ledger_client.h"
+#include "client/client.h"
 
 static const uint8_t good[] = {0, 0, 0, 0,   0,   0,   1, 4, 1,   0,
                                2, 0, 3, 't', ':', 'a', 0, 2, 'b', '/'};

@@ -6,7 +6,7 @@
 
 #include "ron/base/clock.h"
 #include "ron/io/linux_env.h"
-#include "ron_ledgers.h"
+#include "client/ledgers.h"
 
 static struct lc_ledgers l;
 

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "con_svc.h"
+#include "console/svc.h"
 
 static struct ron_str str(const char *text)
 {

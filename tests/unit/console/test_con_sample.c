@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "con_sample.h"
+#include "console/sample.h"
 #include "ron/base/macros.h"
 
 static struct ron_str str(const char *text)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "con_sess.h"
+#include "console/sess.h"
 #include "ron/base/macros.h"
 
 enum { LINK_MS = 1000, SESSION_MS = 10000, NOW = 1000000 };

@@ -9,7 +9,7 @@
 
 #include "support/support.h"
 
-#include "edg_fields.h"
+#include "edge/rules/fields.h"
 #include "ron/http/date.h"
 
 #define T0_S UINT64_C(1700000000) /* Tue, 14 Nov 2023 22:13:20 GMT */

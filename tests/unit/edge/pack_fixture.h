@@ -10,8 +10,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "edg_pack.h"
-#include "edg_pmt.h"
+#include "edge/pack/pack.h"
+#include "edge/pack/pmt.h"
 #include "ron/base/alloc.h"
 #include "ron/io/linux_env.h"
 #include "ron/io/memdisk.h"

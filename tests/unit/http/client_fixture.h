@@ -13,7 +13,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "http/client_priv.h"
+#include "http/client/priv.h"
 
 enum { PEER_CONNS = 256, PEER_IN = 16384, PEER_DRIP_MS = 20 };
 

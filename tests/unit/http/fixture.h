@@ -13,7 +13,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include "http/http_priv.h"
+#include "http/server/priv.h"
 
 enum { WEB_HELD_MAX = 128, WEB_ANSWER_MAX = 1 << 16, WEB_BIG = 6 << 20 };
 

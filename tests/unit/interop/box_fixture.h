@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "iop_box_store.h"
+#include "interop/mailbox/store.h"
 #include "ron/io/linux_env.h"
 #include "ron/pg/pg.h"
 #include "support/pg_server.h"

@@ -4,7 +4,7 @@
 
 #include "support/support.h"
 
-#include "iop_provider.h"
+#include "interop/provider/provider.h"
 
 enum { HOOK_SCRATCH = 1 << 16, HOOK_TEXT = 8192 };
 

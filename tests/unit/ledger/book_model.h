@@ -7,7 +7,7 @@
 
 #include "support/support.h"
 
-#include "led_book.h"
+#include "ledger/book/book.h"
 
 enum {
     ACCOUNTS = 10,

@@ -6,9 +6,9 @@
 #include "unit/io/fixture.h"
 #include "unit/ledger/works.h"
 
-#include "led_follow.h"
-#include "led_preval.h"
-#include "led_recover.h"
+#include "ledger/index/follow.h"
+#include "ledger/pipeline/preval.h"
+#include "ledger/recover/recover.h"
 
 struct core {
     struct led_recover_opts opts;

@@ -5,9 +5,9 @@
 
 #include "support/support.h"
 
-#include "led_guard.h"
-#include "led_preval.h"
-#include "led_work.h"
+#include "ledger/guard/guard.h"
+#include "ledger/pipeline/preval.h"
+#include "ledger/work/work.h"
 #include "ron/io/linux_env.h"
 #include "unit/cap/fixture.h"
 

@@ -11,7 +11,7 @@
 #include <poll.h>
 #include <sys/socket.h>
 
-#include "led_remote.h"
+#include "ledger/guard/remote.h"
 #include "unit/ledger/guard_fixture.h"
 
 enum { STUB_CONNS = 64, STUB_IN = 1 << 17 };

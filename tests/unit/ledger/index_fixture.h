@@ -5,7 +5,7 @@
 
 #include "unit/io/fixture.h"
 
-#include "led_index.h"
+#include "ledger/index/index.h"
 #include "ron/base/assert.h"
 
 /* Without a system call, which a fault sweep would make fail. */

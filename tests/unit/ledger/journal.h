@@ -11,9 +11,9 @@
 
 #include <fcntl.h>
 
-#include "led_index.h"
-#include "led_log.h"
-#include "led_read.h"
+#include "ledger/index/index.h"
+#include "ledger/log/log.h"
+#include "ledger/read/reader.h"
 #include "ron/base/alloc.h"
 #include "ron/merkle/tree.h"
 

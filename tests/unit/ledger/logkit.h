@@ -8,7 +8,7 @@
 
 #include "support/support.h"
 
-#include "led_log.h"
+#include "ledger/log/log.h"
 #include "ron/base/assert.h"
 #include "ron/io/memdisk.h"
 

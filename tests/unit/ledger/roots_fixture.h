@@ -7,7 +7,7 @@
 
 #include "unit/http/fixture.h"
 
-#include "led_roots_priv.h"
+#include "ledger/publish/roots_priv.h"
 
 enum { FEED_LINE = 512 };
 

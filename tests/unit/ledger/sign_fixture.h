@@ -7,7 +7,7 @@
 
 #include "unit/io/fixture.h"
 
-#include "led_sign.h"
+#include "ledger/publish/sign.h"
 
 #define ORIGIN "ledger.example/main"
 #define STR(text) ((struct ron_str){.ptr = (text), .len = strlen(text)})

@@ -7,8 +7,8 @@
 
 #include <fcntl.h>
 
-#include "led_checkpoint.h"
-#include "led_sign.h"
+#include "ledger/proof/checkpoint.h"
+#include "ledger/publish/sign.h"
 #include "ron/io/memdisk.h"
 
 static struct ron_env env;

@@ -9,8 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "led_checkpoint.h"
-#include "led_tile.h"
+#include "ledger/proof/checkpoint.h"
+#include "ledger/proof/tile.h"
 #include "ron/base/alloc.h"
 
 enum { LEAVES = 70000, OLD = 12345, SKIPPED = 77 };

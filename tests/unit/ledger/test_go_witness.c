@@ -8,7 +8,7 @@
 
 #include <unistd.h>
 
-#include "led_sign.h"
+#include "ledger/publish/sign.h"
 #include "ron/io/linux_env.h"
 
 enum { SIZE = 70000, SKIPPED = 77 };

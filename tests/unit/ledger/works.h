@@ -7,7 +7,7 @@
 
 #include "support/support.h"
 
-#include "led_seq.h"
+#include "ledger/pipeline/seq.h"
 #include "ron/base/alloc.h"
 
 #define WORKS_NOW UINT64_C(1700000000000)

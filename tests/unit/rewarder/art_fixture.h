@@ -5,7 +5,7 @@
 
 #include "support/support.h"
 
-#include "rew_run.h"
+#include "rewarder/run/run.h"
 #include "ron/io/file.h"
 #include "ron/io/linux_env.h"
 #include "ron/io/memdisk.h"

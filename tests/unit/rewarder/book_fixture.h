@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "rew_book_priv.h"
+#include "rewarder/book/priv.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"
 #include "ron/pg/pg.h"

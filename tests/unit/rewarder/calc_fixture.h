@@ -4,7 +4,7 @@
 
 #include "support/support.h"
 
-#include "rew_calc_priv.h"
+#include "rewarder/calc/priv.h"
 #include "ron/base/alloc.h"
 
 struct fix_row {

@@ -5,7 +5,7 @@
  * types. */
 #pragma once
 
-#include "rew_calc.h"
+#include "rewarder/calc/calc.h"
 #include "support/support.h"
 
 enum { BIG_WORDS = 12, MODEL_ROWS_MAX = 64, MODEL_NAME_MAX = 8 };

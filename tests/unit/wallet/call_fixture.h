@@ -6,7 +6,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/cas/b3.h"
-#include "wal_call.h"
+#include "wallet/call/call.h"
 
 static char call_text[3 << 20];
 static char call_memory[1 << 20];

@@ -7,7 +7,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "wal_job.h"
+#include "wallet/job/job.h"
 
 #define DESK_DAY_MS (UINT64_C(24) * 3600 * 1000)
 #define DESK_WALL_MS (UINT64_C(19676) * DESK_DAY_MS + 3600 * 1000) /* an hour after midnight */

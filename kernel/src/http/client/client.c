@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client_priv.h"
-#include "collect_priv.h"
+#include "http/client/priv.h"
+#include "http/ops/collect.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/io/file.h"

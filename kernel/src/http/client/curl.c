@@ -13,7 +13,7 @@
 #include <strings.h>
 #include <sys/socket.h>
 
-#include "client_priv.h"
+#include "http/client/priv.h"
 #include "ron/base/assert.h"
 #include "ron/base/build.h"
 #include "ron/guard/deadline.h"

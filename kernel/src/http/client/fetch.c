@@ -5,8 +5,8 @@
  * only meets the network. Invariants F1-F4 are in client_priv.h. */
 #include <string.h>
 
-#include "client_priv.h"
-#include "http_chars.h"
+#include "http/client/priv.h"
+#include "http/syntax/chars.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/http/date.h"

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "client_priv.h"
+#include "http/client/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -9,8 +9,8 @@
 #include <string.h>
 #include <strings.h>
 
-#include "client_priv.h"
-#include "http_chars.h"
+#include "http/client/priv.h"
+#include "http/syntax/chars.h"
 
 enum { PORT_HTTP = 80, PORT_HTTPS = 443, AUTHORITY_MAX = RON_ADDR_TEXT_SIZE };
 

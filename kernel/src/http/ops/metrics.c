@@ -6,7 +6,7 @@
  * tables of ours (patterns, methods, statuses, reasons), never from a client. */
 #include <stdio.h>
 
-#include "collect_priv.h"
+#include "http/ops/collect.h"
 #include "ron/base/alloc.h"
 
 enum {

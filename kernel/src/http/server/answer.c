@@ -8,8 +8,8 @@
  *      no controls. */
 #include <string.h>
 
-#include "http_chars.h"
-#include "http_priv.h"
+#include "http/syntax/chars.h"
+#include "http/server/priv.h"
 #include "ron/base/assert.h"
 
 enum {

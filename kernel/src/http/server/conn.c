@@ -15,7 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "http_priv.h"
+#include "http/server/priv.h"
 #include "ron/base/assert.h"
 #include "ron/http/date.h"
 

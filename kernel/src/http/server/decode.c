@@ -5,7 +5,7 @@
  * and worker: a whole body is decoded in one go, inside the turn of its connection. The caps of
  * inflate.h hold; besides, a decoded body is held to body_max like any other and counted with the
  * memory of all bodies. */
-#include "http_priv.h"
+#include "http/server/priv.h"
 
 enum { DECODE_PIECE = 16384 };
 

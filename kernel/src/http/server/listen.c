@@ -6,7 +6,7 @@
  *
  * Invariant: a Unix peer is let in only by what the system says of it, never by what it says
  * itself. */
-#include "http_priv.h"
+#include "http/server/priv.h"
 #include "ron/base/assert.h"
 
 _Static_assert((int)RON_HTTP_LISTENERS_MAX <= (int)RON_INTAKE_ADDRS_MAX, "one address each");

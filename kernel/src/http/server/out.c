@@ -21,7 +21,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "http_priv.h"
+#include "http/server/priv.h"
 #include "ron/base/assert.h"
 
 /* ---- copied bytes ---------------------------------------------------------------------------- */

@@ -23,7 +23,7 @@
  *   C5 a reply is in exactly one place: free list, holder, or on its way back. */
 #pragma once
 
-#include "http/pipe.h"
+#include "http/server/pipe.h"
 #include "ron/base/arena.h"
 #include "ron/base/pool.h"
 #include "ron/base/rand.h"
@@ -34,7 +34,7 @@
 #include "ron/guard/limiter.h"
 #include "ron/http/server.h"
 #include "ron/io/addr.h"
-#include "tls_priv.h"
+#include "http/tls/priv.h"
 
 enum {
     HTTP_CONN_MAGIC = 0x68636f6e,

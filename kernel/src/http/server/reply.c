@@ -6,7 +6,7 @@
  * the order of sending. Invariants C4 and C5 are in http_priv.h. */
 #include <string.h>
 
-#include "http_priv.h"
+#include "http/server/priv.h"
 #include "ron/base/assert.h"
 
 /* ---- taking and giving back: the worker ------------------------------------------------------ */

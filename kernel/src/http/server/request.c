@@ -10,7 +10,7 @@
  * memory that the server sets aside for all of them. */
 #include <string.h>
 
-#include "http_priv.h"
+#include "http/server/priv.h"
 #include "ron/base/assert.h"
 
 enum { READ_PIECE = 65536 };

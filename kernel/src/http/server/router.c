@@ -5,8 +5,8 @@
  * they are tried one after the other, sorted so that a literal stands before a parameter. */
 #include <string.h>
 
-#include "http_chars.h"
-#include "http_priv.h"
+#include "http/syntax/chars.h"
+#include "http/server/priv.h"
 #include "ron/base/assert.h"
 
 /* ---- compiling ------------------------------------------------------------------------------- */

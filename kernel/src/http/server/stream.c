@@ -6,7 +6,7 @@
  * to P3 are in pipe.h. */
 #include <string.h>
 
-#include "http_priv.h"
+#include "http/server/priv.h"
 #include "ron/base/assert.h"
 
 /* ---- both sides ------------------------------------------------------------------------------ */

@@ -7,7 +7,7 @@
  *
  * A traceparent that is malformed or stands twice begins a new trace, as W3C asks. Answers of 500
  * and above are failures and always exported; what a client did wrong is not. */
-#include "http/http_priv.h"
+#include "http/server/priv.h"
 
 #include <string.h>
 

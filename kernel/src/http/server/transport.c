@@ -11,7 +11,7 @@
  *      once, and nobody reads or writes afterwards. */
 #include <sys/uio.h>
 
-#include "http_priv.h"
+#include "http/server/priv.h"
 
 bool ron__http_secure(struct http_conn *c, struct ron_tls_ctx *ctx)
 {

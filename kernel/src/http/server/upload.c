@@ -13,7 +13,7 @@
  *   U3 `in_end` is RON_AGAIN until the last piece is in `ready`; it changes once. */
 #include <string.h>
 
-#include "http_priv.h"
+#include "http/server/priv.h"
 #include "ron/base/assert.h"
 
 /* ---- the worker: pieces to the reader -------------------------------------------------------- */

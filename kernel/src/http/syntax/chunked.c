@@ -14,7 +14,7 @@
  *   I2 total counts what was announced and never passes body_max. */
 #include <string.h>
 
-#include "http_chars.h"
+#include "http/syntax/chars.h"
 #include "ron/base/assert.h"
 #include "ron/http/parse.h"
 

@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-#include "http_chars.h"
+#include "http/syntax/chars.h"
 #include "ron/http/date.h"
 
 /* The tag at the start of *text, which is moved behind it. */

@@ -22,7 +22,7 @@
 #include <zstd.h>
 #include <zstd_errors.h>
 
-#include "http_chars.h"
+#include "http/syntax/chars.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

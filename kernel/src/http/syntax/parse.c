@@ -11,7 +11,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "http_chars.h"
+#include "http/syntax/chars.h"
 #include "ron/base/assert.h"
 #include "ron/guard/deadline.h"
 #include "ron/http/parse.h"

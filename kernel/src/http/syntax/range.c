@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "http_chars.h"
+#include "http/syntax/chars.h"
 #include "ron/base/assert.h"
 #include "ron/http/parse.h"
 

@@ -4,7 +4,7 @@
  * Place: http; pure functions of ron/http/parse.h and ron/http/reason.h. */
 #include <string.h>
 
-#include "http_chars.h"
+#include "http/syntax/chars.h"
 #include "ron/http/parse.h"
 
 /* ---- bytes ----------------------------------------------------------------------------------- */

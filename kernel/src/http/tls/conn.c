@@ -16,7 +16,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "tls_priv.h"
+#include "http/tls/priv.h"
 
 enum { RECORD_HANDSHAKE = 0x16 };
 

@@ -18,7 +18,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/io/file.h"
-#include "tls_priv.h"
+#include "http/tls/priv.h"
 
 enum { VERIFY_DEPTH = 4, CLIENT_CHAIN_BYTES = 32768 };
 

@@ -12,7 +12,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/io/addr.h"
-#include "tls_priv.h"
+#include "http/tls/priv.h"
 
 void ron__tls_fingerprint(const X509 *cert, uint8_t ret[RON_TLS_FINGERPRINT_BYTES])
 {

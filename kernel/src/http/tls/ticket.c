@@ -13,7 +13,7 @@
 #include <openssl/rand.h>
 #include <string.h>
 
-#include "tls_priv.h"
+#include "http/tls/priv.h"
 
 static uint64_t now_ms(const struct ron_tls_ctx *ctx)
 {

@@ -11,7 +11,7 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/obs/metrics.h"
-#include "tls_priv.h"
+#include "http/tls/priv.h"
 
 enum {
     ROTATE_DEFAULT_S = 3600,

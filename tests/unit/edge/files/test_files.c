@@ -6,7 +6,7 @@
  * compared with hashes that are computed here. */
 #include "unit/io/fixture.h"
 
-#include "edg_files.h"
+#include "edge/files/files.h"
 
 static void put(const struct fixture *f, const char *name, const void *bytes, size_t len)
 {

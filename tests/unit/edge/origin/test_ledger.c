@@ -3,7 +3,7 @@
  * Method: a table of paths, good ones and those that differ from them in one place. */
 #include "support/support.h"
 
-#include "edg_ledger.h"
+#include "edge/origin/ledger.h"
 
 static enum edg_ledger_kind kind_of(const char *path)
 {

@@ -8,7 +8,7 @@
 
 #include <sched.h>
 
-#include "edg_pipe.h"
+#include "edge/origin/pipe.h"
 #include "ron/base/rand.h"
 #include "ron/io/linux_env.h"
 

@@ -4,7 +4,7 @@
  * goes to a neighbour, each tile once); random tiles of all zooms there and back. */
 #include "support/support.h"
 
-#include "edg_hilbert.h"
+#include "edge/pack/hilbert.h"
 
 static uint64_t id_of(uint64_t z, uint64_t x, uint64_t y)
 {

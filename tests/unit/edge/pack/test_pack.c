@@ -3,7 +3,7 @@
  * Method: archives on a disk in memory; the public archives where they are at hand. */
 #include "unit/edge/pack_fixture.h"
 
-#include "edg_pack_priv.h"
+#include "edge/pack/priv.h"
 #include "ron/io/file.h"
 
 enum { LARGE = 200000 };

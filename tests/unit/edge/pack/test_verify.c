@@ -7,7 +7,7 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
-#include "edg_verify.h"
+#include "edge/pack/verify.h"
 
 #define TILES "AAAABBBBBBCCCCCCCC"
 

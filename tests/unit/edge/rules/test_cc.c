@@ -4,7 +4,7 @@
  * Method: tables of headers and what is read of them. */
 #include "unit/edge/edge_fields.h"
 
-#include "edg_cc.h"
+#include "edge/rules/cc.h"
 
 #define NONE EDG_SECONDS_NONE
 #define MOST EDG_SECONDS_MAX

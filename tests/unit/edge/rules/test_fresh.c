@@ -5,7 +5,7 @@
  * test_fresh_rules.c. */
 #include "unit/edge/edge_fields.h"
 
-#include "edg_fresh.h"
+#include "edge/rules/fresh.h"
 
 static const struct edg_policy strict = {0};
 static const struct edg_policy lenient = {.stale_while_revalidate_s = 30,

@@ -5,10 +5,10 @@
  * only does what the rules say, stands between them and an origin that answers by the script. */
 #include "unit/edge/fresh_script.h"
 
-#include "edg_fresh.h"
-#include "edg_fresh_update.h"
-#include "edg_hop.h"
-#include "edg_vary.h"
+#include "edge/rules/fresh.h"
+#include "edge/rules/fresh_update.h"
+#include "edge/rules/hop.h"
+#include "edge/rules/vary.h"
 #include "ron/http/select.h"
 
 enum { STEPS_MAX = 4, ENTRIES_MAX = 8 };

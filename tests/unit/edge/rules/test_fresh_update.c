@@ -4,9 +4,9 @@
  * Method: tables; fields written out as text. */
 #include "unit/edge/edge_fields.h"
 
-#include "edg_fresh_update.h"
-#include "edg_hop.h"
-#include "edg_status.h"
+#include "edge/rules/fresh_update.h"
+#include "edge/rules/hop.h"
+#include "edge/rules/status.h"
 
 /* "A=1 B=2" */
 static void told(const struct ron_http_field *at, size_t count, char *out, size_t size)

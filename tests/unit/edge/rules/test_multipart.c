@@ -3,7 +3,7 @@
  * Method: the plan is written out and compared byte for byte; limits at their edges. */
 #include "unit/edge/edge_fields.h"
 
-#include "edg_multipart.h"
+#include "edge/rules/multipart.h"
 
 static const uint8_t zeros[EDG_BOUNDARY_BYTES] = {0};
 static const uint8_t digits[EDG_BOUNDARY_BYTES] = {0x01, 0x23, 0x45, 0x67, 0x89, 0xab, 0xcd, 0xef,

@@ -4,7 +4,7 @@
  * Method: tables of request headers against one representation of 100 bytes, modified at T0. */
 #include "unit/edge/edge_fields.h"
 
-#include "edg_accept.h"
+#include "edge/rules/accept.h"
 #include "ron/http/select.h"
 
 enum { SIZE = 100 };

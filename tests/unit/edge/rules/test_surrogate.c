@@ -3,7 +3,7 @@
  * for others. Method: a table of answers and the fields that they are judged by. */
 #include "support/support.h"
 
-#include "edg_surrogate.h"
+#include "edge/rules/surrogate.h"
 #include "unit/edge/edge_fields.h"
 
 static void test_surrogate__answers__are_judged_by_it(void **state)

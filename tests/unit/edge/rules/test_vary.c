@@ -4,7 +4,7 @@
  * Method: tables of pairs; limits at their edges. */
 #include "unit/edge/edge_fields.h"
 
-#include "edg_vary.h"
+#include "edge/rules/vary.h"
 
 static void test_vary__names__canonical_or_any(void **state)
 {

@@ -4,7 +4,7 @@
  * cut, origins that are gone or moved. */
 #include <string.h>
 
-#include "edg_index.h"
+#include "edge/stored/index.h"
 #include "ron/io/linux_env.h"
 #include "support/support.h"
 

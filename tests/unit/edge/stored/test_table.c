@@ -6,7 +6,7 @@
  * sanitizer's to find. */
 #include "support/support.h"
 
-#include "edg_table.h"
+#include "edge/stored/table.h"
 #include "ron/base/rand.h"
 #include "ron/io/linux_env.h"
 

@@ -3,7 +3,7 @@
  * Method: tables. */
 #include "support/support.h"
 
-#include "http/http_priv.h"
+#include "http/server/priv.h"
 #include "ron/base/alloc.h"
 
 #define S(text) ((struct ron_str){(text), sizeof(text) - 1})

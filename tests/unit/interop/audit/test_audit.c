@@ -4,11 +4,11 @@
  * Method: lines made and checked by hand; the sink as a task of a supervisor, into a file. */
 #include <unistd.h>
 
-#include "iop_audit.h"
+#include "interop/audit/audit.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"
 #include "ron/task/executor.h"
-#include "ron_interop_audit.h"
+#include "interop/audit/verify.h"
 #include "support/support.h"
 
 static const char *const none[] = {NULL};

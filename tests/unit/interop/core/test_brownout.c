@@ -2,7 +2,7 @@
 /* Goal: each bound of the sentinel is exact, a brownout ends by itself, and nothing that we shed
  * can begin or keep it.
  * Method: virtual time around each bound, then a long random run against rules that must hold. */
-#include "iop_brownout.h"
+#include "interop/core/brownout.h"
 #include "support/support.h"
 
 static struct iop_brownout fresh(void)

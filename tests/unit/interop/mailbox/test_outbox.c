@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Goal: what follows from an attempt: every status, the whole of both schedules, Retry-After.
  * Method: all statuses by a table of the contract; schedules walked to their end. */
-#include "iop_outbox.h"
+#include "interop/mailbox/outbox.h"
 #include "support/support.h"
 
 static struct iop_next next_of(enum iop_schedule schedule, uint32_t delivery, int status,

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Goal: the table of deliveries is exact: no key twice, none forgotten before its time, bounded.
  * Method: a long random run against a plain array; keys chosen to collide in the hash table. */
-#include "iop_seen.h"
+#include "interop/mailbox/seen.h"
 #include "support/support.h"
 
 enum { MODEL = 64, ENTRIES = 16, TTL = 1000, KEEP = 100 };

@@ -5,7 +5,7 @@
  * against the library's own hash; every byte of small slices flipped, cut or added. */
 #include <unistd.h>
 
-#include "iop_bao.h"
+#include "interop/object/bao.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "support/support.h"

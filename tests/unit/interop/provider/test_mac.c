@@ -7,7 +7,7 @@
 
 #include "support/support.h"
 
-#include "iop_mac.h"
+#include "interop/provider/mac.h"
 #include "ron/base/rand.h"
 #include "ron/obs/trace.h"
 

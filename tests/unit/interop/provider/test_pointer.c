@@ -3,7 +3,7 @@
  * Method: the document of the RFC; a table of hard cases; random decimals against integers. */
 #include "support/support.h"
 
-#include "iop_pointer.h"
+#include "interop/provider/pointer.h"
 
 static enum iop_found find(const char *text, const char *pointer, struct iop_value *value)
 {

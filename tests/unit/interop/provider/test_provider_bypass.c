@@ -4,7 +4,7 @@
  * Method: a good delivery of a provider, then the attempt, one change at a time. */
 #include "unit/interop/hooks.h"
 
-#include "iop_sign.h"
+#include "interop/provider/sign.h"
 
 #define NOW_MS INT64_C(1700000000000)
 #define SECRET "It's a Secret to Everybody"

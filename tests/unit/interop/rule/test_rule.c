@@ -8,8 +8,8 @@
 
 #include "support/support.h"
 
-#include "iop_provider_load.h"
-#include "iop_rule.h"
+#include "interop/provider/load.h"
+#include "interop/rule/rule.h"
 #include "ron/io/linux_env.h"
 
 #define TEST_CONF(X) IOP_PROVIDER_KEYS(X) IOP_RULE_KEYS(X)

@@ -5,7 +5,7 @@
  * test_book_model.c. */
 #include "support/support.h"
 
-#include "led_book.h"
+#include "ledger/book/book.h"
 
 #define NOW UINT64_C(1700000000000)
 

@@ -6,7 +6,7 @@
  * Small random images are compared with a model in test_book_model.c. */
 #include "support/support.h"
 
-#include "led_book.h"
+#include "ledger/book/book.h"
 #include "ron/base/alloc.h"
 
 #define NOW UINT64_C(1700000000000)

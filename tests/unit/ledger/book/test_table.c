@@ -5,7 +5,7 @@
  * so that pages crowd and split deep. */
 #include "support/support.h"
 
-#include "led_table.h"
+#include "ledger/book/table.h"
 
 enum { KEYS = 20000 };
 

@@ -3,8 +3,8 @@
  * is left out whole. */
 #include "unit/ledger/works.h"
 
-#include "led_feed.h"
-#include "led_preval.h"
+#include "ledger/core/feed.h"
+#include "ledger/pipeline/preval.h"
 #include "ron/io/linux_env.h"
 
 static struct led_index *open_index(void)

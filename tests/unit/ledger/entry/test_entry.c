@@ -4,7 +4,7 @@
  * through both forms; every byte of a form changed and every prefix of it. */
 #include "support/support.h"
 
-#include "led_entry.h"
+#include "ledger/entry/entry.h"
 
 #define GOOD_HEAD "\"id\":\"tx-1\",\"ts\":1700000000000,"
 #define GOOD_TAIL                                                                                  \

@@ -3,7 +3,7 @@
  * Method: a file with as many accounts as there may be, one more, one less, and read again. */
 #include "unit/io/fixture.h"
 
-#include "led_frozen.h"
+#include "ledger/guard/frozen.h"
 #include "ron/base/buf.h"
 #include "ron/io/file.h"
 

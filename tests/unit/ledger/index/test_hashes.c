@@ -7,7 +7,7 @@
 
 #include <fcntl.h>
 
-#include "led_hashes.h"
+#include "ledger/index/hashes.h"
 #include "ron/io/memdisk.h"
 #include "ron/sync/sync.h"
 

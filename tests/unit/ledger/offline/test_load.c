@@ -6,9 +6,9 @@
  * matters; then that one is exported and loaded again. Files are cut and changed. */
 #include "unit/ledger/core.h"
 
-#include "led_export.h"
-#include "led_load.h"
-#include "led_read.h"
+#include "ledger/read/export.h"
+#include "ledger/offline/load.h"
+#include "ledger/read/reader.h"
 
 enum {
     KEYS = 16, /* of a generation of recent keys, where it is small: 512 in all */

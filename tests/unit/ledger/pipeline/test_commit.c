@@ -6,7 +6,7 @@
 #include "unit/io/fixture.h"
 #include "unit/ledger/works.h"
 
-#include "led_commit.h"
+#include "ledger/pipeline/commit.h"
 
 enum { SMALL = 64 << 10, HASHES_MAX = 4096 };
 

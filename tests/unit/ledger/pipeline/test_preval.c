@@ -5,7 +5,7 @@
  * of bad bodies. */
 #include "unit/ledger/guard_fixture.h"
 
-#include "led_index.h"
+#include "ledger/index/index.h"
 #include "ron/base/buf.h"
 
 static struct led_entry random_entry(struct ron_rand *r, struct ron_arena *arena)

@@ -5,7 +5,7 @@
  * committer and the index have done their part. */
 #include "unit/ledger/works.h"
 
-#include "led_recent.h"
+#include "ledger/pipeline/recent.h"
 
 static struct led_seq *seq;
 static struct led_work *out[2 * LED_WINDOW_MAX];

@@ -6,7 +6,7 @@
  * test of the ledger's proofs. */
 #include "support/support.h"
 
-#include "led_checkpoint.h"
+#include "ledger/proof/checkpoint.h"
 
 /* The example of golang.org/x/mod/sumdb/note. */
 static const char go_vkey[] = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW";

@@ -4,7 +4,7 @@
  * is flipped, and what still verifies must say the same; malformed texts from a table. */
 #include "support/support.h"
 
-#include "led_receipt.h"
+#include "ledger/proof/receipt.h"
 
 enum { LEAVES = 37 };
 

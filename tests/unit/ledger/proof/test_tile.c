@@ -4,7 +4,7 @@
  * 70,000 leaves that the document describes, with every hash recomputed from the level below. */
 #include "support/support.h"
 
-#include "led_tile.h"
+#include "ledger/proof/tile.h"
 #include "ron/base/alloc.h"
 
 enum { LEAVES = 70000 };

@@ -5,7 +5,7 @@
  * client. */
 #include "unit/http/fixture.h"
 
-#include "led_sign.h"
+#include "ledger/publish/sign.h"
 
 #define STR(text) ((struct ron_str){.ptr = (text), .len = strlen(text)})
 

@@ -9,10 +9,10 @@
 
 #include <stdlib.h>
 
-#include "led_commit.h"
-#include "led_export.h"
-#include "led_import.h"
-#include "led_seq.h"
+#include "ledger/pipeline/commit.h"
+#include "ledger/read/export.h"
+#include "ledger/offline/import.h"
+#include "ledger/pipeline/seq.h"
 
 enum { ENTRIES = 600, TEXT_MAX = 2 << 20 };
 

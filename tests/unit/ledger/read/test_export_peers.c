@@ -5,7 +5,7 @@
  * is changed, and the comparison must fail. Skipped where one of them is missing. */
 #include "unit/ledger/journal.h"
 
-#include "led_export.h"
+#include "ledger/read/export.h"
 
 enum { ENTRIES = 400, SKIPPED = 77 };
 

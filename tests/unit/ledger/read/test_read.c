@@ -3,7 +3,7 @@
  * Method: random journals in a real log (journal.h); every answer is scanned strictly and compared
  * with a plain model that folded the same entries. Damage is made by changing bytes of the files.
  * RON_SEED repeats a run. */
-#include "ron_ledger_client.h"
+#include "client/client.h"
 #include "unit/ledger/journal.h"
 
 enum { ENTRIES = 1200 };

@@ -7,8 +7,8 @@
  * changed, and Go must refuse. Skipped where go or that package is missing. */
 #include "unit/ledger/journal.h"
 
-#include "led_checkpoint.h"
-#include "led_tile.h"
+#include "ledger/proof/checkpoint.h"
+#include "ledger/proof/tile.h"
 
 enum { ENTRIES = 1000, OLD = 345, SKIPPED = 77 };
 

@@ -6,8 +6,8 @@
  * changed one by one. */
 #include "unit/ledger/journal.h"
 
-#include "led_receipt.h"
-#include "led_tile.h"
+#include "ledger/proof/receipt.h"
+#include "ledger/proof/tile.h"
 
 enum { ENTRIES = 800 };
 

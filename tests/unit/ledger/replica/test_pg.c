@@ -5,7 +5,7 @@
  * that is ended and started anew between and during appends. */
 #include "support/pg_server.h"
 
-#include "led_pg.h"
+#include "ledger/replica/rows.h"
 #include "ron/io/linux_env.h"
 #include "ron/pg/pg.h"
 #include "ron/sync/sync.h"

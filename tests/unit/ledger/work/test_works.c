@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "led_frozen.h"
-#include "led_works.h"
+#include "ledger/guard/frozen.h"
+#include "ledger/work/pool.h"
 #include "ron/io/linux_env.h"
 
 /* ---- works ----------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
  * zeros, all compared with long division bit by bit (support/oracle.h). */
 #include "support/support.h"
 
-#include "rew_div.h"
+#include "rewarder/calc/div.h"
 #include "support/oracle.h"
 
 static void compare_share(ron_u128 a, ron_u128 b, ron_u128 d)

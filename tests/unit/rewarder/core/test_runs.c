@@ -4,7 +4,7 @@
  * Method: the calls one by one. Replies are addresses that nobody looks at. */
 #include "support/support.h"
 
-#include "rew_runs.h"
+#include "rewarder/core/runs.h"
 
 static struct rew_runs *runs;
 static char replies[REW_WAITERS_MAX + 1];

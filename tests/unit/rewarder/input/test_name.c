@@ -4,7 +4,7 @@
  * folders there and back, at random too. */
 #include "support/support.h"
 
-#include "rew_name.h"
+#include "rewarder/input/name.h"
 
 static struct ron_str str(const char *text)
 {

@@ -5,7 +5,7 @@
  *   long beginnings, begin with each other and end on every boundary of the sort's pieces. */
 #include "support/support.h"
 
-#include "rew_rows.h"
+#include "rewarder/input/rows.h"
 #include "ron/base/alloc.h"
 
 struct plain {

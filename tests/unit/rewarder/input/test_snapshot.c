@@ -5,8 +5,8 @@
  *   an independent writer below; tables of texts with the sentence that refuses them. */
 #include "support/support.h"
 
-#include "rew_row_text.h"
-#include "rew_snapshot.h"
+#include "rewarder/input/row_text.h"
+#include "rewarder/input/snapshot.h"
 #include "ron/base/alloc.h"
 
 #define HEAD_TEXT "\"produced_at_millis\":1,\"pool_minor_units\":\"1000\""

@@ -6,7 +6,7 @@
  *   first of each round comes a byte at a time. */
 #include "support/support.h"
 
-#include "rew_snapshot.h"
+#include "rewarder/input/snapshot.h"
 #include "ron/base/alloc.h"
 
 enum { ROWS_MAX = 60, TEXT_MAX = 400000 };

@@ -6,7 +6,7 @@
  * the member. Signatures with keys from fixed seeds. The emission curve at its edges. */
 #include "support/support.h"
 
-#include "rew_policy.h"
+#include "rewarder/policy/policy.h"
 #include "ron/base/alloc.h"
 #include "ron/base/buf.h"
 

@@ -4,7 +4,7 @@
  * E5 by themselves; then what refusals mean. */
 #include "support/support.h"
 
-#include "rew_emit.h"
+#include "rewarder/settle/machine.h"
 #include "ron/base/assert.h"
 
 enum { HORIZON = 1000000, NOW = 5000000, ROWS = 2 };

@@ -7,7 +7,7 @@
  * it must end. */
 #include "unit/rewarder/book_fixture.h"
 
-#include "rew_emit.h"
+#include "rewarder/settle/machine.h"
 
 enum {
     HORIZON = 100000,

@@ -5,8 +5,8 @@
  * them, and all that is no answer. */
 #include "unit/rewarder/art_fixture.h"
 
-#include "led_entry.h"
-#include "rew_emit.h"
+#include "ledger/entry/entry.h"
+#include "rewarder/settle/machine.h"
 #include "ron/base/assert.h"
 
 enum { PAYEES = 25 };

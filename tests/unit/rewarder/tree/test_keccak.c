@@ -4,7 +4,7 @@
  *   constants itself (shift register, walk of rho) and works on plain arrays, as the oracle. */
 #include "support/support.h"
 
-#include "rew_keccak_priv.h"
+#include "rewarder/tree/keccak_priv.h"
 #include "ron/base/alloc.h"
 
 /* ---- the oracle ------------------------------------------------------------------------------ */

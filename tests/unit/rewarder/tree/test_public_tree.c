@@ -4,7 +4,7 @@
  *   leaves are those of the payees that are addresses. */
 #include "unit/rewarder/art_fixture.h"
 
-#include "rew_public_tree.h"
+#include "rewarder/tree/claims.h"
 
 #define ADDRESS "0x00000000000000000000000000000000000000aa"
 #define ROW(account, stored)                                                                       \

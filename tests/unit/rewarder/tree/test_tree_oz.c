@@ -6,7 +6,7 @@
  *   package itself. */
 #include "support/support.h"
 
-#include "rew_tree_oz.h"
+#include "rewarder/tree/oz.h"
 #include "ron/base/alloc.h"
 
 static struct ron_str str(const char *text)

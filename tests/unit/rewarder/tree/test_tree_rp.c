@@ -6,7 +6,7 @@
  *   way to every root; files changed in one place. */
 #include "support/support.h"
 
-#include "rew_public_tree.h"
+#include "rewarder/tree/claims.h"
 #include "ron/base/alloc.h"
 
 struct plain {

@@ -5,7 +5,7 @@
  * receipts written out by hand, of single operations, batches and dry runs. */
 #include "unit/wallet/call_fixture.h"
 
-#include "led_entry.h"
+#include "ledger/entry/entry.h"
 
 static struct ron_buf out;
 

@@ -3,7 +3,7 @@
  * Method: every row against the rules that all rows share; faults at the edges of their room. */
 #include "support/support.h"
 
-#include "wal_reason.h"
+#include "wallet/call/reason.h"
 
 static bool spelled(const char *text, char low, char high)
 {

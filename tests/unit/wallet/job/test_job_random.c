@@ -6,7 +6,7 @@
  * mode after it has committed. A failing seed is printed and runs alone with RON_SEED. */
 #include "unit/wallet/traffic.h"
 
-#include "led_entry.h"
+#include "ledger/entry/entry.h"
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { SEEDS = 40 };

@@ -10,7 +10,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"
-#include "wal_cache.h"
+#include "wallet/table/cache.h"
 
 enum { SET = 8 };
 

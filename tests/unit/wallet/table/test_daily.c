@@ -9,7 +9,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"
-#include "wal_daily.h"
+#include "wallet/table/daily.h"
 
 enum { ROOM = 6, DAY = 20000 };
 

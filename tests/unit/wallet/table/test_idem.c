@@ -13,7 +13,7 @@
 #include "ron/base/buf.h"
 #include "ron/base/macros.h"
 #include "ron/sync/sync.h"
-#include "wal_idem.h"
+#include "wallet/table/idem.h"
 
 enum { SMALLEST = 4096, TTL = 1000, OUT = 1 << 16 };
 

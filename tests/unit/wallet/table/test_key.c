@@ -7,7 +7,7 @@
 #include "support/support.h"
 
 #include "ron/base/macros.h"
-#include "wal_key.h"
+#include "wallet/table/key.h"
 
 static struct ron_str str(const char *text)
 {

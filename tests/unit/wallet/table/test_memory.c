@@ -12,9 +12,9 @@
 #include <unistd.h>
 
 #include "ron/base/macros.h"
-#include "wal_cache.h"
-#include "wal_daily.h"
-#include "wal_nonce.h"
+#include "wallet/table/cache.h"
+#include "wallet/table/daily.h"
+#include "wallet/table/nonce.h"
 
 enum { SHARDS = 64, ACCOUNTS = 100000, KIB = 1024, TABLES_MAX_KIB = 24 * KIB };
 

@@ -10,7 +10,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"
-#include "wal_nonce.h"
+#include "wallet/table/nonce.h"
 
 enum { SET = 8 }; /* slots of one set: the smallest table */
 
