@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - the program ron-audit: options, then a journal or a receipt, then the report.
+/* audit/main.c - the program ron-audit: options, then a journal or a receipt, then the report.
  *
  * Exit codes: 0 good; 1 a rule is broken; 2 used wrongly; 3 could not read, or write the report. */
 #include <inttypes.h>

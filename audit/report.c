@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_report.c - the report as text; aud_report_json.c writes the other form. */
+/* audit/report.c - the report as text; report_json.c writes the other form. */
 #include "audit/report.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_report.h - what an audit found, for a person or as one JSON object.
+/* audit/report.h - what an audit found, for a person or as one JSON object.
  *
  * Place: audit. Writes to the given stream and nowhere else; the caller looks at its error once.
  * The members of the JSON object are listed in docs/man/ron-audit.1. */

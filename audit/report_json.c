@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_report_json.c - the report as one JSON object. Money is a string, like everywhere. */
+/* audit/report_json.c - the report as one JSON object. Money is a string, like everywhere. */
 #include <string.h>
 
 #include "audit/report_priv.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_report_priv.h - what the two forms of the report share. */
+/* audit/report_priv.h - what the two forms of the report share. */
 #pragma once
 
 #include "audit/report.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_run.c - the readings of an audit; the contract is in aud_run.h. */
+/* audit/run.c - the readings of an audit; the contract is in run.h. */
 #include "audit/run.h"
 
 #include <inttypes.h>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_run.h - the audit of a data directory, from the first entry to the last.
+/* audit/run.h - the audit of a data directory, from the first entry to the last.
  *
  * Place: audit, above all but the report. One reading does everything; two things need more:
  *   - a Reverse that was not announced: the journal is read for all of them, and the audit starts
- *     anew (aud_book.h);
- *   - texts that seem to stand twice: they are compared in a second reading (aud_unique.h).
+ *     anew (book/book.h);
+ *   - texts that seem to stand twice: they are compared in a second reading (book/unique.h).
  *
  * Order of what is checked for a frame: form and checksums (aud_log), chain (uuid, epoch, seq,
  * prev_root), then for each entry form, leaf hash, rules; at the end its root.

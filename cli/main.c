@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* main.c - the program `ron`: finds the verb in the table of verbs.h and runs it. */
+/* audit/main.c - the program `ron`: finds the verb in the table of base/verbs.h and runs it. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/base/cli.h"
+#include "cli/base/verbs.h"
 #include "ron/base/build.h"
 #include "ron/base/macros.h"
 #include "ron/base/nearest.h"
-#include "cli/base/verbs.h"
 
 enum {
     DEPTH_MAX = 3,   /* words of the longest path */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lc_answer.c - what the ledger answers (docs/formats/ledger-oap.md, ledger-reads.md).
+/* client/answer.c - what the ledger answers (docs/formats/ledger-oap.md, ledger-reads.md).
  *
  * Members that are not known here are skipped, so that a newer ledger may tell more; those that are
  * known must be there, of their type and possible. Lists are walked as text, item by item: an

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lc_batch.c - canonical bytes of entries and batches (docs/formats/ledger-entry.md).
+/* client/batch.c - canonical bytes of entries and batches (docs/formats/ledger-entry.md).
  *
  * The length of an entry is known before its first byte is written: one look for room each. */
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lc_changes.c - events that name the accounts of a commit (docs/formats/ledger-oap.md). */
+/* client/changes.c - events that name the accounts of a commit (docs/formats/ledger-oap.md). */
 #include "client/bytes.h"
 #include "client/client.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ron_ledger_client.h - how other services speak with the ledger: the bytes of what they send, and
+/* client/client.h - how other services speak with the ledger: the bytes of what they send, and
  * what its answers mean.
  *
  * Place: client, above the kernel and below the services; the ledger itself knows nothing of it.

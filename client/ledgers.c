@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lc_ledgers.c - which of several ledgers is asked; the contract is in ron_ledgers.h. */
+/* client/ledgers.c - which of several ledgers is asked; the contract is in ledgers.h. */
 #include "client/ledgers.h"
 
 #include <string.h>

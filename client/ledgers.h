@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ron_ledgers.h - which of several ledgers on one log is asked: a list from the settings, a breaker
- * for each, and the one that is believed to lead.
+/* client/ledgers.h - which of several ledgers on one log is asked: a list from the settings, a
+ * breaker for each, and the one that is believed to lead.
  *
- * Place: client, beside ron_ledger_client.h. Connections are the service's: it keeps as many OAP
+ * Place: client, beside client.h. Connections are the service's: it keeps as many OAP
  * clients as there are ledgers and takes the one that lc_ledgers_now names. A list of one is a
  * ledger with a log of its own; nothing here then ever changes.
  *
@@ -12,15 +12,16 @@
  *                          list are believed: a capability goes nowhere else
  *   lc_ledgers_silent      who was asked did not answer, or does not know who leads: the next one
  * The last two do nothing when the choice has moved meanwhile: answers come late, and many at a
- * time. A wrong choice costs a refusal, never more: safety is the log's own (led_pg.h).
+ * time. A wrong choice costs a refusal, never more: safety is the log's own
+ * (ledger/replica/rows.h).
  *
  * Threads: any. */
 #pragma once
 
+#include "client/client.h"
 #include "ron/base/json.h"
 #include "ron/guard/breaker.h"
 #include "ron/sync/sync.h"
-#include "client/client.h"
 
 enum { LC_LEDGERS_MAX = 8, LC_LEDGERS_TEXT_MAX = LC_LEDGERS_MAX * (LC_ADDR_MAX + 1) - 1 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* lc_target.c - what LC_CODE_READ asks for: targets as of HTTP GET, names percent-encoded. */
+/* client/target.c - what LC_CODE_READ asks for: targets as of HTTP GET, names percent-encoded. */
 #include <inttypes.h>
 
 #include "client/client.h"

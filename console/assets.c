@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_assets.c - the embedded files: their bytes, tags and packed forms.
+/* console/assets.c - the embedded files: their bytes, tags and packed forms.
  *
  * Place: console. CON_STATIC_DIR is the folder, by the build (cmake/RonServices.cmake), which also
  * compiles this file anew when one of them changes. */

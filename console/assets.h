@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_assets.h - the files of console/static, inside the program.
+/* console/assets.h - the files of console/static, inside the program.
  *
  * Place: console. The bytes are put in by the assembler (.incbin), so there is no generated source
  * and no tool. Each file has a row here; tests/unit/console compares the rows with the folder.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_conf.h - the settings of `ron console`. docs/reference/console.md is generated from it.
+/* console/conf.h - the settings of `ron console`. docs/reference/console.md is generated from it.
  *
  * Place: console. */
 #pragma once

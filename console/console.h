@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ron_console.h - what the program uses of the console.
+/* console/console.h - what the program uses of the console.
  *
  * Place: console; public to cli and tests. */
 #pragma once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_error.c - the table of refusals. */
+/* console/error.c - the table of refusals. */
 #include "console/error.h"
 
 static const struct ron_http_error rows[CON_ERROR_COUNT] = {

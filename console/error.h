@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_error.h - the refusals of the console: one table for statuses, codes, reasons and metrics.
+/* console/error.h - the refusals of the console: one table for statuses, codes, reasons and
+ * metrics.
  *
  * Place: console. What a service answers with 400 or more is passed on as it is; these are the
  * console's own. Refused capabilities (POST /api/links) carry the reasons of ron/cap/caveat.h. */

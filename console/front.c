@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_front.c - what the console answers by itself: its files, links and sessions.
+/* console/front.c - what the console answers by itself: its files, links and sessions.
  *
  * Place: service, on the workers of the HTTP front; never blocks. The files are public: they are
  * the same for everybody and hold nothing. Everything below /api but POST /api/links needs a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_live.c - looks at the services and tells all browsers what it saw.
+/* console/live.c - looks at the services and tells all browsers what it saw.
  *
  * Place: service. The task `poller` asks each service for /readyz and /metrics, every console.poll
  * while somebody watches and a tenth as often while nobody does; one look serves everybody. The

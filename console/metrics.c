@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_metrics.c - what the console counts. */
+/* console/metrics.c - what the console counts. */
 #include "console/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/obs/collect.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_pass.c - calls that the console passes on to a service for a browser.
+/* console/pass.c - calls that the console passes on to a service for a browser.
  *
  * Place: service. The allow-list is the table of routes below: what has no row does not exist. A
  * call carries the console's own capability of that service, never anything of the browser but the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_prom.c - one line at a time. */
+/* console/prom.c - one line at a time. */
 #include "console/prom.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_prom.h - reads the text of /metrics (Prometheus exposition format), sample by sample.
+/* console/prom.h - reads the text of /metrics (Prometheus exposition format), sample by sample.
  *
  * Place: console; pure, allocates nothing. Lines that are no samples (comments, and whatever is
  * malformed) are skipped: the text comes from services, but a console must not fall over one.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_sample.c - one pass over the text adds up what is kept; two of these give a point. */
+/* console/sample.c - one pass over the text adds up what is kept; two of these give a point. */
 #include "console/sample.h"
 
 #include <stdlib.h>

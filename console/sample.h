@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_sample.h - what the console keeps of one look at a service: from /metrics to a few numbers.
+/* console/sample.h - what the console keeps of one look at a service: from /metrics to a few
+ * numbers.
  *
  * Place: console; pure. A *count* is what a text says: totals since the start of the service. A
  * *point* is what happened between two counts: rates, latency, and the gauges of the later one.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_sess.c - tickets in two small tables, looked at whole. */
+/* console/sess.c - tickets in two small tables, looked at whole. */
 #include "console/sess.h"
 
 #include <sodium.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_sess.h - one-time links and the sessions that they open.
+/* console/sess.h - one-time links and the sessions that they open.
  *
  * Place: console; plain data behind one lock, no I/O. A holder of a capability asks for a link; a
  * browser opens it and gets a session, whose text is its cookie.

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_svc.c - `ron console`: from settings to running tasks, and back.
+/* console/svc.c - `ron console`: from settings to running tasks, and back.
  *
  * Place: service. Build order: metrics, files, keys, sessions, services, live, routes. Taken down
  * in reverse after everything has stopped. */
 #include "console/svc.h"
 
-#include "ron/base/alloc.h"
 #include "console/console.h"
+#include "ron/base/alloc.h"
 
 static const struct ron_conf_key keys[] = {CON_CONF(RON_CONF_ROW)};
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_svc.h - the running console: tasks and channels around the plain parts. Private to the files
- * of the service (con_svc.c, con_front.c, con_pass.c, con_live.c, con_upstream.c, con_metrics.c).
+/* console/svc.h - the running console: tasks and channels around the plain parts. Private to the
+ * files of the service (svc.c, front.c, pass.c, live.c, upstream.c, metrics.c).
  *
  *     browser --> http --> files, sessions: answered at once
  *                  |--> pass: an allowed call --upstream--> service --> the same answer

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* con_upstream.c - the services that the console speaks with: addresses, tokens, one HTTP client.
+/* console/upstream.c - the services that the console speaks with: addresses, tokens, one HTTP
+ * client.
  *
  * Place: console. A target has no breaker: the console must see at once that a service is back,
  * and a call to one that is down ends at once or at console.call_timeout. */

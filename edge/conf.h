@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_conf.h - the settings of `ron edge`. docs/reference/edge.md is generated from it.
+/* edge/conf.h - the settings of `ron edge`. docs/reference/edge.md is generated from it.
  *
  * Place: edge. The specification's ingress.* and its numbers of milliseconds are second
- * names of limits.*, timeouts.* and retry.* (edg_svc.c). */
+ * names of limits.*, timeouts.* and retry.* (svc.c). */
 #pragma once
 
 #include "ron/app/app.h"

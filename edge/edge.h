@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ron_edge.h - what the program uses of svc-edge.
+/* edge/edge.h - what the program uses of svc-edge.
  *
  * Place: edge; public to cli and tests. */
 #pragma once

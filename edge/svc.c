@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_svc.c - `ron edge`: from settings to running tasks, and back.
+/* edge/svc.c - `ron edge`: from settings to running tasks, and back.
  *
  * Place: service. Build order: metrics, files, channels, packs, readers, routes. Taken down
  * in reverse after everything has stopped. */
@@ -8,13 +8,13 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "edge/serve/demo.h"
-#include "edge/gateway/gateway.h"
-#include "edge/stored/index.h"
+#include "edge/edge.h"
 #include "edge/fill/tier.h"
+#include "edge/gateway/gateway.h"
+#include "edge/serve/demo.h"
+#include "edge/stored/index.h"
 #include "ron/base/alloc.h"
 #include "ron/io/file.h"
-#include "edge/edge.h"
 
 static const struct ron_conf_key keys[] = {EDG_CONF(RON_CONF_ROW)};
 

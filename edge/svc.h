@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_svc.h - the running edge: tasks and channels around the plain parts. Private to the files of
- * the service (edg_svc.c, edg_front.c, edg_reply.c, edg_reader.c, edg_packs.c and their like).
+/* edge/svc.h - the running edge: tasks and channels around the plain parts. Private to the files of
+ * the service (svc.c, serve/routes.c, answer/reply.c, serve/reader.c, serve/packs.c and their
+ * like).
  *
  *     http --hit--> answer, on the loop: packs and files that are in memory or open
  *      |
@@ -14,8 +15,8 @@
  * and is answered by who ends it. */
 #pragma once
 
-#include "edge/conf.h"
 #include "edge/answer/error.h"
+#include "edge/conf.h"
 #include "edge/files/files.h"
 #include "edge/origin/origin.h"
 #include "edge/pack/pack.h"
@@ -88,7 +89,7 @@ struct edg_out {
 
 /* Answers with the content as conditions and ranges ask for; takes the blob. */
 void edg_answer(struct edg_out *out, const struct edg_content *take_content);
-/* Several ranges of it (edg_parts.c): to a reader, and there. Both take the content. */
+/* Several ranges of it (answer/parts.c): to a reader, and there. Both take the content. */
 void edg_parts_submit(struct edg_out *out, const struct edg_content *take_content);
 void edg_parts_answer(struct edg_out *out, const struct edg_content *take_content,
                       const struct ron_http_selection *selection);

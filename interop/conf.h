@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_conf.h - the settings of `ron interop`. docs/reference/interop.md is generated from it.
+/* interop/conf.h - the settings of `ron interop`. docs/reference/interop.md is generated from it.
  *
  * Place: interop. Groups that belong to one part stand with that part and are only placed here. */
 #pragma once

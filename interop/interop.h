@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ron_interop.h - what the program uses of svc-interop.
+/* interop/interop.h - what the program uses of svc-interop.
  *
  * Place: interop; public to cli and tests. */
 #pragma once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_svc.c - `ron interop`: from settings to running tasks, and back.
+/* interop/svc.c - `ron interop`: from settings to running tasks, and back.
  *
  * Place: service. Build order: keys, stores, metrics, policy, channels, tasks, routes. Taken down
  * in reverse after everything has stopped. */
@@ -7,10 +7,10 @@
 
 #include <stdio.h>
 
+#include "interop/interop.h"
 #include "interop/mailbox/remote.h"
 #include "ron/base/alloc.h"
 #include "ron/io/file.h"
-#include "interop/interop.h"
 
 static const struct ron_conf_key keys[] = {IOP_CONF(RON_CONF_ROW)};
 

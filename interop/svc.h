@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_svc.h - the running bridge: tasks and channels around the plain parts. Private to the files
- * of the service (iop_svc.c, iop_front.c, iop_hook.c, iop_worker.c, iop_record.c, iop_bridge.c,
- * iop_act*.c, iop_object.c, iop_put.c, iop_events.c, iop_metrics.c).
+/* interop/svc.h - the running bridge: tasks and channels around the plain parts. Private to the
+ * files of the service (svc.c, front/routes.c, hook/hook.c, hook/worker.c, hook/record.c,
+ * act/sentinel.c, iop_act*.c, object/object.c, object/put.c, core/events.c, core/metrics.c).
  *
  *     http --work(512)--> worker-N: verify, de-duplicate, enqueue
  *      +----uploads(256)--> upload-N: /put, piece by piece into the store
@@ -18,12 +18,12 @@
 #pragma once
 
 #include "interop/audit/audit.h"
-#include "interop/mailbox/local.h"
-#include "interop/core/brownout.h"
 #include "interop/conf.h"
+#include "interop/core/brownout.h"
 #include "interop/core/error.h"
-#include "interop/rule/policy.h"
 #include "interop/core/upstream.h"
+#include "interop/mailbox/local.h"
+#include "interop/rule/policy.h"
 #include "ron/app/auth.h"
 #include "ron/cas/cas.h"
 #include "ron/http/events.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_conf.h - the settings of `ron ledger`. docs/reference/ledger.md is generated from it.
+/* ledger/conf.h - the settings of `ron ledger`. docs/reference/ledger.md is generated from it.
  *
  * Place: ledger. Names are those of the specification. */
 #pragma once

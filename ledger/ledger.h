@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ron_ledger.h - what the program may use of the ledger: the service, and tools for the directory
- * of one that is down.
+/* ledger/ledger.h - what the program may use of the ledger: the service, and tools for the
+ * directory of one that is down.
  *
  * Place: ledger; its only public header. Tools block, belong to one thread, and never touch a
  * directory on which a ledger runs (RON_AGAIN), but for reading. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_svc.c - `ron ledger`: from settings to a running pipeline, and back.
+/* ledger/svc.c - `ron ledger`: from settings to a running pipeline, and back.
  *
  * Place: service. Build order: disk (memory in amnesia mode), engine by recovery, keys and guards,
  * signer, channels, tasks, fronts. Taken down in reverse after everything has stopped. */
@@ -10,11 +10,11 @@
 #include <string.h>
 
 #include "ledger/guard/frozen.h"
+#include "ledger/ledger.h"
 #include "ledger/recover/mark.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/io/memdisk.h"
-#include "ledger/ledger.h"
 
 static const struct ron_conf_key keys[] = {LED_CONF(RON_CONF_ROW)};
 
@@ -186,7 +186,7 @@ static enum ron_rc open_disk(struct led_svc *s, struct ron_err *err)
     return RON_OK;
 }
 
-/* V1 of led_lead.h. */
+/* V1 of replica/lead.h. */
 static enum ron_rc place_in_shared_log(struct led_svc *s, struct ron_err *err)
 {
     enum ron_rc rc = led_lead_place(s, err);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_svc.h - the running ledger: tasks and channels around the plain stages. Private to the
+/* ledger/svc.h - the running ledger: tasks and channels around the plain stages. Private to the
  * service's own files (led_svc*.c, led_stage_*.c, led_route*.c).
  *
  *     http, oap --ingress--> prevalidator-N --preval--> sequencer --commit--> committer
@@ -10,22 +10,22 @@
  *
  * Who owns what: the sequencer owns led_seq and the book, the committer led_commit, the indexer
  * writes led_index. Readers share log, hashes and index for reading. All of that is one engine
- * (struct led_recovered); leaving safe mode replaces it while nobody holds a lease (led_safe.c).
+ * (struct led_recovered); leaving safe mode replaces it while nobody holds a lease (core/safe.c).
  *
  * Stages of a drain: prevalidators 1, readers 2, sequencer 3, committer 4, indexer and roots 5. */
 #pragma once
 
-#include "ledger/front/ask.h"
 #include "ledger/conf.h"
 #include "ledger/core/feed.h"
+#include "ledger/front/ask.h"
 #include "ledger/guard/guard.h"
-#include "ledger/replica/lead.h"
-#include "ledger/pipeline/preval.h"
-#include "ledger/read/reader.h"
-#include "ledger/recover/recover.h"
 #include "ledger/guard/remote.h"
+#include "ledger/pipeline/preval.h"
 #include "ledger/publish/roots.h"
 #include "ledger/publish/sign.h"
+#include "ledger/read/reader.h"
+#include "ledger/recover/recover.h"
+#include "ledger/replica/lead.h"
 #include "ledger/work/pool.h"
 #include "ron/chan/watch.h"
 
@@ -39,7 +39,7 @@ enum {
 
 /* RUNNING -> SAFE on any doubt; SAFE -> SWAPPING -> RUNNING by the admin. With a shared log
  * FOLLOWING stands in for RUNNING at the start and after SAFE, and RUNNING means to lead: see
- * led_lead.h. */
+ * replica/lead.h. */
 enum led_mode {
     LED_RUNNING,
     LED_FOLLOWING, /* another ledger leads: writes are refused with its address, reads go on */
@@ -97,7 +97,7 @@ struct led_svc {
     struct ron_au32 exports;                /* readers that are busy with one */
     struct ron_au32 image_wanted;           /* by the indexer */
     struct ron_au64 image_accounts;         /* of the last image, about */
-    struct ron_au32 blocks_wanted;          /* by the book: memory to grow into (led_book.h) */
+    struct ron_au32 blocks_wanted;          /* by the book: memory to grow into (book/book.h) */
     struct ron_aptr blocks[LED_SVC_BLOCKS]; /* that the indexer made; NULL: none */
     struct ron_au32 at_rest;                /* the indexer saw no entries for a while */
 
@@ -144,7 +144,8 @@ struct led_svc {
     size_t route_count;
 };
 
-/* ---- led_safe.c: mode, leases, the marker ---------------------------------------------------- */
+/* ---- core/safe.c: mode, leases, the marker
+ * ---------------------------------------------------- */
 
 static inline enum led_mode led_svc_mode(const struct led_svc *s)
 {
@@ -233,7 +234,8 @@ void led_svc_look_up(struct led_svc *s, struct led_work *w);
 /* A validated work to the sequencer; whom it evicts is answered. */
 void led_svc_validated(struct led_svc *s, struct led_work *w);
 
-/* ---- led_admin.c: questions of the operator, on a reader's thread ---------------------------- */
+/* ---- stage/admin.c: questions of the operator, on a reader's thread
+ * ---------------------------- */
 
 bool led_admin_takes(enum led_ask ask);
 void led_admin_serve(struct led_svc *s, struct led_query *q);
@@ -273,11 +275,11 @@ void led_front_cancel_work(struct led_svc *s, struct led_work *w, struct ron_str
 /* Whether the caller may act as the operator; answers the call when not. */
 RON_MUST_USE bool led_front_admin(struct led_svc *s, struct ron_http_call *call);
 void led_routes_fill(struct led_svc *s);
-/* A page of roots that only the journal has (led_roots.h). */
+/* A page of roots that only the journal has (publish/roots.h). */
 void led_routes_older(void *arg, struct ron_http_call *call, uint64_t since, uint32_t limit);
 RON_MUST_USE enum ron_rc led_oap_add(struct led_svc *s, struct ron_err *err);
 bool led_oap_free(struct led_svc *s);
-void led_oap_on_root(void *arg, const struct led_root_event *event); /* led_roots.h */
+void led_oap_on_root(void *arg, const struct led_root_event *event); /* publish/roots.h */
 /* Tells the accounts of a durable group to those who want to know. On the committer's thread, after
  * the numbers for the sequencer were stored: who hears of a commit and asks reads it. */
 void led_oap_on_commit(struct led_svc *s, struct led_work *const *works, size_t count,

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_conf.h - the settings of `ron rewarder`. docs/reference/rewarder.md is generated from it.
+/* rewarder/conf.h - the settings of `ron rewarder`. docs/reference/rewarder.md is generated from
+ * it.
  *
  * Place: rewarder. Names are those of the specification. */
 #pragma once

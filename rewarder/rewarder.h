@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ron_rewarder.h - what the program uses of svc-rewarder.
+/* rewarder/rewarder.h - what the program uses of svc-rewarder.
  *
  * Place: rewarder; public to cli and tests. */
 #pragma once

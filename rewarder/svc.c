@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_svc.c - `ron rewarder`: from settings to running tasks, and back.
+/* rewarder/svc.c - `ron rewarder`: from settings to running tasks, and back.
  *
  * Place: service. Build order: keys and token, disk, book, inputs, channels, tasks, routes. Taken
  * down in reverse after everything has stopped. */
@@ -8,11 +8,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "rewarder/rewarder.h"
 #include "ron/base/alloc.h"
 #include "ron/base/secret.h"
 #include "ron/io/file.h"
 #include "ron/merkle/note_key.h"
-#include "rewarder/rewarder.h"
 
 enum { MEMDISK_BYTES = 1 << 30 }; /* artifacts under amnesia */
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_svc.h - the running rewarder: tasks and channels around the plain parts. Private to the files
- * of the service (rew_svc.c, rew_front.c, rew_sched.c, rew_resume.c, rew_worker.c, rew_writer.c,
- * rew_emitter.c, rew_reads.c, rew_upload.c, rew_health.c, rew_metrics.c).
+/* rewarder/svc.h - the running rewarder: tasks and channels around the plain parts. Private to the
+ * files of the service (svc.c, front/routes.c, stage/sched.c, stage/resume.c, stage/worker.c,
+ * stage/writer.c, stage/emitter.c, stage/reads.c, stage/upload.c, stage/health.c, core/metrics.c).
  *
  *     http --work_req(512)--> scheduler --work(512)--> worker-N --results(512)--> writer
  *      |                         |                        |                         |
@@ -17,10 +17,11 @@
  * and is answered by who ends it. */
 #pragma once
 
+#include "client/ledgers.h"
 #include "rewarder/book/book.h"
 #include "rewarder/conf.h"
-#include "rewarder/settle/machine.h"
 #include "rewarder/core/runs.h"
+#include "rewarder/settle/machine.h"
 #include "ron/app/auth.h"
 #include "ron/cas/cas.h"
 #include "ron/http/client.h"
@@ -28,7 +29,6 @@
 #include "ron/io/file.h"
 #include "ron/io/memdisk.h"
 #include "ron/wire/client.h"
-#include "client/ledgers.h"
 
 enum {
     REW_WORKERS_MAX = 64,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_conf.h - the settings of `ron wallet`. docs/reference/wallet.md is generated from it.
+/* wallet/conf.h - the settings of `ron wallet`. docs/reference/wallet.md is generated from it.
  *
  * Place: wallet. Names are those of the specification. */
 #pragma once

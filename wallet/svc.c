@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_svc.c - `ron wallet`: from settings to running tasks, and back.
+/* wallet/svc.c - `ron wallet`: from settings to running tasks, and back.
  *
  * Place: service. Build order: keys and token, tables, channel, tasks, routes. Taken down in
  * reverse after everything has stopped. */

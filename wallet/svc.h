@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_svc.h - the running wallet: tasks and channels around the plain parts. Private to the files
- * of the service (wal_svc.c, wal_front.c, wal_worker.c, wal_read.c, wal_routes.c, wal_follow.c,
- * wal_events.c, wal_metrics.c).
+/* wallet/svc.h - the running wallet: tasks and channels around the plain parts. Private to the
+ * files of the service (svc.c, front/write.c, task/worker.c, task/read.c, front/routes.c,
+ * task/follow.c, core/events.c, core/metrics.c).
  *
  *     http --work(512)--> worker-N --ledger-N (OAP)--> ledger
  *      |                     |                           |

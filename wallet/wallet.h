@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ron_wallet.h - what the program may use of the wallet: the service.
+/* wallet/wallet.h - what the program may use of the wallet: the service.
  *
  * Place: wallet; its only public header. */
 #pragma once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_bytes.h - reading numbers and slices out of bytes that nobody trusts.
+/* audit/base/bytes.h - reading numbers and slices out of bytes that nobody trusts.
  *
  * Place: audit; bottom. Everything in the journal is big-endian. A read beyond the end sticks: `ok`
  * turns false and every later value is zero or empty, so a parser checks once at its end. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_find.c - the list of findings; the contract is in aud_find.h. */
+/* audit/base/find.c - the list of findings; the contract is in find.h. */
 #include "audit/base/find.h"
 
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_find.h - what an audit found: which rule of the journal is broken, where, and how.
+/* audit/base/find.h - what an audit found: which rule of the journal is broken, where, and how.
  *
  * Place: audit; known to every check. A finding is a value, never an error code: the audit goes on
  * after it where that makes sense. The first AUD_FINDINGS_MAX are kept, all are counted. Texts come

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_hash.c - leaf and node hashes, the right edge of the tree, inclusion proofs.
+/* audit/base/hash.c - leaf and node hashes, the right edge of the tree, inclusion proofs.
  *
  * OpenSSL's SHA256_* are called "deprecated" in favour of EVP, which costs several times the
  * hashing of a short message; they are part of its stable interface and used in this file alone.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_hash.h - the auditor's own tree of RFC 6962 over SHA-256, and its checks of proofs.
+/* audit/base/hash.h - the auditor's own tree of RFC 6962 over SHA-256, and its checks of proofs.
  *
  *     leaf(data)        = SHA-256(0x00 || data)
  *     node(left, right) = SHA-256(0x01 || left || right)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_book_apply.c - judging one entry after another; the contract is in aud_book.h.
+/* audit/book/apply.c - judging one entry after another; the contract is in book.h.
  *
  * Every function returns RON_OK or an operational failure; what breaks a rule becomes a finding and
  * is applied as far as it makes sense: a balance stops at 0 and at 2^128 - 1. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_book.c - accounts, assets and the sums of the whole; aud_book_apply.c judges entries. */
+/* audit/book/book.c - accounts, assets and the sums of the whole; apply.c judges entries. */
 #include "audit/book/book.h"
 
 #include <inttypes.h>

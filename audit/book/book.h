@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_book.h - the auditor's own balances, holds, supplies, nonces and reversals.
+/* audit/book/book.h - the auditor's own balances, holds, supplies, nonces and reversals.
  *
  * Place: audit; no I/O, no clock. Shares nothing with the ledger's book; written from the rules in
  * docs/formats/ledger-entry.md and docs/formats/ledger-log.md.
@@ -21,11 +21,11 @@
  * Threads: one. Failure: RON_NOMEM; RON_LIMIT at AUD_ASSETS_MAX. */
 #pragma once
 
-#include "audit/journal/entry.h"
 #include "audit/base/find.h"
-#include "audit/journal/frame.h"
 #include "audit/book/table.h"
 #include "audit/book/unique.h"
+#include "audit/journal/entry.h"
+#include "audit/journal/frame.h"
 
 enum { AUD_ASSETS_MAX = 32768 }; /* a ledger allows 4096 */
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_book_priv.h - records of the auditor's book, shared by aud_book*.c alone. */
+/* audit/book/priv.h - records of the auditor's book, shared by aud_book*.c alone. */
 #pragma once
 
 #include "audit/book/book.h"

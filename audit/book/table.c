@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_table.c - store, map and set; the contract is in aud_table.h. */
+/* audit/book/table.c - store, map and set; the contract is in table.h. */
 #include "audit/book/table.h"
 
 #include <string.h>

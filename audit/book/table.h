@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_table.h - memory of the auditor: records by name, and sets of fingerprints.
+/* audit/book/table.h - memory of the auditor: records by name, and sets of fingerprints.
  *
  * Place: audit; plain data structures.
  *

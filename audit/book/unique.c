@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_unique.c - fingerprints, suspicions and their second reading; see aud_unique.h. */
+/* audit/book/unique.c - fingerprints, suspicions and their second reading; see unique.h. */
 #include "audit/book/unique.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_unique.h - what may stand in the journal only once: ids, idem_ids, nonces of an account.
+/* audit/book/unique.h - what may stand in the journal only once: ids, idem_ids, nonces of an
+ * account.
  *
  * Place: audit. The first reading keeps fingerprints alone. Equal texts have equal fingerprints, so
  * a text that stands twice always raises a suspicion; different texts rarely do. Only when there
@@ -13,9 +14,9 @@
  * Threads: one. Failure: RON_NOMEM; RON_LIMIT at AUD_SUSPECTS_MAX. */
 #pragma once
 
-#include "audit/journal/entry.h"
 #include "audit/base/find.h"
 #include "audit/book/table.h"
+#include "audit/journal/entry.h"
 
 enum aud_what { AUD_WHAT_ID, AUD_WHAT_IDEM, AUD_WHAT_NONCE, AUD_WHAT_COUNT };
 

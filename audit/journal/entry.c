@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_entry.c - reading the canonical bytes of an entry; the contract is in aud_entry.h. */
+/* audit/journal/entry.c - reading the canonical bytes of an entry; the contract is in entry.h. */
 #include "audit/journal/entry.h"
 
 #include <string.h>

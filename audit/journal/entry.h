@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_entry.h - the canonical bytes of an entry, read by a second pair of eyes.
+/* audit/journal/entry.h - the canonical bytes of an entry, read by a second pair of eyes.
  *
  * Place: audit; pure. Written from docs/formats/ledger-entry.md; shares nothing with the ledger's
  * reader. An entry is accepted only in its one form and only when it obeys every rule of that page

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_frame.c - reading segment heads, frames, records and links; see aud_frame.h. */
+/* audit/journal/frame.c - reading segment heads, frames, records and links; see frame.h. */
 #include "audit/journal/frame.h"
 
 #include "audit/journal/entry.h"

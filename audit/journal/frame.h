@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_frame.h - the bytes of the journal: heads of segments, frames, records, stored entries.
+/* audit/journal/frame.h - the bytes of the journal: heads of segments, frames, records, stored
+ * entries.
  *
  * Place: audit; pure. Written from docs/formats/ledger-log.md; shares nothing with the ledger's
  * reader. What is read are slices of the caller's bytes. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_log.c - listing and walking segment files; the contract is in aud_log.h. */
+/* audit/journal/log.c - listing and walking segment files; the contract is in log.h. */
 #include "audit/journal/log.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_log.h - the segment files of a journal, walked from the first frame to the last.
+/* audit/journal/log.h - the segment files of a journal, walked from the first frame to the last.
  *
  * Place: audit, over the disk ports of struct ron_env. Reads only; nothing is created, locked or
  * changed, so a running ledger may be audited: what it appends meanwhile is not looked at, or is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_note.c - reading and verifying notes, checkpoints and receipts; see aud_note.h. */
+/* audit/proof/note.c - reading and verifying notes, checkpoints and receipts; see note.h. */
 #include "audit/proof/note.h"
 
 #include <sodium.h>

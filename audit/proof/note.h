@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_note.h - verifier keys, signed notes, cosignatures, checkpoints and receipts, as C2SP has
- * them (signed-note, tlog-checkpoint, tlog-cosignature, tlog-proof).
+/* audit/proof/note.h - verifier keys, signed notes, cosignatures, checkpoints and receipts, as C2SP
+ * has them (signed-note, tlog-checkpoint, tlog-cosignature, tlog-proof).
  *
  * Place: audit; pure but for libsodium's Ed25519. Written from docs/formats/ledger-proofs.md;
  * shares nothing with the ledger's reader. What is read are slices of the caller's bytes.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_offline.c - checking a receipt; the contract is in aud_offline.h. */
+/* audit/proof/offline.c - checking a receipt; the contract is in offline.h. */
 #include "audit/proof/offline.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* aud_offline.h - a receipt checked without a journal: that an entry is in a ledger whose
+/* audit/proof/offline.h - a receipt checked without a journal: that an entry is in a ledger whose
  * checkpoint was signed (docs/formats/ledger-proofs.md).
  *
  * Place: audit. What must hold, else a finding of rule `receipt` or `signature`:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* args.c - option parsing with errors a person can act on. */
+/* cli/base/args.c - option parsing with errors a person can act on. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>

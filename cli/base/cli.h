@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli.h - what the verbs of the program share: exit codes and option parsing. The verbs themselves
- * are in verbs.h.
+/* cli/base/cli.h - what the verbs of the program share: exit codes and option parsing. The verbs
+ * themselves are in verbs.h.
  *
  * A summary may have a part that begins with a line `example:` or `examples:`; it is shown behind
  * the options. */

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hook.c - the contract is in hook.h. */
+/* cli/base/hook.c - the contract is in hook.h. */
 #include "cli/base/hook.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/base/cli.h"
-#include "ron/io/linux_env.h"
 #include "interop/offline/tool.h"
+#include "ron/io/linux_env.h"
 
 enum { PATH_SIZE = 512 };
 

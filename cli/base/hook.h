@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* hook.h - a webhook as its provider would send it, to the running bridge; for `ron webhook send`
- * and `ron demo`.
+/* cli/base/hook.h - a webhook as its provider would send it, to the running bridge; for `ron
+ * webhook send` and `ron demo`.
  *
  * `ron up` switches on two providers, demo_github and demo_stripe, whose secrets it makes and keeps
  * in DATA/keys/NAME.secret: so both verbs have somebody to be. */

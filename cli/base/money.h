@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* money.h - small things that several verbs print or make. */
+/* cli/base/money.h - small things that several verbs print or make. */
 #pragma once
 
 #include <stdint.h>

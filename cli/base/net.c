@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net.c - calls that are waited for; the contract is in net.h. */
+/* cli/base/net.c - calls that are waited for; the contract is in net.h. */
 #include "cli/base/net.h"
 
 #include <ctype.h>

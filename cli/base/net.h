@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* net.h - how verbs talk to the services: the kernel's HTTP client, waited for.
+/* cli/base/net.h - how verbs talk to the services: the kernel's HTTP client, waited for.
  *
  * A net has a supervisor on a thread of its own and one worker for the client; the verb stays on
  * its thread and waits. Calls may be made one after the other (cli_call) or many at once
@@ -9,8 +9,8 @@
  * wrong, and its exit code follows from the status (cli.h). */
 #pragma once
 
-#include "ron/http/client.h"
 #include "cli/base/system.h"
+#include "ron/http/client.h"
 
 enum { CLI_CALLS_MAX = 256, CLI_ANSWER_MAX = 16 << 20, CLI_HEADERS_MAX = 12 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* system.c - the run file and the token; the contract is in system.h. */
+/* cli/base/system.c - the run file and the token; the contract is in system.h. */
 #include "cli/base/system.h"
 
 #include <ctype.h>

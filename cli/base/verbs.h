@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* verbs.h - every verb of the program, in one table.
+/* cli/base/verbs.h - every verb of the program, in one table.
  *
  * Dispatch, `ron help`, the lists of a group, the words of shell completion and the section VERBS
  * of the man page are all made from these rows; a verb that is not here does not exist.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* up_child.c - a service of `ron up` as a task: its process is the task's state.
+/* cli/up/child.c - a service of `ron up` as a task: its process is the task's state.
  *
  * start begins the process, or waits for the ledger; handle fails when the process has ended, so
  * that the supervisor's rules for tasks decide what happens next; may_stop asks it to drain and
@@ -9,8 +9,8 @@
 #include <string.h>
 
 #include "cli/base/cli.h"
-#include "ron/base/macros.h"
 #include "cli/up/up.h"
+#include "ron/base/macros.h"
 
 /* ---- what it says ---------------------------------------------------------------------------- */
 

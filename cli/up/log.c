@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* up_log.c - the task `scribe` of `ron up`: everything that blocks.
+/* cli/up/log.c - the task `scribe` of `ron up`: everything that blocks.
  *
  * It writes the merged log (DATA/log/ron.log, moved to ron.log.1 at 8 MiB), the lines that a person
  * wants to see to standard output, and the files of DATA that change while the system runs. */
@@ -8,11 +8,11 @@
 #include <string.h>
 #include <time.h>
 
+#include "cli/base/system.h"
+#include "cli/up/up.h"
 #include "ron/base/alloc.h"
 #include "ron/base/macros.h"
 #include "ron/merkle/note_key.h"
-#include "cli/base/system.h"
-#include "cli/up/up.h"
 
 enum {
     LOG_BYTES_MAX = 8 << 20, /* of each of the two files */

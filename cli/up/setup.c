@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* up_setup.c - what `ron up` makes and checks before anything runs.
+/* cli/up/setup.c - what `ron up` makes and checks before anything runs.
  *
  *     DATA/up.lock            held while `ron up` runs
  *     DATA/ron.json           which ledger this directory belongs to
@@ -20,16 +20,16 @@
 
 #include "cli/base/cli.h"
 #include "cli/base/hook.h"
+#include "cli/base/system.h"
+#include "cli/up/up.h"
+#include "edge/offline/tool.h"
+#include "rewarder/offline/tool.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/macros.h"
 #include "ron/cap/cap.h"
 #include "ron/io/linux_env.h"
 #include "ron/merkle/note_key.h"
-#include "edge/offline/tool.h"
-#include "rewarder/offline/tool.h"
-#include "cli/base/system.h"
-#include "cli/up/up.h"
 
 enum {
     TOKEN_DAYS = 365,

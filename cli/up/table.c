@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* up_table.c - the services that `ron up` starts, and the command line of each.
+/* cli/up/table.c - the services that `ron up` starts, and the command line of each.
  *
  * A service stands in DATA, so its paths are relative to that. To add one: a row in UP_SERVICES and
  * a function below. */
@@ -10,12 +10,12 @@
 
 #include "cli/base/cli.h"
 #include "cli/base/hook.h"
+#include "cli/up/up.h"
 #include "ron/base/alloc.h"
 #include "ron/base/macros.h"
 #include "ron/base/nearest.h"
 #include "ron/conf/toml.h"
 #include "ron/io/file.h"
-#include "cli/up/up.h"
 
 enum {
     UNIX_PATH_MAX = 100, /* uds.path and RON_ADDR_MAX allow so much */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_up.c - `ron up` and `ron down`; how it works is in up.h. */
+/* cli/up/up.c - `ron up` and `ron down`; how it works is in up.h. */
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -8,13 +8,13 @@
 #include <unistd.h>
 
 #include "cli/base/cli.h"
+#include "cli/base/system.h"
+#include "cli/up/up.h"
 #include "ron/base/alloc.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 #include "ron/sync/sync.h"
 #include "ron/task/signals.h"
-#include "cli/base/system.h"
-#include "cli/up/up.h"
 
 enum {
     DRAIN_MS = 5000,  /* all services one behind the other; each is done in milliseconds */

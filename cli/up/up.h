@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* up.h - `ron up`: all services as children of one process, on loopback, in one directory.
+/* cli/up/up.h - `ron up`: all services as children of one process, on loopback, in one directory.
  *
- *     cmd_up.c     options; builds everything, runs it, takes it down
- *     up_table.c   the table of services and the command line of each
- *     up_setup.c   before anything runs: directory, lock, keys, tokens, packs, ports
- *     up_child.c   a task for each service: starts the process, reads what it says, ends it
- *     up_watch.c   a task that asks every service whether it is ready; the table; the run file
- *     up_log.c     the task that writes: merged log, terminal, run file
+ *     up.c     options; builds everything, runs it, takes it down
+ *     table.c   the table of services and the command line of each
+ *     setup.c   before anything runs: directory, lock, keys, tokens, packs, ports
+ *     child.c   a task for each service: starts the process, reads what it says, ends it
+ *     watch.c   a task that asks every service whether it is ready; the table; the run file
+ *     log.c     the task that writes: merged log, terminal, run file
  *
  * `ron up` stands on the kernel like a service does. A child is a task of the supervisor, so the
  * rules for tasks hold for processes: a child that ends is started again after 100 ms, doubling
@@ -44,7 +44,7 @@ enum {
 };
 
 /* X(ID, "name", port offset, drain stage, waits for the ledger). The verb has the same name; a
- * service that the program does not have (verbs.h) is left out. */
+ * service that the program does not have (base/verbs.h) is left out. */
 #define UP_SERVICES(X)                                                                             \
     X(LEDGER, "ledger", 200, 3, false)                                                             \
     X(WALLET, "wallet", 100, 2, true)                                                              \
@@ -186,7 +186,7 @@ struct up {
 
 #define UP_SIGNING_KEY "ledger/signing.key" /* of the ledger that `ron up` starts */
 
-/* ---- up_table.c ------------------------------------------------------------------------------ */
+/* ---- table.c ------------------------------------------------------------------------------ */
 
 /* Which services run: those of --only and what they need. CLI_OK, or a mistake told. */
 int up_choose(struct up *up);
@@ -198,7 +198,7 @@ bool up_argv_add(struct up_argv *argv, const char *fmt, ...) RON_PRINTF(2, 3);
 /* Lets the console, which has not started yet, tell browsers the ledger's verifier key. */
 void up_table_verifier(struct up *up, const char *vkey);
 
-/* ---- up_setup.c ------------------------------------------------------------------------------ */
+/* ---- setup.c ------------------------------------------------------------------------------ */
 
 /* Each says what is wrong and what to do about it, and returns CLI_FAILED. */
 int up_setup_data(struct up *up);  /* directory, lock, ron.json */
@@ -208,13 +208,13 @@ int up_setup_ports(struct up *up);
 /* Removes the run file, gives the lock back. */
 void up_setup_done(struct up *up);
 
-/* ---- up_child.c ------------------------------------------------------------------------------ */
+/* ---- child.c ------------------------------------------------------------------------------ */
 
 enum ron_rc up_child_add(struct up *up, struct up_service *s, struct ron_err *err);
 /* Starts those that waited for the ledger. */
 void up_child_go(struct up *up);
 
-/* ---- up_watch.c ------------------------------------------------------------------------------ */
+/* ---- watch.c ------------------------------------------------------------------------------ */
 
 enum ron_rc up_watch_add(struct up *up, struct ron_err *err);
 /* A child was started, ended or changed: the run file is written anew. */
@@ -222,7 +222,7 @@ void up_watch_changed(struct up *up);
 /* Stops everything; the exit code will be CLI_FAILED. */
 void up_fail(struct up *up);
 
-/* ---- up_log.c -------------------------------------------------------------------------------- */
+/* ---- log.c -------------------------------------------------------------------------------- */
 
 enum ron_rc up_log_add(struct up *up, struct ron_err *err);
 /* Lines of a service, and of `ron up` itself. Never waits. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* up_watch.c - the task `watch` of `ron up`: asks every service whether it is ready.
+/* cli/up/watch.c - the task `watch` of `ron up`: asks every service whether it is ready.
  *
  * Until all are, every 10 ms, because nothing else is waited for; then once a second. The first
  * time that all are ready it prints the table. It also asks the ledger who it is before anything
@@ -9,9 +9,9 @@
 #include <string.h>
 
 #include "cli/base/cli.h"
+#include "cli/up/up.h"
 #include "ron/base/build.h"
 #include "ron/base/macros.h"
-#include "cli/up/up.h"
 
 enum {
     SOON_MS = 10,

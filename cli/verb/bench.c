@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_bench.c - `ron bench`: how fast the running system takes transfers.
+/* cli/verb/bench.c - `ron bench`: how fast the running system takes transfers.
  *
  * A load from one process on the same machine, bounded in time and in calls under way. It moves
  * units of the asset `bench` between accounts of its own, so it leaves the books of people alone.

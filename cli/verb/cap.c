@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_cap.c - `ron cap`: keys and capability tokens.
+/* cli/verb/cap.c - `ron cap`: keys and capability tokens.
  *
  * A token is a secret, and arguments are seen by every user of the machine (ps). So tokens come
  * from standard input or a file and go to standard output or a private file; there is no option
@@ -11,8 +11,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "cli/verb/cap_files.h"
 #include "cli/base/cli.h"
+#include "cli/verb/cap_files.h"
 #include "ron/base/macros.h"
 #include "ron/cap/cap.h"
 #include "ron/io/file.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cap_files.c - tokens in and out; the contract is in cap_files.h.
+/* cli/verb/cap_files.c - tokens in and out; the contract is in cap_files.h.
  *
  * Tokens are read as streams, as people hand them over in pipes (<(...), /dev/stdin), which have no
  * size and no positions. They are written by ron_file_replace: private from the first byte, whole

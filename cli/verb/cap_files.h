@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cap_files.h - the files of `ron cap`: tokens in and out, and where a path leads. */
+/* cli/verb/cap_files.h - the files of `ron cap`: tokens in and out, and where a path leads. */
 #pragma once
 
 #include "ron/base/buf.h"

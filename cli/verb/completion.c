@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_completion.c - `ron completion`: scripts that let a shell complete verbs and options, and the
- * section VERBS of the man page.
+/* cli/verb/completion.c - `ron completion`: scripts that let a shell complete verbs and options,
+ * and the section VERBS of the man page.
  *
- * Verbs come from the table of verbs.h and are written into the script. Options are asked for when
- * they are needed, from `ron VERB --help`, so they are always those of the program at hand; the
- * settings of services come the same way. */
+ * Verbs come from the table of base/verbs.h and are written into the script. Options are asked for
+ * when they are needed, from `ron VERB --help`, so they are always those of the program at hand;
+ * the settings of services come the same way. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_console.c - `ron console`: the web console, as a service. */
-#include "cli/base/cli.h"
+/* cli/verb/console.c - `ron console`: the web console, as a service. */
 #include "console/console.h"
+#include "cli/base/cli.h"
 
 int cli_console(int argc, char **argv)
 {

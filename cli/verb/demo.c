@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_demo.c - `ron demo`: fills a believable economy at a visible pace.
+/* cli/verb/demo.c - `ron demo`: fills a believable economy at a visible pace.
  *
  * The demo is a list of steps, each made from its number alone, so it is the same every time: first
  * units for everybody, then payments, holds, captures, a burn now and then, maps looked at,
@@ -15,12 +15,12 @@
 #include "cli/base/hook.h"
 #include "cli/base/net.h"
 #include "cli/verb/reward_live.h"
+#include "rewarder/offline/tool.h"
 #include "ron/base/macros.h"
 #include "ron/base/rand.h"
 #include "ron/io/linux_env.h"
 #include "ron/io/progress.h"
 #include "ron/sync/sync.h"
-#include "rewarder/offline/tool.h"
 
 enum {
     STEPS_MAX = 1000000,

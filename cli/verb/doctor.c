@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_doctor.c - `ron doctor`: looks for what is wrong with a set-up, and says what to do.
+/* cli/verb/doctor.c - `ron doctor`: looks for what is wrong with a set-up, and says what to do.
  *
  * Every check prints a line: ok, warn or FAIL, what was looked at, what was found, and what to do
  * about it. Nothing is changed. Exit 0 when nothing failed, 1 otherwise. The checks that need the
@@ -14,13 +14,13 @@
 
 #include "cli/base/cli.h"
 #include "cli/base/net.h"
+#include "cli/up/up.h"
+#include "rewarder/offline/tool.h"
 #include "ron/base/macros.h"
 #include "ron/cap/cap.h"
 #include "ron/io/child.h"
 #include "ron/io/linux_env.h"
 #include "ron/merkle/note_key.h"
-#include "rewarder/offline/tool.h"
-#include "cli/up/up.h"
 
 enum {
     TEXT_SIZE = 512,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_edge_verify.c - what `ron edge` does with packs while no service runs.
+/* cli/verb/edge.c - what `ron edge` does with packs while no service runs.
  *
  *     ron edge verify FILE...   look at whole packs and report
  *     ron edge tile FILE Z/X/Y  the bytes of a tile on standard output
@@ -12,10 +12,10 @@
 #include <string.h>
 
 #include "cli/base/cli.h"
+#include "edge/offline/tool.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 #include "ron/io/progress.h"
-#include "edge/offline/tool.h"
 
 /* A hash goes over the bytes of the file; the other parts count what they look at. */
 static bool draw(void *arg, const char *phase, uint64_t done, uint64_t total)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_edge.c - `ron edge`: hands over to the frame of `ron/app`. What can be done with packs while
- * no service runs is in cmd_edge_verify.c. */
+/* cli/verb/edge_service.c - `ron edge`: hands over to the frame of `ron/app`. What can be done with
+ * packs while no service runs is in edge.c. */
 #include "cli/base/cli.h"
 #include "edge/edge.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_interop.c - `ron interop`: webhooks and objects from outside, as a service.
+/* cli/verb/interop.c - `ron interop`: webhooks and objects from outside, as a service.
  *
  *     ron interop verify FILE   check an audit trail offline
  *
@@ -9,10 +9,10 @@
 #include <stdio.h>
 
 #include "cli/base/cli.h"
+#include "interop/audit/verify.h"
+#include "interop/interop.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
-#include "interop/interop.h"
-#include "interop/audit/verify.h"
 
 int cli_interop(int argc, char **argv)
 {

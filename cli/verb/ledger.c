@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_ledger.c - `ron ledger`: the service, and what can be done to its directory while it is down.
+/* cli/verb/ledger.c - `ron ledger`: the service, and what can be done to its directory while it is
+ * down.
  *
  *     ron ledger [settings]            run it
  *     ron ledger verify --dir DIR      check the whole journal, change nothing
@@ -12,11 +13,11 @@
 #include <unistd.h>
 
 #include "cli/base/cli.h"
+#include "ledger/ledger.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 #include "ron/io/progress.h"
 #include "ron/obs/trace.h"
-#include "ledger/ledger.h"
 
 struct offline {
     const char *verb;

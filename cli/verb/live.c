@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_live.c - smaller verbs against running services: edge packs and purge, console link. */
+/* cli/verb/live.c - smaller verbs against running services: edge packs and purge, console link. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

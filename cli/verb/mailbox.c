@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_mailbox.c - the durable mailbox of the running bridge: send, dead letters, and what waits in
- * which topic. Receiving is in cmd_mailbox_recv.c. */
+/* cli/verb/mailbox.c - the durable mailbox of the running bridge: send, dead letters, and what
+ * waits in which topic. Receiving is in mailbox_recv.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/base/cli.h"
-#include "cli/verb/mailbox_call.h"
 #include "cli/base/money.h"
+#include "cli/verb/mailbox_call.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 #include "ron/merkle/lines.h"

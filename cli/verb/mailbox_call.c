@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mailbox.c - the contract is in mailbox.h. */
+/* cli/verb/mailbox_call.c - the contract is in mailbox_call.h. */
 #include "cli/verb/mailbox_call.h"
 
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* mailbox.h - what the verbs of `ron mailbox` share: calls of the running bridge, its answers read
- * and printed. */
+/* cli/verb/mailbox_call.h - what the verbs of `ron mailbox` share: calls of the running bridge, its
+ * answers read and printed. */
 #pragma once
 
 #include "cli/base/net.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_mailbox_recv.c - receiving from the mailbox of the running bridge: recv, ack, nack.
+/* cli/verb/mailbox_recv.c - receiving from the mailbox of the running bridge: recv, ack, nack.
  *
  * A received message is the receiver's for the time of its lease and comes again after it, so recv
  * prints the receipt that ends it. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_money.c - the wallet from the command line: issue, transfer, burn, hold, capture, release,
- * balance, history, tx.
+/* cli/verb/money.c - the wallet from the command line: issue, transfer, burn, hold, capture,
+ * release, balance, history, tx.
  *
  * Every write has an idempotency key. One is made when none is given, and it is told whatever
  * happens: who got no answer sends the same command with --key and it happens once. */

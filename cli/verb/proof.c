@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_proof.c - what the ledger proves: root, receipt, verify, audit, export, import.
+/* cli/verb/proof.c - what the ledger proves: root, receipt, verify, audit, export, import.
  *
  * verify and audit hand over to `ron-audit`, which stands beside this program and shares no code
  * with the ledger: whoever checks a ledger must not trust its code. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_reward.c - `ron reward`: epoch payouts computed and checked from files.
+/* cli/verb/reward.c - `ron reward`: epoch payouts computed and checked from files.
  *
  *     ron reward compute ...        a run from a snapshot and a policy
  *     ron reward verify ...         a published run computed anew and compared
@@ -8,7 +8,7 @@
  *     ron reward key new|show FILE  keys that sign runs and policies
  *     ron reward policy sign|show FILE
  *     ron reward snapshot FILE      the canonical form of a snapshot
- *     ron reward tree ...           cmd_reward_tree.c
+ *     ron reward tree ...           reward_tree.c
  *
  * Exit codes: 0 done or good, 1 failed, different or in quarantine, 2 used wrongly. */
 #include <inttypes.h>
@@ -16,11 +16,11 @@
 #include <string.h>
 
 #include "cli/base/cli.h"
+#include "rewarder/offline/tool.h"
 #include "ron/base/env.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 #include "ron/io/progress.h"
-#include "rewarder/offline/tool.h"
 
 #define CLI_WORD(name_, value_, help_, text_) CLI_CHOICE(name_, value_, help_, text_, NULL)
 

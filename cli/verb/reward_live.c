@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_reward_live.c - `ron reward` against the running rewarder: submit, list, show, payouts, emit.
- * What needs no service is in cmd_reward.c. */
+/* cli/verb/reward_live.c - `ron reward` against the running rewarder: submit, list, show, payouts,
+ * emit. What needs no service is in reward.c. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/base/cli.h"
 #include "cli/verb/reward_live.h"
+#include "rewarder/offline/tool.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
-#include "rewarder/offline/tool.h"
 
 enum { PATH_SIZE = 768, NAME_SIZE = 192, RUN_MS = 120000, FILE_MAX = 8 << 20 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reward_live.h - an epoch at the running rewarder, for the verbs that ask for one. */
+/* cli/verb/reward_live.h - an epoch at the running rewarder, for the verbs that ask for one. */
 #pragma once
 
 #include "cli/base/net.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_reward_tree.c - `ron reward tree`: trees that contracts pay from.
+/* cli/verb/reward_tree.c - `ron reward tree`: trees that contracts pay from.
  *
  *     ron reward tree oz|rocketpool --run DIR|--csv FILE --out FILE
  *     ron reward tree check FILE
@@ -9,8 +9,8 @@
 #include <stdio.h>
 
 #include "cli/base/cli.h"
-#include "ron/base/macros.h"
 #include "rewarder/offline/tree.h"
+#include "ron/base/macros.h"
 
 #define CLI_WORD(name_, value_, help_, text_) CLI_CHOICE(name_, value_, help_, text_, NULL)
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_rewarder.c - `ron rewarder`: epoch payouts, as a service. */
-#include "cli/base/cli.h"
+/* cli/verb/rewarder.c - `ron rewarder`: epoch payouts, as a service. */
 #include "rewarder/rewarder.h"
+#include "cli/base/cli.h"
 
 int cli_rewarder(int argc, char **argv)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_system.c - what runs and how: status, topology, logs. */
+/* cli/verb/system.c - what runs and how: status, topology, logs. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +9,12 @@
 #include "cli/base/cli.h"
 #include "cli/base/money.h"
 #include "cli/base/net.h"
+#include "cli/up/up.h"
 #include "ron/base/arena.h"
 #include "ron/base/macros.h"
 #include "ron/io/child.h"
 #include "ron/io/linux_env.h"
 #include "ron/sync/sync.h"
-#include "cli/up/up.h"
 
 #define CLI_WORD(name_, value_, help_, text_) CLI_CHOICE(name_, value_, help_, text_, NULL)
 

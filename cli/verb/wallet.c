@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_wallet.c - `ron wallet`: the front door for value, as a service. */
-#include "cli/base/cli.h"
+/* cli/verb/wallet.c - `ron wallet`: the front door for value, as a service. */
 #include "wallet/wallet.h"
+#include "cli/base/cli.h"
 
 int cli_wallet(int argc, char **argv)
 {

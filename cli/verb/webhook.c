@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cmd_webhook.c - `ron webhook send`: a sample event, signed as its provider would sign it. */
+/* cli/verb/webhook.c - `ron webhook send`: a sample event, signed as its provider would sign it. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/base/cli.h"
 #include "cli/base/hook.h"
 #include "cli/base/money.h"
+#include "interop/offline/tool.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
-#include "interop/offline/tool.h"
 
 #define CLI_WORD(name_, value_, help_, text_) CLI_CHOICE(name_, value_, help_, text_, NULL)
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_error.c - the table of refusals. */
+/* edge/answer/error.c - the table of refusals. */
 #include "edge/answer/error.h"
 
 #include <string.h>

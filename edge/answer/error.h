@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_error.h - the refusals of the edge: one table for statuses, codes, reasons and metrics.
+/* edge/answer/error.h - the refusals of the edge: one table for statuses, codes, reasons and
+ * metrics.
  *
  * Place: edge. Reasons of the specification carry its names; each is counted as
  * edge_rejects_total{reason}, and so are the refusals of the listener (edg_reject_label). */

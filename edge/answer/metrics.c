@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_metrics.c - what the edge counts, under the names of the specification. */
+/* edge/answer/metrics.c - what the edge counts, under the names of the specification. */
 #include "edge/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/obs/collect.h"

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_parts.c - several ranges of one representation: multipart/byteranges, written by a reader.
+/* edge/answer/parts.c - several ranges of one representation: multipart/byteranges, written by a
+ * reader.
  *
- * Place: service, beside edg_reply.c. A part may lie in a file, so it is read where blocking is
- * allowed, 64 KiB at a time; the plan (edg_multipart.h) tells the length beforehand. Only where
+ * Place: service, beside reply.c. A part may lie in a file, so it is read where blocking is
+ * allowed, 64 KiB at a time; the plan (rules/multipart.h) tells the length beforehand. Only where
  * http.multipart_ranges says so: most clients ask for one range, and each part costs a read. */
 #include <string.h>
 

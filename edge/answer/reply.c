@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_reply.c - from a representation to an answer: conditions, ranges, headers, the same whether a
- * handler or a reader answers.
+/* edge/answer/reply.c - from a representation to an answer: conditions, ranges, headers, the same
+ * whether a handler or a reader answers.
  *
  * Place: service. A body is always lent (struct ron_http_blob), never copied. */
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_files.c - the table of open files.
+/* edge/files/files.c - the table of open files.
  *
  * Place: edge. Invariants beside F1-F3 of the header:
  *   I1 an entry in the table has one reference of the table; who takes it out gives that back.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_files.h - plain files of a folder, open and with their tags, as a bounded table.
+/* edge/files/files.h - plain files of a folder, open and with their tags, as a bounded table.
  *
  * A file is opened, hashed (BLAKE3 of its bytes) and kept: small ones with their bytes in memory,
  * larger ones as a descriptor that the system sends from. A hit costs one short lock of a shard and

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_type.c - media types by the ending of a name. */
+/* edge/files/type.c - media types by the ending of a name. */
 #include <string.h>
 #include <strings.h>
 

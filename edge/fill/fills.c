@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_fills.c - fills that are wanted or under way, and who waits for them.
+/* edge/fill/fills.c - fills that are wanted or under way, and who waits for them.
  *
  * Place: service, between the loops that want and the workers that do. Nothing waits here: a full
  * `work` is 429.

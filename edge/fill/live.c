@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_live.c - content of origins: from a request to a stored answer or to a fill.
+/* edge/fill/live.c - content of origins: from a request to a stored answer or to a fill.
  *
  * Place: service, on the loop; nothing waits here. A stored answer is served as edg_fresh allows;
- * what must be asked for is joined to the fill of its target, or begins one (edg_fills.c). */
+ * what must be asked for is joined to the fill of its target, or begins one (fills.c). */
 #include <stdio.h>
 
 #include "edge/gateway/gateway.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_shared.c - which bytes a path of an origin has, in the bucket that edges share.
+/* edge/fill/shared.c - which bytes a path of an origin has, in the bucket that edges share.
  *
  * A record (bytes as in docs/formats/edge-index.md, with one origin and one record) lies under
  * "r/" HH "/" and the 64 digits of BLAKE3(name NUL url NUL target). The edge that filled writes it;
@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "edge/fill/tier.h"
 #include "edge/gateway/gateway.h"
 #include "edge/stored/index.h"
-#include "edge/fill/tier.h"
 #include "ron/base/alloc.h"
 
 enum {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_s3.c - a bucket behind the edge's store (ron/s3/tier.h), shared by many edges.
+/* edge/fill/tier.c - a bucket behind the edge's store (ron/s3/tier.h), shared by many edges.
  *
  *     a read that the local store cannot serve ──s3_reads──► s3-reader-N: the bucket, then as ever
  *     an object of an origin, committed ──► edg_s3_stored ──► the bucket

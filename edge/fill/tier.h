@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_s3.h - a bucket behind the edge's store, shared by many edges; all functions do nothing
- * without one (`s->tier` NULL).
+/* edge/fill/tier.h - a bucket behind the edge's store, shared by many edges; all functions do
+ * nothing without one (`s->tier` NULL).
  *
- * Place: service. edg_s3.c has the objects, edg_shared.c which of them a path has. */
+ * Place: service. tier.c has the objects, shared.c which of them a path has. */
 #pragma once
 
 #include "edge/svc.h"

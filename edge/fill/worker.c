@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_fill.c - fill workers: one exchange with an origin, then an answer for all who wait.
+/* edge/fill/worker.c - fill workers: one exchange with an origin, then an answer for all who wait.
  *
  * Place: service. A worker takes a fill from `work`, asks the origin (with the validators of what
  * is stale), writes the bytes to the store, puts the record into the table, and answers the waiters
@@ -7,8 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "edge/gateway/gateway.h"
 #include "edge/fill/tier.h"
+#include "edge/gateway/gateway.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

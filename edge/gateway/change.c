@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_gateway_change.c - what an answer that passed changes in the store: writes invalidate (RFC
+/* edge/gateway/change.c - what an answer that passed changes in the store: writes invalidate (RFC
  * 9111 4.4), the answer to a HEAD freshens or invalidates (4.3.5).
  *
  * Place: service, on the task of the gateway's client; nothing waits. */

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_gateway_fill.c - a call of the gateway that many may share, on a worker that may block.
+/* edge/gateway/fill.c - a call of the gateway that many may share, on a worker that may block.
  *
  * Place: service. When the head of the answer is there it is judged: what may be kept goes to the
  * store and then to all who wait; what may not is streamed to the one who asked first, and the
  * others go on their own (G3). */
-#include "edge/gateway/priv.h"
 #include "edge/fill/tier.h"
+#include "edge/gateway/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/http/stream.h"
@@ -230,7 +230,8 @@ static void answer_record(struct run *r, const struct edg_stored *record, bool s
 
 /* ---- an answer that is kept ------------------------------------------------------------------ */
 
-/* Puts the record into the table, unless somebody wrote or purged meanwhile (L3 of edg_fills.c). */
+/* Puts the record into the table, unless somebody wrote or purged meanwhile (L3 of
+ * fill/fills.c). */
 static bool keep(struct run *r, const struct edg_stored *record)
 {
     bool good = !edg_fill_spoiled(r->s, r->f) &&

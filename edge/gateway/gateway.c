@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_gateway.c - the gateway on the loop: settings, routes, and which way a request goes.
+/* edge/gateway/gateway.c - the gateway on the loop: settings, routes, and which way a request goes.
  *
  * Place: service. Nothing here waits. */
 #include "edge/gateway/gateway.h"

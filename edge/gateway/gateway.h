@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_gateway.h - the edge in front of an application: a shared cache (RFC 9111) for one origin.
+/* edge/gateway/gateway.h - the edge in front of an application: a shared cache (RFC 9111) for one
+ * origin.
  *
  * Place: service, beside live fill, whose table, store and workers it shares. Private to the files
  * of the service.
@@ -14,7 +15,7 @@
  * Rules:
  *   G1. What a client gets of a stored answer is as RFC 9111 allows and the origin said, its own
  *       entity tag, date and status included. Bytes are hashed and whole before the first is sent.
- *   G2. Fields of a client reach the origin but for those of the connection (edg_hop.h); a shared
+ *   G2. Fields of a client reach the origin but for those of the connection (rules/hop.h); a shared
  *       call leaves out conditions and ranges of the one client.
  *   G3. An answer goes to others than who asked for it only if it may be stored and their requests
  *       choose the same variant.

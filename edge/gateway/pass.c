@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_pass.c - requests that pass through the gateway, streamed both ways without a thread.
+/* edge/gateway/pass.c - requests that pass through the gateway, streamed both ways without a
+ * thread.
  *
  * Place: service, on the task of the gateway's client: its source takes pieces of the request's
  * body from the reply, its sink gives pieces of the answer to it. Where the other side has no room

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_gateway_priv.h - the record of the gateway; private to its files. */
+/* edge/gateway/priv.h - the record of the gateway; private to its files. */
 #pragma once
 
 #include "edge/gateway/gateway.h"

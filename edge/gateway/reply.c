@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_gateway_reply.c - what a client of the gateway gets: stored answers as their origin gave
+/* edge/gateway/reply.c - what a client of the gateway gets: stored answers as their origin gave
  * them, and heads of answers that pass through.
  *
  * Place: service, on loops, workers and the client's task. */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_tool.c - `ron edge verify`, `tile` and `sample`, on the machine's own disk. */
+/* edge/offline/tool.c - `ron edge verify`, `tile` and `sample`, on the machine's own disk. */
 #include "edge/offline/tool.h"
 
-#include "edge/sample/sample.h"
 #include "edge/pack/verify.h"
+#include "edge/sample/sample.h"
 #include "ron/io/file.h"
 #include "ron/io/linux_env.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ron_edge_tool.h - what `ron edge` does with files, without a service: verify packs, take a
+/* edge/offline/tool.h - what `ron edge` does with files, without a service: verify packs, take a
  * tile out of one, write the sample pack.
  *
  * Place: edge, for the program. Everything blocks. Results are texts, appended to `out`. */

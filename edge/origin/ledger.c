@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_ledger.c - the paths of a log. */
+/* edge/origin/ledger.c - the paths of a log. */
 #include "edge/origin/ledger.h"
 
 #include <inttypes.h>

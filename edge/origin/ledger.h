@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_ledger.h - what of a transparency log may be served from the edge, and for how long (C2SP
- * tlog-tiles; docs/formats/ledger-proofs.md).
+/* edge/origin/ledger.h - what of a transparency log may be served from the edge, and for how long
+ * (C2SP tlog-tiles; docs/formats/ledger-proofs.md).
  *
  * Place: edge, before an origin of kind `ledger`. Auditors read a log over and over;
  * what they read never changes once it is there, so the edge answers them and the ledger is asked

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_origin.c - origins of the settings, and one exchange with one of them.
+/* edge/origin/origin.c - origins of the settings, and one exchange with one of them.
  *
  * Place: edge. An answer is hashed while it streams into the store and is visible there only when
  * it is whole; nothing of it is served before. */

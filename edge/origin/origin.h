@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_origin.h - the origins that may fill the store, and one exchange with one of them.
+/* edge/origin/origin.h - the origins that may fill the store, and one exchange with one of them.
  *
  * Place: edge, below the fills. An origin is named in the settings ([origins.NAME]); nothing else
  * is ever contacted (ron/http/client.h judges the host, the address and each redirect). A client's
@@ -24,7 +24,7 @@ struct edg_origin {
     struct ron_http_target *target;
     struct edg_policy policy;
     bool require_etag;
-    bool ledger;  /* its paths and their times are those of edg_ledger.h */
+    bool ledger;  /* its paths and their times are those of ledger.h */
     bool entries; /* of a ledger: bundles of entries may be served */
     uint64_t checkpoint_s;
     const struct ron_app_token *token; /* for those; NULL: none */

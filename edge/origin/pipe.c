@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_pipe.c - two pieces between a client's task and a worker. */
+/* edge/origin/pipe.c - two pieces between a client's task and a worker. */
 #include "edge/origin/pipe.h"
 
 #include <string.h>

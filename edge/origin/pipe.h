@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_pipe.h - bytes of an origin on their way from the HTTP client's task, which must not wait, to
- * a fill worker, which writes them to the store and may.
+/* edge/origin/pipe.h - bytes of an origin on their way from the HTTP client's task, which must not
+ * wait, to a fill worker, which writes them to the store and may.
  *
  * Place: edge, inside one fill. Two pieces lie between the two at most; when both are full the
  * client is told RON_AGAIN and stops reading the origin, and the worker lets it go on. A worker

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_pack_cache.c - two tables of blocks and one of tags, in shards with a short lock each. */
+/* edge/pack/cache.c - two tables of blocks and one of tags, in shards with a short lock each. */
 #include "edge/pack/cache.h"
 
 #include "ron/base/alloc.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_pack_cache.h - what was read from packs, kept in memory: blocks of bytes, and tags.
+/* edge/pack/cache.h - what was read from packs, kept in memory: blocks of bytes, and tags.
  *
- * Place: edge, below edg_pack.h; private to the readers of packs. One cache serves all packs, so
+ * Place: edge, below pack.h; private to the readers of packs. One cache serves all packs, so
  * that its bound is that of the process. A pack has a serial number and its blocks are found by
  * (serial, key, length): nothing of a pack that was replaced can be taken for its successor's.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_hilbert.c - the curve, one bit of x and y at a time. */
+/* edge/pack/hilbert.c - the curve, one bit of x and y at a time. */
 #include "edge/pack/hilbert.h"
 
 enum { ZOOM_MAX = 31 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_hilbert.h - tile ids of PMTiles: all zooms one after another, each along a Hilbert curve.
+/* edge/pack/hilbert.h - tile ids of PMTiles: all zooms one after another, each along a Hilbert
+ * curve.
  *
  * Place: edge; pure. id = (4^z - 1) / 3 + index on the curve, so z 0 is 0, z 1 is 1..4, and the
  * last tile of z 31 is EDG_TILE_ID_MAX, below 2^63. */

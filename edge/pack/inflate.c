@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_pack_inflate.c - the four compressions of packs, decoded whole into a bounded buffer.
+/* edge/pack/inflate.c - the four compressions of packs, decoded whole into a bounded buffer.
  *
  * Gzip and zstd are the kernel's decoder with its ratio cap lifted: directories do compress more
  * than tenfold, and here the maximum of the buffer is the cap. Brotli, which no request body may

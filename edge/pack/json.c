@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_pack_json.c - texts of packs: degrees, metadata members, TileJSON. Pure.
+/* edge/pack/json.c - texts of packs: degrees, metadata members, TileJSON. Pure.
  *
  * Metadata is a stranger's document. What TileJSON takes from it is taken only where its type is
  * the one that TileJSON asks for; the rest is left out, and nothing in it can make a document that

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_mbt.h - MBTiles 1.3: tiles in a SQLite file.
+/* edge/pack/mbt.h - MBTiles 1.3: tiles in a SQLite file.
  *
- * Place: edge, below edg_pack.h. The file is opened read-only and immutable: no locks, no journal,
+ * Place: edge, below pack.h. The file is opened read-only and immutable: no locks, no journal,
  * nothing written beside it. `tiles` and `metadata` may be tables or views. Rows are counted from
  * the south (TMS), so row = 2^z - 1 - y.
  *
@@ -17,8 +17,8 @@
  * Threads: all functions block; any number of them at once, each waits for a free handle. */
 #pragma once
 
-#include "edge/pack/hilbert.h"
 #include "edge/pack/cache.h"
+#include "edge/pack/hilbert.h"
 
 struct edg_mbt;
 

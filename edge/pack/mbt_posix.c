@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_mbt_posix.c - MBTiles through SQLite, which makes its own system calls. */
+/* edge/pack/mbt_posix.c - MBTiles through SQLite, which makes its own system calls. */
 #include "edge/pack/mbt.h"
 
 #include <inttypes.h>

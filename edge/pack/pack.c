@@ -1,15 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_pack.c - a pack: opened, counted, and its tiles lent. */
+/* edge/pack/pack.c - a pack: opened, counted, and its tiles lent. */
 #include "edge/pack/pack.h"
 
 #include <inttypes.h>
 #include <string.h>
 
+#include "edge/pack/cache.h"
 #include "edge/pack/hilbert.h"
 #include "edge/pack/mbt.h"
-#include "edge/pack/cache.h"
-#include "edge/pack/priv.h"
 #include "edge/pack/pmt.h"
+#include "edge/pack/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_pack.h - one interface over packs of map tiles: PMTiles v3 and MBTiles 1.3.
+/* edge/pack/pack.h - one interface over packs of map tiles: PMTiles v3 and MBTiles 1.3.
  *
- * Place: edge; the routes stand on this header alone. Below it: edg_pmt.h and edg_mbt.h read the
- * two formats, edg_pack_cache.h keeps what was read, edg_verify.h checks a whole file.
+ * Place: edge; the routes stand on this header alone. Below it: pmt.h and mbt.h read the
+ * two formats, cache.h keeps what was read, verify.h checks a whole file.
  *
  * Two kinds of calls, and no third:
  *   - those marked "any thread" never touch the disk and never wait. edg_pack_tile is one of them:
@@ -140,7 +140,7 @@ struct edg_pack_opts {
 };
 
 /* Opens and checks what is cheap: header, sections, root directory, metadata; tables and format of
- * an MBTiles. edg_verify.h checks the rest. Blocking. */
+ * an MBTiles. verify.h checks the rest. Blocking. */
 RON_MUST_USE enum ron_rc edg_pack_open(const struct edg_pack_opts *opts, struct edg_pack **ret_pack,
                                        struct ron_err *err);
 struct edg_pack *edg_pack_ref(struct edg_pack *p); /* any thread */

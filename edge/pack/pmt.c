@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_pmt.c - a PMTiles file: its root in memory, its leaves in the cache. */
+/* edge/pack/pmt.c - a PMTiles file: its root in memory, its leaves in the cache. */
 #include "edge/pack/pmt.h"
 
 #include <inttypes.h>

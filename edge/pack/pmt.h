@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_pmt.h - PMTiles v3: header, directories, and where a tile lies.
+/* edge/pack/pmt.h - PMTiles v3: header, directories, and where a tile lies.
  *
- * Place: edge, below edg_pack.h. The upper half (header, directory) is pure and fuzzed; the lower
+ * Place: edge, below pack.h. The upper half (header, directory) is pure and fuzzed; the lower
  * half reads a file. Layout and checks: docs/formats/packs.md.
  *
  * Everything is read with pread into buffers of a stated size and nothing is mapped: a mapped file

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_pmt_read.c - header and directories of PMTiles, from bytes to checked values. Pure. */
+/* edge/pack/pmt_read.c - header and directories of PMTiles, from bytes to checked values. Pure. */
 #include <inttypes.h>
 #include <string.h>
 

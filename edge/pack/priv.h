@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_pack_priv.h - what the files of packs share: numbers as texts, and documents made of them. */
+/* edge/pack/priv.h - what the files of packs share: numbers as texts, and documents made of
+ * them. */
 #pragma once
 
 #include "edge/pack/pack.h"

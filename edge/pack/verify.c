@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_verify.c - a file looked at as a pack, and against its sidecar; the report. */
+/* edge/pack/verify.c - a file looked at as a pack, and against its sidecar; the report. */
 #include "edge/pack/verify.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_verify.h - a whole pack looked at: every directory, every entry, every row.
+/* edge/pack/verify.h - a whole pack looked at: every directory, every entry, every row.
  *
  * Place: edge; at boot, at reload, and behind `ron edge verify`. Opening a pack checks what is
  * cheap; this checks the rest, and tells all it finds instead of the first (up to
@@ -53,7 +53,7 @@ struct edg_verify_opts {
 RON_MUST_USE enum ron_rc edg_verify(const struct edg_verify_opts *opts,
                                     struct edg_verify_report *ret_report, struct ron_err *err);
 
-/* Verifies a pack, opens it to be served and hashes it (edg_pack.h), all of one and the same file:
+/* Verifies a pack, opens it to be served and hashes it (pack.h), all of one and the same file:
  * if another one got its name meanwhile, or it was written to, all of that is done again, a few
  * times. RON_CORRUPT: it has faults; RON_AGAIN: it kept changing. `ret_report` as above. */
 RON_MUST_USE enum ron_rc edg_verify_open(const struct edg_verify_opts *opts,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_verify_mbt_posix.c - an MBTiles file asked what only SQLite can answer. */
+/* edge/pack/verify_mbt_posix.c - an MBTiles file asked what only SQLite can answer. */
 #include <inttypes.h>
 #include <sqlite3.h>
 #include <string.h>

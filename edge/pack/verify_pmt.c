@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_verify_pmt.c - every directory of a PMTiles archive, from the first tile id to the last.
+/* edge/pack/verify_pmt.c - every directory of a PMTiles archive, from the first tile id to the
+ * last.
  *
  * One walk in the order of ids. `next_id` only grows, and a leaf that is met a second time begins
  * below it: so a walk through a hostile archive ends too, after at most as many entries as its

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_verify_priv.h - what the two halves of the verification share. */
+/* edge/pack/verify_priv.h - what the two halves of the verification share. */
 #pragma once
 
 #include "edge/pack/verify.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_accept.c - Accept-Encoding against the variants that exist. */
+/* edge/rules/accept.c - Accept-Encoding against the variants that exist. */
 #include "edge/rules/accept.h"
 
 static const char *const tokens[EDG_ACCEPT_COUNT] = {

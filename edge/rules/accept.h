@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_accept.h - which stored content coding answers a request (RFC 9110 12.5.3).
+/* edge/rules/accept.h - which stored content coding answers a request (RFC 9110 12.5.3).
  *
  * Place: edge, beside ron_http_select. Pure.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_cc.c - Cache-Control, Age and date fields. */
+/* edge/rules/cc.c - Cache-Control, Age and date fields. */
 #include "edge/rules/cc.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_cc.h - Cache-Control of requests and answers (RFC 9111 5.2, RFC 5861, RFC 8246), with Age,
- * Expires and Pragma beside it.
+/* edge/rules/cc.h - Cache-Control of requests and answers (RFC 9111 5.2, RFC 5861, RFC 8246), with
+ * Age, Expires and Pragma beside it.
  *
  * Place: edge, below edg_fresh. Pure.
  *

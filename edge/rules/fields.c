@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_fields.c - names, lists and seconds of header fields. */
+/* edge/rules/fields.c - names, lists and seconds of header fields. */
 #include "edge/rules/fields.h"
 
 #include <string.h>

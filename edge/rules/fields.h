@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_fields.h - header fields of a request or an answer as a plain list, and what all rules of
- * HTTP share about them: names in any case, lists with commas, whole seconds.
+/* edge/rules/fields.h - header fields of a request or an answer as a plain list, and what all rules
+ * of HTTP share about them: names in any case, lists with commas, whole seconds.
  *
  * Place: edge, below every rule (edg_cc, edg_fresh, edg_vary, edg_hop). Pure: no I/O, no
  * allocation, no clock, no state.

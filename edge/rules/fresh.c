@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_fresh.c - how long a stored answer lives, and what a request may have of it. */
+/* edge/rules/fresh.c - how long a stored answer lives, and what a request may have of it. */
 #include "edge/rules/fresh.h"
 
 #include "edge/rules/fresh_priv.h"

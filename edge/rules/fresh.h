@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_fresh.h - whether an answer may be stored, and whether a stored one may be used (RFC 9111 3
- * and 4, RFC 5861); the rules of a shared cache.
+/* edge/rules/fresh.h - whether an answer may be stored, and whether a stored one may be used (RFC
+ * 9111 3 and 4, RFC 5861); the rules of a shared cache.
  *
  * Place: edge, above edg_cc; the store and the fill ask it and do what it says. Pure: no I/O, no
  * allocation; every moment is a parameter. A stored answer is judged by a struct edg_life that was
@@ -66,7 +66,7 @@ struct edg_exchange {
     struct edg_fields response;
     uint64_t request_ms;  /* unix, when the call began */
     uint64_t response_ms; /* and when the head of its answer was there */
-    bool self_located;    /* POST: Content-Location is the target itself (edg_fresh_update.h) */
+    bool self_located;    /* POST: Content-Location is the target itself (fresh_update.h) */
 };
 
 /* GET, and POST whose answer says that it is what a GET would get, and for how long. */

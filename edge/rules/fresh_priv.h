@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_fresh_priv.h - what the caching rules know of statuses; private to edg_fresh*.c. */
+/* edge/rules/fresh_priv.h - what the caching rules know of statuses; private to edg_fresh*.c. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_fresh_store.c - which answers a shared cache stores (RFC 9111 3). */
+/* edge/rules/fresh_store.c - which answers a shared cache stores (RFC 9111 3). */
 #include "edge/rules/fresh.h"
 #include "edge/rules/fresh_priv.h"
 #include "edge/rules/vary.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_fresh_update.c - fields of stored answers, and what a write invalidates. */
+/* edge/rules/fresh_update.c - fields of stored answers, and what a write invalidates. */
 #include "edge/rules/fresh_update.h"
 
 #include "edge/rules/cc.h"

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_fresh_update.h - what changes in the store after an answer: the fields that are kept of it, a
- * 304 merged into them, and what an unsafe request invalidates (RFC 9111 3.1, 3.2, 4.3.4, 4.4).
+/* edge/rules/fresh_update.h - what changes in the store after an answer: the fields that are kept
+ * of it, a 304 merged into them, and what an unsafe request invalidates (RFC 9111 3.1, 3.2, 4.3.4,
+ * 4.4).
  *
  * Place: edge, beside edg_fresh. Pure.
  *
  * Rules:
- *   U1. Kept are fields that go beyond one hop (edg_hop.h) and are not withheld by private="..." or
+ *   U1. Kept are fields that go beyond one hop (hop.h) and are not withheld by private="..." or
  *       no-cache="...". Age is kept because edg_life_read needs it; whoever sends the answer
  *       writes edg_life_age_s in its place, and keeps its Date.
  *   U2. A 304 replaces every field that it has, all lines of it, but for those that describe the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_hop.c - fields that end with a connection, and Via. */
+/* edge/rules/hop.c - fields that end with a connection, and Via. */
 #include "edge/rules/hop.h"
 
 #include <string.h>

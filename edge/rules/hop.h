@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_hop.h - what a gateway passes on: fields of one connection end with it (RFC 9110 7.6).
+/* edge/rules/hop.h - what a gateway passes on: fields of one connection end with it (RFC 9110 7.6).
  *
  * Place: edge, at both sides of the call to an origin. Pure.
  *

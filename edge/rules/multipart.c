@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_multipart.c - part heads, boundaries, and the sum of it all. */
+/* edge/rules/multipart.c - part heads, boundaries, and the sum of it all. */
 #include "edge/rules/multipart.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_multipart.h - the plan of a multipart/byteranges body (RFC 9110 14.6), sent without a copy.
+/* edge/rules/multipart.h - the plan of a multipart/byteranges body (RFC 9110 14.6), sent without a
+ * copy.
  *
  * Place: edge, behind ron_http_select. A plan is a row of pieces, in turn text of the plan and a
  * range of the representation; whoever sends it lends both as they are.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_status.c - a member of Cache-Status as a structured field (RFC 8941). */
+/* edge/rules/status.c - a member of Cache-Status as a structured field (RFC 8941). */
 #include "edge/rules/status.h"
 
 #include <inttypes.h>

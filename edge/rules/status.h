@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_status.h - Cache-Status (RFC 9211): one member, ours, that says how a request was answered.
+/* edge/rules/status.h - Cache-Status (RFC 9211): one member, ours, that says how a request was
+ * answered.
  *
  * Place: edge, where an answer is written. An origin's own members stay in their lines before ours.
  *

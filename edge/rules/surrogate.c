@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_surrogate.c - Surrogate-Control read as a Cache-Control of our own. */
+/* edge/rules/surrogate.c - Surrogate-Control read as a Cache-Control of our own. */
 #include "edge/rules/surrogate.h"
 
 #include <string.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_surrogate.h - Surrogate-Control: what an origin says to the caches that stand in front of it,
- * instead of what it says to all (the Edge Architecture Specification of the W3C note; CDNs read
- * it).
+/* edge/rules/surrogate.h - Surrogate-Control: what an origin says to the caches that stand in front
+ * of it, instead of what it says to all (the Edge Architecture Specification of the W3C note; CDNs
+ * read it).
  *
  * Place: edge, between an answer and the rules of edg_fresh. Pure.
  *

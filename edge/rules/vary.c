@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_vary.c - canonical Vary, and the key of a request under it. */
+/* edge/rules/vary.c - canonical Vary, and the key of a request under it. */
 #include "edge/rules/vary.h"
 
 #include <string.h>

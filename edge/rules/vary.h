@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_vary.h - the secondary key: which request headers chose a stored answer (RFC 9111 4.1).
+/* edge/rules/vary.h - the secondary key: which request headers chose a stored answer (RFC 9111
+ * 4.1).
  *
  * Place: edge, between the primary key (method and URI) and the stored variants of it. Pure.
  *

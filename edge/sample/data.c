@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_sample_data.c - the world in some three hundred corners, and what its parts are called.
+/* edge/sample/data.c - the world in some three hundred corners, and what its parts are called.
  *
  * Drawn by hand from longitudes and latitudes at whole degrees; good enough to know where one is,
  * and for nothing else. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_sample_priv.h - the parts of the sample: what is drawn, and tiles drawn of it.
+/* edge/sample/priv.h - the parts of the sample: what is drawn, and tiles drawn of it.
  *
  * Coordinates are those of the one tile of zoom 0: 4096 to a side, Web Mercator, y downwards. At
  * zoom z they are multiplied by 2^z, so that every corner is exact at every zoom. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_sample.c - the sample as a PMTiles archive: every tile once, in the order of ids. */
+/* edge/sample/sample.c - the sample as a PMTiles archive: every tile once, in the order of ids. */
 #include "edge/sample/sample.h"
 
 #include <string.h>

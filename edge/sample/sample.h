@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_sample.h - a small pack of the world, made of numbers in the source, so that a fresh
+/* edge/sample/sample.h - a small pack of the world, made of numbers in the source, so that a fresh
  * installation has a map to show.
  *
  * Place: edge, behind `ron edge sample`; its archive is a PMTiles v3 of zooms 0 to 4 with vector

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_sample_tile.c - vector tiles (MVT 2) of the sample: cut to the tile, written as protobuf. */
+/* edge/sample/tile.c - vector tiles (MVT 2) of the sample: cut to the tile, written as protobuf. */
 #include <inttypes.h>
 #include <string.h>
 

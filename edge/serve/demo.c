@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_demo.c - the files of the demo page, and its routes. */
+/* edge/serve/demo.c - the files of the demo page, and its routes. */
 #include "edge/serve/demo.h"
 
 #include <stdio.h>

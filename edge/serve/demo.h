@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_demo.h - the demo page (edge.demo): a map of the packs that are served, at "/".
+/* edge/serve/demo.h - the demo page (edge.demo): a map of the packs that are served, at "/".
  *
  * Place: service. Page, style and scripts lie inside the program (edge/demo/). MapLibre GL is not
  * part of it: edge.demo_dir names a folder with its files, three of which are read at the start;
  * without it the page draws the map itself. With the page comes the pack `sample`
- * (edg_sample.h), from memory.
+ * (sample/sample.h), from memory.
  *
  * Invariants:
  *   M1. The page may load from the edge alone: its policy (CSP) names no other place, and no script
@@ -26,6 +26,6 @@ size_t edg_demo_routes(struct edg_svc *s, struct ron_http_route *rows, size_t co
 /* The path of the sample pack, as a file of this process; NULL without a demo. */
 const char *edg_demo_pack(const struct edg_demo *demo);
 
-/* A file without a name in memory; -1: none is to be had. (edg_demo_linux.c) */
+/* A file without a name in memory; -1: none is to be had. (demo_linux.c) */
 int edg_memory_file(const void *bytes, size_t len);
 void edg_memory_file_close(int fd);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_demo_linux.c - a file in memory, for a pack that comes from the program itself. */
+/* edge/serve/demo_linux.c - a file in memory, for a pack that comes from the program itself. */
 #include <sys/mman.h>
 #include <unistd.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_packs.c - the packs that are served, and the verifier that brings them.
+/* edge/serve/packs.c - the packs that are served, and the verifier that brings them.
  *
  * Place: service. A set of packs is immutable; a reload makes another one and swaps the pointer,
  * and requests that still read an old pack hold a reference to it. A pack is in a set only when it
@@ -9,9 +9,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "edge/pack/verify.h"
 #include "edge/serve/demo.h"
 #include "edge/svc.h"
-#include "edge/pack/verify.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_purge.c - POST /edge/purge: forget what is stored, by path, by prefix or by content id.
+/* edge/serve/purge.c - POST /edge/purge: forget what is stored, by path, by prefix or by content
+ * id.
  *
  * Place: service. The request is judged on the loop, the work is a reader's: it walks tables and
  * removes files.
@@ -10,11 +11,11 @@
  *     {"id":"b3:..."}                           the bytes themselves
  *
  * Who may is decided by the capability `edge.purge`; without a key file the route does not exist.
- * Fills that are under way are not kept (L3 of edg_fills.c). The next request asks the origin. */
+ * Fills that are under way are not kept (L3 of fill/fills.c). The next request asks the origin. */
 #include <string.h>
 
-#include "edge/gateway/gateway.h"
 #include "edge/fill/tier.h"
+#include "edge/gateway/gateway.h"
 
 enum { BODY_MAX = 8192 };
 

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_reader.c - readers: what needs the disk before it can be answered.
+/* edge/serve/reader.c - readers: what needs the disk before it can be answered.
  *
  * Place: service. A request whose deadline has passed, or whose client is gone, is not read for. */
 #include <stdio.h>
 #include <string.h>
 
-#include "edge/rules/accept.h"
 #include "edge/fill/tier.h"
+#include "edge/rules/accept.h"
 #include "ron/base/alloc.h"
 
 /* ---- what is answered ------------------------------------------------------------------------ */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_front.c - the routes: from a path to what is served, on the loop.
+/* edge/serve/routes.c - the routes: from a path to what is served, on the loop.
  *
  * Place: service. Nothing here waits: what is not in memory or open goes to a reader.
  *
@@ -7,15 +7,15 @@
  *     /edge/assets/<pack>.json                TileJSON
  *     /edge/assets/<pack>.pmtiles, .mbtiles   the archive itself, by range
  *     /edge/assets/files/<path>               a file
- *     /edge/assets/o/<origin>/<path>          content of an origin (edg_live.c)
+ *     /edge/assets/o/<origin>/<path>          content of an origin (fill/live.c)
  *     /edge/assets/ledger/<path>              the same of the origin `ledger`
- *     / and /demo/<file>                      the demo page (edg_demo.c)
+ *     / and /demo/<file>                      the demo page (demo.c)
  *     /cas/<content id>                       an object of the content store */
 #include <stdio.h>
 #include <string.h>
 
-#include "edge/serve/demo.h"
 #include "edge/gateway/gateway.h"
+#include "edge/serve/demo.h"
 #include "ron/base/alloc.h"
 
 /* ---- to a reader ----------------------------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_index.c - the table of stored answers as bytes, and as a file between two lives.
+/* edge/stored/index.c - the table of stored answers as bytes, and as a file between two lives.
  *
  * Whole numbers are little-endian; a text is its length and its bytes. The last 32 bytes are the
  * BLAKE3 hash of all before them, and are looked at first: what follows a good hash was written

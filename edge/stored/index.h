@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_index.h - the table of stored answers outlives a restart: one file, written when the edge has
- * stopped and taken when it starts.
+/* edge/stored/index.h - the table of stored answers outlives a restart: one file, written when the
+ * edge has stopped and taken when it starts.
  *
  * Place: edge, beside edg_table. docs/formats/edge-index.md has the bytes.
  *

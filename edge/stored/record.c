@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_stored.c - a record of a stored answer: one block, never changed, counted. */
+/* edge/stored/record.c - a record of a stored answer: one block, never changed, counted. */
 #include <string.h>
 
 #include "edge/stored/table.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_table.c - targets and their variants, in shards.
+/* edge/stored/table.c - targets and their variants, in shards.
  *
  * Place: edge. Invariants beside T1-T3 of the header:
  *   I1 the table has one reference of each record in it.

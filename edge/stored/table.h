@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edg_table.h - which stored answer a request gets: origin and target, then the variant (RFC 9111 2
- * and 4.1). The bytes are in the content store; here are status, fields, freshness and content id.
+/* edge/stored/table.h - which stored answer a request gets: origin and target, then the variant
+ * (RFC 9111 2 and 4.1). The bytes are in the content store; here are status, fields, freshness and
+ * content id.
  *
  * Place: edge, between the routes and the fills. Knows nothing of time: whether a record may be
  * used is edg_fresh's to say.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_act.c - the loop of an actor: receive, carry out side by side, settle. */
+/* interop/act/act.c - the loop of an actor: receive, carry out side by side, settle. */
 #include "interop/act/act.h"
 
 #include <stdio.h>

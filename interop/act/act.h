@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_act.h - actors: they take actions from the journal, carry them out, and strike them off.
+/* interop/act/act.h - actors: they take actions from the journal, carry them out, and strike them
+ * off.
  *
  *     journal (.wallet, .forward) --lease--> actor --HTTP--> wallet, or a place outside
  *                  ^------- done, again at a time, or dead -------'
@@ -9,7 +10,7 @@
  *       and the idempotency key (wallet) or the message id (forward) makes it the same one.
  *   A2. An action goes out with a capability for it alone: its operation, account, asset and
  *       amount, for at most a minute; or, to the outside, with a signature and nothing else.
- *   A3. What an attempt leads to is decided by iop_outbox.h, not here.
+ *   A3. What an attempt leads to is decided by mailbox/outbox.h, not here.
  *
  * Place: service; blocking tasks, stage 2. */
 #pragma once

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_act_forward.c - a delivery passed on to a place outside, signed as Standard Webhooks say.
+/* interop/act/forward.c - a delivery passed on to a place outside, signed as Standard Webhooks say.
  *
  * Place: service. The bytes are those that the provider sent; the message id is the key of the
  * action and the same in every attempt, so that a receiver can tell repetitions. A target that

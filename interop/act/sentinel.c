@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_bridge.c - the brownout sentinel, readiness, and what calls to others cost.
+/* interop/act/sentinel.c - the brownout sentinel, readiness, and what calls to others cost.
  *
  * Place: service. Everything that calls an upstream tells the outcome here; the sentinel, a loop
  * task, looks once a second and sets the watch `bridge`, which every bridge request reads. Requests
  * that were shed are no calls, so a brownout cannot feed itself; and without any call it ends on
- * trial, so it cannot keep itself either (W5 of iop_brownout.h). */
+ * trial, so it cannot keep itself either (W5 of core/brownout.h). */
 #include "interop/mailbox/remote.h"
 #include "interop/object/storage.h"
 

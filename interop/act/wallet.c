@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_act_wallet.c - an operation of the wallet, with a capability for it alone.
+/* interop/act/wallet.c - an operation of the wallet, with a capability for it alone.
  *
  * Place: service. The capability is narrowed from this service's own (wallet.token_file), which
  * needs no key, or issued by a passport service (passport.url). Either way it names the operation,

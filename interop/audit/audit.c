@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_audit.c - the audit trail on its way: from who emits to the sink; contract in iop_audit.h.
+/* interop/audit/audit.c - the audit trail on its way: from who emits to the sink; contract in
+ * audit.h.
  *
  * Events are copied into records from a fixed pool, so emitting allocates nothing. The sink task
  * writes a batch with one write and syncs by time or by bytes. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_audit.h - the audit trail: one record for every decision at the bridge, chained by hashes.
+/* interop/audit/audit.h - the audit trail: one record for every decision at the bridge, chained by
+ * hashes.
  *
  *     everybody --iop_audit_emit--> audit (512, drop oldest) --> audit_sink (blocking task)
  *                                                                   |-> ring in memory, always

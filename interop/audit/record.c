@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_audit_record.c - one line of the audit trail, written and checked; contract in iop_audit.h,
+/* interop/audit/record.c - one line of the audit trail, written and checked; contract in audit.h,
  * bytes in docs/formats/interop-audit.md. Pure. */
 #include <string.h>
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_audit_verify.c - a whole audit file checked offline; contract in ron_interop_audit.h. */
+/* interop/audit/verify.c - a whole audit file checked offline; contract in verify.h. */
 #include <string.h>
 
 #include "interop/audit/audit.h"
-#include "ron/base/alloc.h"
 #include "interop/audit/verify.h"
+#include "ron/base/alloc.h"
 
 enum { PIECE = 64 * 1024 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ron_interop_audit.h - checks an audit file of svc-interop offline, for the command line.
+/* interop/audit/verify.h - checks an audit file of svc-interop offline, for the command line.
  *
  * Reads the whole file once, in pieces; needs neither the service nor its keys. Blocks. */
 #pragma once

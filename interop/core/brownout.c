@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_brownout.c - the sentinel's arithmetic; contract in iop_brownout.h.
+/* interop/core/brownout.c - the sentinel's arithmetic; contract in brownout.h.
  *
  * Calls are counted in slots of a sixtieth of the window; a sum over the last n milliseconds takes
  * the slots that begin inside them, so the window is right to one slot. No floats: a rate is

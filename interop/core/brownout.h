@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_brownout.h - when the bridge gives way, and when it comes back. Pure: time is a parameter.
+/* interop/core/brownout.h - when the bridge gives way, and when it comes back. Pure: time is a
+ * parameter.
  *
  * The bridge browns out when one of these holds:
  *   errors   more than rate_ppm of the upstream calls of the last window_ms failed, of at least

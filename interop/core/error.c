@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_error.c - the table of refusals. */
+/* interop/core/error.c - the table of refusals. */
 #include "interop/core/error.h"
 
 static const struct ron_http_error rows[IOP_ERROR_COUNT] = {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_error.h - the refusals of svc-interop: one table for statuses, codes and metrics.
+/* interop/core/error.h - the refusals of svc-interop: one table for statuses, codes and metrics.
  *
  * Place: interop; pure. The codes are those of the specification, and the reason of an answer,
  * which is the label of rejected_total{reason}, is its code. What the HTTP front

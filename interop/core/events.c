@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_events.c - the bus `events`, and GET /v1/events, which shows it.
+/* interop/core/events.c - the bus `events`, and GET /v1/events, which shows it.
  *
  * Place: service, over ron/http/events.h. A view for people and dashboards: who lags misses the
  * oldest and is told so; truth is in the mailbox, the store and the audit. */

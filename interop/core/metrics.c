@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_metrics.c - what the bridge counts, under the names of the specification. */
+/* interop/core/metrics.c - what the bridge counts, under the names of the specification. */
 #include "interop/svc.h"
 #include "ron/base/alloc.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_trail.c - the audit trail of the running service: who tells it what, and GET /audit.
+/* interop/core/trail.c - the audit trail of the running service: who tells it what, and GET /audit.
  *
- * Place: service, over iop_audit.h. One record for each decision: a delivery taken or refused, an
+ * Place: service, over audit/audit.h. One record for each decision: a delivery taken or refused, an
  * object stored or refused, a capability that did not suffice, an action carried out or given up, a
  * brownout. Requests that were shed before anybody looked at them are counted
  * (rejected_total, busy_rejections_total) and not recorded. Telling never blocks. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_upstream.c - targets of the HTTP client, from the settings. */
+/* interop/core/upstream.c - targets of the HTTP client, from the settings. */
 #include "interop/core/upstream.h"
 
 #include "interop/mailbox/remote.h"

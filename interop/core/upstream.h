@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_upstream.h - the services and places that are called: wallet, passport, mailbox, storage,
- * targets of forwards.
+/* interop/core/upstream.h - the services and places that are called: wallet, passport, mailbox,
+ * storage, targets of forwards.
  *
  * Place: service, over the kernel's HTTP client: hosts fixed by the settings, addresses judged when
  * a socket is opened (no way to this host or its network unless allowed), deadlines, retries of

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_routes.c - the mailbox over HTTP: send, recv with long poll, ack, nack, stats, dead
- * letters, replay, purge.
+/* interop/front/mailbox.c - the mailbox over HTTP: send, recv with long poll, ack, nack, stats,
+ * dead letters, replay, purge.
  *
  * Place: service. A handler reads the request into an operation, defers the reply, and submits; the
  * mailbox's writer answers after its commit. Nothing here blocks. Topics of this service's own
  * journal (a leading dot) can be looked at and their dead letters replayed or purged, and nothing
- * else; those below ".remote." are the journal of bridges that keep theirs here (iop_box_http.h),
+ * else; those below ".remote." are the journal of bridges that keep theirs here (mailbox/remote.h),
  * for holders of the scope mailbox.journal.
  *
  * Ownership: a `box_call` belongs to its operation from submit on and is freed when it is answered.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_front.c - the routes, on the loop: gates and cheap checks first, then a job for a worker.
+/* interop/front/routes.c - the routes, on the loop: gates and cheap checks first, then a job for a
+ * worker.
  *
  * Place: service; never blocks. Order of checks: drain, rate, inflight and size (kernel), then
  * whether the provider is enabled, its headers and window, or the capability; then the body. */

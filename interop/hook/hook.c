@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_hook.c - /webhooks/{provider}, on the loop: everything that is cheap, then a job.
+/* interop/hook/hook.c - /webhooks/{provider}, on the loop: everything that is cheap, then a job.
  *
  * Place: service; never blocks. Order: drain, rate, inflight and size (kernel); brownout; provider
  * known and enabled; where it was sent to and from; headers, their form and the window; then the

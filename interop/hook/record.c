@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_record.c - what became of a delivery, told once: counters, audit, events, and the ring of the
- * last ones that GET /deliveries shows.
+/* interop/hook/record.c - what became of a delivery, told once: counters, audit, events, and the
+ * ring of the last ones that GET /deliveries shows.
  *
  * Place: service; from any thread, never blocks. The ring is a view for people and the console,
  * lost with the process; the audit is the record. Nothing of a body or a signature is in either. */

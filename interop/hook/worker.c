@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_worker.c - the workers: they take many deliveries at a time from `work`, verify each over its
- * raw bytes, and hand it to the mailbox with all that follows from it.
+/* interop/hook/worker.c - the workers: they take many deliveries at a time from `work`, verify each
+ * over its raw bytes, and hand it to the mailbox with all that follows from it.
  *
  * Place: service; loop tasks, so a delivery costs no wake-up of another thread until it is stored.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box.c - names, receipts, and waiting for an answer; contract in iop_box.h. */
+/* interop/mailbox/box.c - names, receipts, and waiting for an answer; contract in box.h. */
 #include "interop/mailbox/box.h"
 
 #include <stdio.h>

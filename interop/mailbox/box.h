@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box.h - the mailbox: a durable queue with topics, leases and dead letters, and what it is
- * asked (operations). An interface: who asks does not see whether SQLite, a remote mailbox or
- * another database stands behind it.
+/* interop/mailbox/box.h - the mailbox: a durable queue with topics, leases and dead letters, and
+ * what it is asked (operations). An interface: who asks does not see whether SQLite, a remote
+ * mailbox or another database stands behind it.
  *
  * A message is sent to a topic, received under a lease (the visibility timeout), and acknowledged,
  * after which it is gone. A lease that ends without an acknowledgement brings the message back at
@@ -14,7 +14,7 @@
  *       none.
  *   M2. At least once: a message that was put is delivered until it is acknowledged or dead. What
  *       was under way when the process died is delivered again; that delivery does not count.
- *   M3. A PUT with a key has its effects once while the key is remembered (iop_seen.h): a second
+ *   M3. A PUT with a key has its effects once while the key is remembered (seen.h): a second
  *       one answers RON_OK with `duplicate` and changes nothing. A PUT that failed leaves no key.
  *   M4. A receipt fences: acknowledging with one that was overtaken by a newer delivery is
  *       RON_CONFLICT and changes nothing. Acknowledging what is gone is fine (it was done).
@@ -22,7 +22,7 @@
  *       fit is refused (RON_LIMIT for a message that can never fit, RON_FULL for now).
  *   M6. A message of a damaged row is never delivered: it becomes a dead letter that says so.
  *
- * Topics that begin with '.' are the journal of the service itself (iop_outbox.h); a name from
+ * Topics that begin with '.' are the journal of the service itself (outbox.h); a name from
  * outside cannot begin so (iop_topic_valid).
  *
  * Ownership: an operation belongs to the mailbox from a submit that returned RON_OK until its
@@ -54,10 +54,10 @@ enum {
 };
 #define IOP_DELAY_MAX_MS (UINT64_C(30) * 24 * 60 * 60 * 1000)
 
-/* Journal topics, and names of targets, of bridges that keep their mailbox here: iop_box_http.h. */
+/* Journal topics, and names of targets, of bridges that keep their mailbox here: remote.h. */
 #define IOP_REMOTE_JOURNAL ".remote."
 
-/* What makes two deliveries the same one; see iop_seen.h. */
+/* What makes two deliveries the same one; see seen.h. */
 struct iop_key {
     uint8_t bytes[IOP_KEY_BYTES];
 };

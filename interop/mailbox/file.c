@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_file.c - what both kinds of the mailbox's storage share; contract in iop_box_file.h. */
+/* interop/mailbox/file.c - what both kinds of the mailbox's storage share; contract in file.h. */
 #include "interop/mailbox/file.h"
 
 #include <endian.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_file.h - what the mailbox stands on: rows in, rows out. Private to the iop_box_*.c files
- * and tests. Two kinds: a file of SQLite (iop_box_sqlite_posix.c) and tables in PostgreSQL
- * (iop_box_pg_posix.c). The layouts are in docs/formats/interop-mailbox.md.
+/* interop/mailbox/file.h - what the mailbox stands on: rows in, rows out. Private to the
+ * iop_box_*.c files and tests. Two kinds: a file of SQLite (sqlite_posix.c) and tables in
+ * PostgreSQL (pg_posix.c). The layouts are in docs/formats/interop-mailbox.md.
  *
  * Rules:
  *   F1. What iop_file_commit has answered RON_OK survives a crash of process and machine

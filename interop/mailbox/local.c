@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_local.c - the embedded mailbox as a task; contract in iop_box_local.h.
+/* interop/mailbox/local.c - the embedded mailbox as a task; contract in local.h.
  *
- * The writer's turn: take everything that waits in the channel, apply it (iop_box_store.h), look at
+ * The writer's turn: take everything that waits in the channel, apply it (store.h), look at
  * the time, sleep until something comes or is due. While it syncs, the next group gathers in the
  * channel: the slower the disk, the larger the groups.
  *

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_local.h - the embedded mailbox: one writer, over a SQLite file or tables in PostgreSQL.
+/* interop/mailbox/local.h - the embedded mailbox: one writer, over a SQLite file or tables in
+ * PostgreSQL.
  *
- *     many --ops (channel `mailbox`, reject)--> mailbox_writer (blocking task) --> iop_box_file.h
+ *     many --ops (channel `mailbox`, reject)--> mailbox_writer (blocking task) --> file.h
  *                                                     |
  *                               done() of each operation after its group is synced
  *
  * The writer takes everything that waits into one transaction, commits it once, and answers all
- * (M1). Who can be received and when is in its memory (iop_box_queue.h), so that a RECV writes
+ * (M1). Who can be received and when is in its memory (queue.h), so that a RECV writes
  * nothing; a start reads it from the file. Long polls wait in the writer and are answered by the
  * PUT that brings something.
  *

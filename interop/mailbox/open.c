@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_open.c - the store from its opening to its end, and what time brings. Contract in
- * iop_box_store.h. */
+/* interop/mailbox/open.c - the store from its opening to its end, and what time brings. Contract in
+ * store.h. */
 #include <string.h>
 
 #include "interop/mailbox/priv.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_outbox.c - what follows from an attempt; contract in iop_outbox.h. */
+/* interop/mailbox/outbox.c - what follows from an attempt; contract in outbox.h. */
 #include "interop/mailbox/outbox.h"
 
 #include "ron/base/assert.h"

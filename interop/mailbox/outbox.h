@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_outbox.h - the journal of actions: what an accepted delivery still has to bring about.
+/* interop/mailbox/outbox.h - the journal of actions: what an accepted delivery still has to bring
+ * about.
  *
  * An action (forward a delivery, move money in the wallet) is a message in a topic of its own
  * inside the mailbox, written in the same transaction as the key of the delivery (M1, M3). A worker

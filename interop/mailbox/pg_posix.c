@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_pg_posix.c - the mailbox in tables of PostgreSQL; contract in iop_box_file.h, tables in
+/* interop/mailbox/pg_posix.c - the mailbox in tables of PostgreSQL; contract in file.h, tables in
  * docs/formats/interop-mailbox.md.
  *
  * Place: interop, over ron/pg/pg_own.h, which says who owns the tables and settles commits whose

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_priv.h - what iop_box_store.c, iop_box_reads.c and iop_box_open.c share. */
+/* interop/mailbox/priv.h - what store.c, reads.c and open.c share. */
 #pragma once
 
 #include "interop/mailbox/store.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_queue.c - messages and topics in memory; contract in iop_box_queue.h.
+/* interop/mailbox/queue.c - messages and topics in memory; contract in queue.h.
  *
  * Messages come from slabs of 1024, so the hot path takes and gives without the heap. They are
  * found by id through an open hash table with linear probing and backward shift. */

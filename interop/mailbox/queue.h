@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_queue.h - what the writer of the mailbox knows in memory: which messages there are, and
- * who may have them when. Pure: time is a parameter; private to the iop_box_*.c files and tests.
+/* interop/mailbox/queue.h - what the writer of the mailbox knows in memory: which messages there
+ * are, and who may have them when. Pure: time is a parameter; private to the iop_box_*.c files and
+ * tests.
  *
  *                     commit                      take
  *     pending ----------------------> ready <==> leased --time--> expired

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_reads.c - operations that write nothing: receiving, looking. Contract in iop_box_store.h.
+/* interop/mailbox/reads.c - operations that write nothing: receiving, looking. Contract in store.h.
  *
  * A RECV leases what it gives in memory alone (M2) and copies the rows into one block that the
  * operation owns: first the array of answers, then their bytes. */

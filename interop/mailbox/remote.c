@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_http.c - operations of the mailbox as calls, and answers back; contract in
- * iop_box_http.h. Nothing here blocks. */
+/* interop/mailbox/remote.c - operations of the mailbox as calls, and answers back; contract in
+ * remote.h. Nothing here blocks. */
 #include "interop/mailbox/remote.h"
 
 #include <inttypes.h>

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_http.h - a mailbox that another `ron interop` keeps, over its HTTP API.
+/* interop/mailbox/remote.h - a mailbox that another `ron interop` keeps, over its HTTP API.
  *
- * The same interface as the embedded one (iop_box.h), so nobody who asks sees the difference but by
+ * The same interface as the embedded one (box.h), so nobody who asks sees the difference but by
  * the time it takes. Each operation is one call with the deadline, the retries and the breaker of
- * its target (iop_upstream.h):
+ * its target (core/upstream.h):
  *
  *     PUT with a key, ACK, looking     safe to repeat, tried again
  *     PUT without one, RECV, NACK, REPLAY, PURGE    one try; what was leased by an answer that got
  *                                      lost is delivered again when its lease ends
  *
  * Rules:
- *   R1. M1 to M6 of iop_box.h hold as far as they hold there: OK means durable at the other side.
+ *   R1. M1 to M6 of box.h hold as far as they hold there: OK means durable at the other side.
  *   R2. A failure that says nothing of the effect is never RON_OK, and a PUT with a key may be sent
  *       again after it: it has its effect once.
  *   R3. Several bridges may share one mailbox: their journals are one journal there (".remote.*"),

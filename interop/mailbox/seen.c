@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_seen.c - the table of keys; contract in iop_seen.h.
+/* interop/mailbox/seen.c - the table of keys; contract in seen.h.
  *
  * Two arrays, sized at birth: a ring of entries in the order in which they were taken (so the
  * oldest is at its tail), and an open hash table of their places with linear probing and backward

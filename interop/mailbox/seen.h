@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_seen.h - which deliveries were taken already: a bounded table of keys with an age.
+/* interop/mailbox/seen.h - which deliveries were taken already: a bounded table of keys with an
+ * age.
  *
  * A key is a keyed BLAKE3 of (provider, delivery id) or, when a provider names no delivery, of
  * (provider, hash of the body). The secret is drawn when the store is made and stays with it, so

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_sqlite_posix.c - the mailbox in a file of SQLite: opening, statements, transactions;
- * contract in iop_box_file.h, layout in docs/formats/interop-mailbox.md.
+/* interop/mailbox/sqlite_posix.c - the mailbox in a file of SQLite: opening, statements,
+ * transactions; contract in file.h, layout in docs/formats/interop-mailbox.md.
  *
  * Place: interop. SQLite makes its own system calls, hence _posix and the blocking points. The
  * connection belongs to the writer's thread alone and locks the file for this process. Messages are

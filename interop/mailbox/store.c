@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_store.c - groups of operations: what writes. Contract in iop_box_store.h; what reads is
- * in iop_box_reads.c, opening and time in iop_box_open.c.
+/* interop/mailbox/store.c - groups of operations: what writes. Contract in store.h; what reads is
+ * in reads.c, opening and time in open.c.
  *
  * Each kind of operation that writes has three functions: `prepare` checks it and writes its rows,
  * `finish` lets memory follow after the commit, `undo` takes its claims back. prepare answers with

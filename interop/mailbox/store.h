@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_box_store.h - the mailbox without its task: a group of operations goes in, each is answered.
- * Private to the iop_box_*.c files and tests.
+/* interop/mailbox/store.h - the mailbox without its task: a group of operations goes in, each is
+ * answered. Private to the iop_box_*.c files and tests.
  *
  * A group goes through three steps:
  *   1. every operation that writes is checked and put into one transaction; what it changes is
@@ -13,7 +13,7 @@
  *
  * An operation that is refused (M5, unknown topic) is refused alone. A disk that fails refuses the
  * whole group with one code, and nothing of it has happened; but for RON_TIMEOUT, F2 of
- * iop_box_file.h, after which memory is filled anew before anything else is done.
+ * file.h, after which memory is filled anew before anything else is done.
  *
  * Threads: one; every call may wait for the disk. `done` of an operation is called from here. */
 #pragma once

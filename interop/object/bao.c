@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_bao.c - verified ranges; contract in iop_bao.h.
+/* interop/object/bao.c - verified ranges; contract in bao.h.
  *
  * A subtree is named by its first chunk and how many chunks it has. Its left half has the largest
  * power of two of chunks that leaves something for the right. Groups of 16 chunks are subtrees of

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_bao.h - verified ranges: a slice of an object that can be checked against its content id
- * alone. The format is bao's: what `bao decode-slice` reads.
+/* interop/object/bao.h - verified ranges: a slice of an object that can be checked against its
+ * content id alone. The format is bao's: what `bao decode-slice` reads.
  *
  *     slice = length of the object (8 bytes, little-endian)
  *             then, from the root down and left to right, whatever the range touches:

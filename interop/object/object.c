@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_object.c - GET /o/{addr}: an object by its address, whole or in part.
+/* interop/object/object.c - GET /o/{addr}: an object by its address, whole or in part.
  *
  * Place: service. An object that is open is answered on the loop; one that must be fetched from the
  * disk first goes to a reader. The store checks bytes against their id before they are lent (S2 of

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_proof.c - GET /o/{addr}?proof=START,LENGTH: a range with what proves it against the address
- * alone (iop_bao.h, docs/formats/interop-slice.md); `proof=` without numbers is the whole object.
+/* interop/object/proof.c - GET /o/{addr}?proof=START,LENGTH: a range with what proves it against
+ * the address alone (bao.h, docs/formats/interop-slice.md); `proof=` without numbers is the whole
+ * object.
  *
  * Place: service; on a reader. A slice needs the chaining values of the whole object, which are
  * computed from its bytes when first asked for (as fast as they can be read) and kept for the last

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_put.c - POST /put: bytes in, an address out.
+/* interop/object/put.c - POST /put: bytes in, an address out.
  *
  * Place: service; blocking tasks. Two forms:
  *     application/octet-stream   the bytes themselves, up to limits.max_object_bytes, as they come:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_storage.c - objects to and from another service; contract in iop_storage.h.
+/* interop/object/storage.c - objects to and from another service; contract in storage.h.
  *
  * The HTTP client's task must not wait and the store may: two pieces of 64 KiB lie between them.
  * Whoever finds no room, or nothing, is told and goes on when the other has done its part. */

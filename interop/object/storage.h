@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_storage.h - objects at another service (`storage.url`, one that has /put and /o, such as
- * another `ron interop`); the own store is a cache in front of it.
+/* interop/object/storage.h - objects at another service (`storage.url`, one that has /put and /o,
+ * such as another `ron interop`); the own store is a cache in front of it.
  *
  *     /put: client --> own store (hashed) --push--> storage --> 202
  *     /o:   own store, or storage --pull--> own store (checked against the address) --> client

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_tool.c - samples of webhooks and their signatures, for `ron webhook`. */
+/* interop/offline/tool.c - samples of webhooks and their signatures, for `ron webhook`. */
 #include <stdio.h>
 #include <string.h>
 
+#include "interop/offline/tool.h"
 #include "interop/provider/sign.h"
 #include "ron/base/alloc.h"
-#include "interop/offline/tool.h"
 
 _Static_assert((int)IOP_TOOL_FIELDS_MAX == (int)IOP_SIGNED_FIELDS &&
                    (int)IOP_TOOL_NAME_SIZE == (int)IOP_SIGNED_NAME_MAX &&

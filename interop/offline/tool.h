@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ron_interop_tool.h - what `ron webhook` does without a service: a sample event of a provider,
+/* interop/offline/tool.h - what `ron webhook` does without a service: a sample event of a provider,
  * signed as the provider would sign it.
  *
  * Place: interop, for the program. Pure, but for memory of the request. */

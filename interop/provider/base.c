@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_provider_base.c - encodings, signed forms, and the pieces of a base string. */
+/* interop/provider/base.c - encodings, signed forms, and the pieces of a base string. */
 #include <string.h>
 
 #include "interop/provider/priv.h"

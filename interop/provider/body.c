@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_provider_body.c - the signature over the bytes as received, and then what the body says.
+/* interop/provider/body.c - the signature over the bytes as received, and then what the body says.
  *
  * Order: what is signed -> each live key against each signature -> only then id, event, time and
  * challenge out of the body (V6). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_provider_challenge.c - the questions by which providers find out that an address is ours.
+/* interop/provider/challenge.c - the questions by which providers find out that an address is ours.
  *
  * A challenge is answered after the signature was right, like any delivery; Meta's comes with a GET
  * and has a token instead.

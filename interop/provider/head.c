@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_provider_head.c - the half of a verification that needs the head alone: cheap refusals before
- * a body is hashed (V3, V5). */
+/* interop/provider/head.c - the half of a verification that needs the head alone: cheap refusals
+ * before a body is hashed (V3, V5). */
 #include <string.h>
 
 #include "interop/provider/priv.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_provider_load.c - providers out of the settings. */
+/* interop/provider/load.c - providers out of the settings. */
 #include "interop/provider/load.h"
 
 #include <string.h>

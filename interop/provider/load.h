@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_provider_load.h - the providers of the settings, with their secrets.
+/* interop/provider/load.h - the providers of the settings, with their secrets.
  *
  * Place: interop. [providers.NAME] is a provider that is reached at /webhooks/NAME. Its kind is
  * `kind`, or else what NAME says. Everything is off until `enabled` is set.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_mac.c - HMAC over the hash functions of OpenSSL.
+/* interop/provider/mac.c - HMAC over the hash functions of OpenSSL.
  *
  * The functions SHA*_Update are called "deprecated" by OpenSSL 3 in favour of EVP, which takes an
  * allocation per copy of a state; see kernel/src/merkle/hash.c, which stays with them for the same

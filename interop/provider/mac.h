@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_mac.h - HMAC (RFC 2104) over SHA-1, SHA-256, SHA-384 and SHA-512 with prepared keys.
+/* interop/provider/mac.h - HMAC (RFC 2104) over SHA-1, SHA-256, SHA-384 and SHA-512 with prepared
+ * keys.
  *
  * Place: interop, below the providers; pure. A key is kept as the two hash states behind its first
  * blocks, so a message costs its own blocks and two more, and the secret itself is not kept.

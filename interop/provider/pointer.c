@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_pointer.c - walks over checked JSON, and exact decimals. The contract is in iop_pointer.h.
+/* interop/provider/pointer.c - walks over checked JSON, and exact decimals. The contract is in
+ * pointer.h.
  *
  * Walks lean on P1 for their shape; each still looks at `end` before it reads. */
 #include "interop/provider/pointer.h"

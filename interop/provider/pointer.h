@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_pointer.h - JSON pointers (RFC 6901) over the bytes of a document.
+/* interop/provider/pointer.h - JSON pointers (RFC 6901) over the bytes of a document.
  *
  * Place: interop, below providers and rules; pure. The document is neither changed nor copied and
  * no tree is made of it: a value is a slice of it. Numbers stay text, because they may be money.

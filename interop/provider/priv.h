@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_provider_priv.h - what receiving and signing share: base strings, signed forms, encodings. */
+/* interop/provider/priv.h - what receiving and signing share: base strings, signed forms,
+ * encodings. */
 #pragma once
 
 #include "interop/provider/provider.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_provider.c - a provider: its row made ready, and its keys. */
+/* interop/provider/provider.c - a provider: its row made ready, and its keys. */
 #include "interop/provider/provider.h"
 
 #include <stdio.h>

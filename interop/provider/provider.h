@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_provider.h - who sends webhooks, and how each of them proves it.
+/* interop/provider/provider.h - who sends webhooks, and how each of them proves it.
  *
  * Place: interop, the pure part of a delivery's way. A provider is a row of a table (struct
  * iop_scheme): which headers, what is signed, with what, how it is written. The code below knows
@@ -182,7 +182,7 @@ bool iop_provider_shares_key(const struct iop_provider *a, const struct iop_prov
 
 /* ---- deliveries ------------------------------------------------------------------------------ */
 
-/* X(NAME, error of iop_error.h, "label", "message"). The label is for audit records and logs. */
+/* X(NAME, error of core/error.h, "label", "message"). The label is for audit records and logs. */
 #define IOP_REFUSALS(X)                                                                            \
     X(NONE, NONE, "none", "")                                                                      \
     X(DISABLED, POLICY_BLOCKED, "disabled", "this provider is switched off")                       \

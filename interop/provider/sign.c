@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_sign.c - the headers that make a request a provider's. */
+/* interop/provider/sign.c - the headers that make a request a provider's. */
 #include "interop/provider/sign.h"
 
 #include <sodium.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_sign.h - the sender's side of the table of providers: the headers that make a request theirs.
+/* interop/provider/sign.h - the sender's side of the table of providers: the headers that make a
+ * request theirs.
  *
  * Place: interop; pure. For deliveries that we forward (Standard Webhooks), for `ron webhook send`
  * and for tests. The same rows and the same base string as the receiving side, so the two cannot

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_provider_table.c - the rows: how each provider signs, from its own documentation.
+/* interop/provider/table.c - the rows: how each provider signs, from its own documentation.
  *
  * Place: interop; data and lookups. What a row leaves out is absent. Where a provider has an older,
  * weaker scheme beside the one below (GitHub's X-Hub-Signature with SHA-1, Stripe's v0), the row

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_policy.c - snapshots of what is in force, and blocks of addresses. */
+/* interop/rule/policy.c - snapshots of what is in force, and blocks of addresses. */
 #include "interop/rule/policy.h"
 
 #include <stdio.h>

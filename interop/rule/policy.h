@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_policy.h - what is in force: providers with their secrets, rules, and from where each
- * provider may call; as one snapshot.
+/* interop/rule/policy.h - what is in force: providers with their secrets, rules, and from where
+ * each provider may call; as one snapshot.
  *
  * Place: service. A snapshot never changes; a reload makes another and swaps it in, and deliveries
  * under way keep the one that they began with. A mistake leaves the old one in force.

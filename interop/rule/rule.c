@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_rule.c - conditions, and the actions of a delivery. iop_rule_load.c reads the settings. */
+/* interop/rule/rule.c - conditions, and the actions of a delivery. rule_load.c reads the
+ * settings. */
 #include "interop/rule/rule.h"
 
 #include <string.h>

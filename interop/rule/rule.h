@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_rule.h - what a verified delivery causes: rules of the settings, evaluated without effects.
+/* interop/rule/rule.h - what a verified delivery causes: rules of the settings, evaluated without
+ * effects.
  *
  * Place: interop, the pure half of the actions. [rules.NAME] says: this provider, these events,
  * these conditions on the body -> a mailbox topic, a URL to forward to, or an operation of the

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* iop_rule_load.c - rules out of the settings, each checked whole: a rule that could never act, or
- * would act in another way than it reads, is refused when it is loaded. */
+/* interop/rule/rule_load.c - rules out of the settings, each checked whole: a rule that could never
+ * act, or would act in another way than it reads, is refused when it is loaded. */
 #include <string.h>
 
 #include "interop/mailbox/box.h"
 #include "interop/provider/load.h"
-#include "interop/rule/rule.h"
 #include "interop/provider/sign.h"
+#include "interop/rule/rule.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/http/client.h"

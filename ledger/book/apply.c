@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_book_apply.c - how a batch changes the book; the contract is in led_book.h.
+/* ledger/book/apply.c - how a batch changes the book; the contract is in book.h.
  *
  * Every function below returns RON_OK, or RON_CONFLICT when the entry is refused and c->refusal
  * says why, or an operational failure. Nobody cleans up after himself: whoever starts the batch

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_book.c - birth and end of the book, keys, lookups, and what can be read from it; the contract
- * is in led_book.h, the records are in led_book_priv.h. */
+/* ledger/book/book.c - birth and end of the book, keys, lookups, and what can be read from it; the
+ * contract is in book.h, the records are in priv.h. */
 #include "ledger/book/book.h"
 
 #include <sodium.h>

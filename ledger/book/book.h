@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_book.h - the state of the ledger in memory: balances, holds, supply, nonces, reversals.
+/* ledger/book/book.h - the state of the ledger in memory: balances, holds, supply, nonces,
+ * reversals.
  *
  * Place: ledger; pure: no I/O, no clock, no thread. Time and seq come as arguments, so the same
  * batches with the same arguments give the same state on every machine.
@@ -196,7 +197,7 @@ void led_book_image_end(struct led_book *book);
 
 /* Images hold no used nonces: the log has them. Between loading and the first batch the book learns
  * the pairs of entries up to led_book_committed_seq that were applied with a now_ms of
- * led_book_recall_from_ms or later (led_recall.h does it); a pair that was used twice, under a
+ * led_book_recall_from_ms or later (recover/recall.h does it); a pair that was used twice, under a
  * shorter horizon, too. RON_NOMEM: then the book is good for led_book_free alone. */
 struct led_used {
     uint64_t ts_ms; /* of the entry */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_book_holds.c - records of holds and the heap that tells which of them expires next.
+/* ledger/book/holds.c - records of holds and the heap that tells which of them expires next.
  *
  * The heap is binary, ordered by (when due, seq of the Hold), and lies in a store, so that it grows
  * by chunks. A hold knows its place in it. Holds that never expire and holds that are over are not

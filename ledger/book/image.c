@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_book_image.c - a consistent image of the committed state, made step by step while batches are
- * applied and committed. Byte layout: docs/formats/ledger-image.md; loading: led_book_load.c.
+/* ledger/book/image.c - a consistent image of the committed state, made step by step while batches
+ * are applied and committed. Byte layout: docs/formats/ledger-image.md; loading: load.c.
  *
  * The image is the state at the seq S that was committed when it began. A walk copies the records
  * in the order of their stores. The committed value of a record changes only when a batch is
  * committed, and then the ring still holds the value from before; so the commit copies out, ahead
  * of the walk, each record that it changes and that the walk has not reached. A bit per record says
  * "copied, or born after S". Used nonces are no part of an image: there is one for each entry, and
- * the log tells them faster than they could be copied over and over (led_recall.h).
+ * the log tells them faster than they could be copied over and over (recover/recall.h).
  *
  * Invariants:
  *   I1. A record of S is written exactly once, with its value at S; others never.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_book_load.c - an image back into a book. Byte layout: docs/formats/ledger-image.md.
+/* ledger/book/load.c - an image back into a book. Byte layout: docs/formats/ledger-image.md.
  *
  * Records come in any order but for assets, which come first: a commit that ran ahead of the walk
  * may have written a balance or hold before its account. So whoever is named first makes the

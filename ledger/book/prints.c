@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_book_prints.c - which (account, nonce) pairs were used within the horizon.
+/* ledger/book/prints.c - which (account, nonce) pairs were used within the horizon.
  *
  * A pair is a 64-bit fingerprint in the table of the time slice that its entry's `ts` lies in. A
  * slice is a quarter of the horizon; when all of it is older than the horizon its table is dropped,

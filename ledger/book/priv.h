@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_book_priv.h - records of the book, shared by led_book*.c and nobody else.
+/* ledger/book/priv.h - records of the book, shared by led_book*.c and nobody else.
  *
  * Records lie in stores and are named by index; hash tables lead from names to indexes. What apply
  * overwrites goes to the ring of changes first:
@@ -241,7 +241,7 @@ static inline uint32_t led__hash(struct led_key key)
     return (uint32_t)(key.a >> 32);
 }
 
-/* led_book.c */
+/* book.c */
 struct led_key led__key(const uint8_t hash_key[16], struct ron_str text);
 uint32_t led__find_account(const struct led_book *b, struct led_key key);
 uint32_t led__find_hold(const struct led_book *b, struct led_key key);
@@ -252,7 +252,7 @@ RON_MUST_USE enum ron_rc led__new_account(struct led_book *b, struct led_key key
                                           struct ron_str name, uint32_t *ret_index);
 void led__pop_account(struct led_book *b);
 
-/* led_book_undo.c */
+/* undo.c */
 void led__save_nonce(struct led_book *b, struct led_acct *acct);
 uint64_t led__committed_nonce(const struct led_book *b, const struct led_acct *acct);
 /* Whether the account itself goes when all that is uncommitted is taken back. */
@@ -267,14 +267,14 @@ void led__created(struct led_book *b, struct led_pend *pend, enum led_change_kin
 void led__end_batch(struct led_book *b, uint64_t seq_last, uint64_t prints);
 void led__roll_back(struct led_book *b, uint64_t undo_mark, uint64_t prints_mark);
 
-/* led_book_holds.c */
+/* holds.c */
 RON_MUST_USE enum ron_rc led__heap_add(struct led_book *b, uint32_t hold);
 void led__heap_remove(struct led_book *b, uint32_t hold);
 RON_MUST_USE enum ron_rc led__new_hold(struct led_book *b, struct led_key key, uint32_t account,
                                        uint32_t *ret_index);
 void led__free_hold(struct led_book *b, uint32_t index);
 
-/* led_book_prints.c */
+/* prints.c */
 void led__advance(struct led_book *b, uint64_t now_ms);
 void led__print_prefetch(const struct led_book *b, uint64_t print);
 /* *ret_new: it was not there, in no slice. `again`: it is kept from this time on all the same. */
@@ -282,7 +282,7 @@ RON_MUST_USE enum ron_rc led__print_add(struct led_book *b, uint64_t ts_ms, uint
                                         bool again, bool *ret_new);
 void led__print_forget(struct led_book *b, uint64_t print);
 
-/* led_book_image.c; the first two only while there is an image. `ask` fetches from memory what
+/* image.c; the first two only while there is an image. `ask` fetches from memory what
  * `keep` of the same change will read. */
 void led__image_ask(const struct led_book *b, const struct led_change *change);
 void led__image_keep(struct led_book *b, const struct led_change *change);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_book_read.c - what can be read from the book: balances in both views, digest, audit.
+/* ledger/book/read.c - what can be read from the book: balances in both views, digest, audit.
  *
  * The committed value of a record is what its first change in the ring has kept, or the record
  * itself when it has none. */

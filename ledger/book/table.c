@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_table.c - the containers of led_table.h, which states their invariants. */
+/* ledger/book/table.c - the containers of table.h, which states their invariants. */
 #include "ledger/book/table.h"
 
 #include <string.h>

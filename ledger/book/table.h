@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_table.h - the containers under the book: a hash table that grows page by page, the pool that
- * its pages come from, and a numbered store of records that grows chunk by chunk.
+/* ledger/book/table.h - the containers under the book: a hash table that grows page by page, the
+ * pool that its pages come from, and a numbered store of records that grows chunk by chunk.
  *
  * Why not one array that doubles: moving a million slots at once stalls everybody. Here the longest
  * step is the split of one page (LED_PAGE_SLOTS slots), the doubling of the directory of pages

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_book_undo.c - the ring of changes: how a batch is taken back or becomes final.
- * led_book_priv.h draws the ring. Taking back goes from the newest change to the oldest, so records
+/* ledger/book/undo.c - the ring of changes: how a batch is taken back or becomes final.
+ * priv.h draws the ring. Taking back goes from the newest change to the oldest, so records
  * that were created last are the last of their store and can be popped. */
 #include "ledger/book/priv.h"
 #include "ron/base/assert.h"

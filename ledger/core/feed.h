@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_feed.h - keys of committed groups, handed from the committer to the indexer.
+/* ledger/core/feed.h - keys of committed groups, handed from the committer to the indexer.
  *
  * Place: ledger. The committer has every key in its hands, hashed; reading them back from the log
  * would cost the indexer a decode and four hashes an entry. A block is lost when too many wait:

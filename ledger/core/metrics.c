@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_metrics.c - what the ledger counts, under the names of the specification. */
+/* ledger/core/metrics.c - what the ledger counts, under the names of the specification. */
 #include "ledger/svc.h"
 #include "ron/base/alloc.h"
 

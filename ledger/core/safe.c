@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_safe.c - safe mode: how writes are stopped, and how an operator lets them go on.
+/* ledger/core/safe.c - safe mode: how writes are stopped, and how an operator lets them go on.
  *
  * Place: service.
  *

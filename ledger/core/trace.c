@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_trace.c - a span for each stage that a work passes, below the span of its request.
+/* ledger/core/trace.c - a span for each stage that a work passes, below the span of its request.
  *
  * Place: service. Spans are put together only for works whose trace is exported; for the others a
  * stage costs one look. The request's own span is made by its front. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_entry_bin.c - the canonical bytes of an entry and of a batch; docs/formats/ledger-entry.md
- * draws them, led_entry.h holds the contract.
+/* ledger/entry/bin.c - the canonical bytes of an entry and of a batch; docs/formats/ledger-entry.md
+ * draws them, entry.h holds the contract.
  *
  * There is one encoding because nothing can be said twice: the order is fixed, lengths are of fixed
  * width, and the byte of presence bits must equal what the members say (E2). */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_bytes.h - big-endian numbers and short texts in byte layouts of the ledger.
+/* ledger/entry/bytes.h - big-endian numbers and short texts in byte layouts of the ledger.
  *
  * Place: ledger; pure. `put` functions write at `to`, where the caller has made room, and return
  * the end. A reader is a cursor: the first field that does not fit sets `failed`, and from then on

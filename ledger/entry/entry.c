@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_entry.c - kinds, reasons and the rules of an entry; the contract is in led_entry.h.
+/* ledger/entry/entry.c - kinds, reasons and the rules of an entry; the contract is in entry.h.
  *
  * Every rule has one place here, and both parsers end in led_entry_check, so that JSON and bytes
  * accept the same entries. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_entry.h - what a ledger entry is: its members, kinds, the reasons of a refusal, its rules,
- * and its two forms, JSON and canonical bytes.
+/* ledger/entry/entry.h - what a ledger entry is: its members, kinds, the reasons of a refusal, its
+ * rules, and its two forms, JSON and canonical bytes.
  *
  * Place: ledger; pure. Used by ingress (parse), prevalidators (rules, leaf bytes), the book
  * (apply), the log (bytes) and export (JSON).

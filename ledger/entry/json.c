@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_entry_json.c - entries and answers as JSON; the contract is in led_entry.h.
+/* ledger/entry/json.c - entries and answers as JSON; the contract is in entry.h.
  *
  * Reading is one pass of the scanner (ron/base/json.h) into an array of `struct raw`, whose first
  * part is the entry itself; a second pass resolves kind and nonce, checks the rules and closes the

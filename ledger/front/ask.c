@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_ask.c - from the target of a GET to a question; the contract is in led_ask.h.
+/* ledger/front/ask.c - from the target of a GET to a question; the contract is in ask.h.
  *
  * The table below has every target that both fronts serve. Path and query are still
  * percent-encoded; an account or id may hold '/', so names are cut out before they are decoded. */

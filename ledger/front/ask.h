@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_ask.h - a question on its way: what a target asks for, whichever front it came through, and
- * where the answer goes.
+/* ledger/front/ask.h - a question on its way: what a target asks for, whichever front it came
+ * through, and where the answer goes.
  *
- * Place: service. A front turns path and query into a struct led_query (led_ask.c), checks the
+ * Place: service. A front turns path and query into a struct led_query (ask.c), checks the
  * caller and hands it to the sequencer; the sequencer answers, or adds what it knows and hands it
- * on to the readers. Whoever answers gives it back to its pool (led_queries.c).
+ * on to the readers. Whoever answers gives it back to its pool (work/query.c).
  *
  * Rules:
  *   A1. HTTP and OAP read a target with the same code, so both answer the same status and bytes.
@@ -77,7 +77,7 @@ struct led_query {
     struct led_query *next; /* in the pool */
 };
 
-/* ---- targets: led_ask.c ---------------------------------------------------------------------- */
+/* ---- targets: ask.c ---------------------------------------------------------------------- */
 
 /* What GET of this target asks for. False: `ret_error`, whose texts last. */
 RON_MUST_USE bool led_ask_parse(struct ron_str path, struct ron_str query, struct led_query *ret,
@@ -108,7 +108,7 @@ bool led_reply_cancelled(const struct led_reply *r);
 /* The same envelope in the words of the other front. */
 struct ron_oap_error led_oap_error(const struct ron_http_error *e);
 
-/* ---- the pool: led_queries.c ----------------------------------------------------------------- */
+/* ---- the pool: work/query.c ----------------------------------------------------------------- */
 
 struct led_svc;
 struct led_queries;

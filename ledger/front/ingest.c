@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_front.c - POST /ingest and its answers: a request becomes a work, a work becomes an answer.
+/* ledger/front/ingest.c - POST /ingest and its answers: a request becomes a work, a work becomes an
+ * answer.
  *
  * Place: service, on the workers of the HTTP front; the answer comes from whichever stage ended the
  * work. Checks here cost nothing and tell nothing: mode, content type, memory. Who the caller is is
- * looked at before the body (led_preval.h). */
+ * looked at before the body (pipeline/preval.h). */
 #include <string.h>
 
 #include "ledger/svc.h"

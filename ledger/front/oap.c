@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_oap.c - the binary front: OAP/1 requests into the pipeline, commits out as events.
+/* ledger/front/oap.c - the binary front: OAP/1 requests into the pipeline, commits out as events.
  *
  * Place: service, on the workers. docs/formats/ledger-oap.md has codes and payloads.
  *
@@ -14,8 +14,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ledger/publish/changes.h"
 #include "ledger/front/oap.h"
+#include "ledger/publish/changes.h"
 #include "ledger/svc.h"
 #include "ron/base/alloc.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_routes.c - the routes of the ledger: what is asked, by whom, of which stage.
+/* ledger/front/routes.c - the routes of the ledger: what is asked, by whom, of which stage.
  *
- * Place: service, on the workers of the HTTP front. A handler reads parameters (led_ask.h), checks
+ * Place: service, on the workers of the HTTP front. A handler reads parameters (ask.h), checks
  * the caller and hands a query on; nobody here touches the book or a file. api/ledger.yaml
  * describes all of it. */
 #include <inttypes.h>

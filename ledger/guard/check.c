@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_guard_check.c - what a caller may do: routes, admission of a batch, every entry of it. The
- * contract is in led_guard.h.
+/* ledger/guard/check.c - what a caller may do: routes, admission of a batch, every entry of it. The
+ * contract is in guard.h.
  *
  * What does not change from entry to entry (signature, audience, scopes of the token, scopes of the
  * peer) was found out once; per entry there remain a bit for its kind, and the caveats about

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_frozen.h - accounts that were frozen at run time: a list that survives a restart.
+/* ledger/guard/frozen.h - accounts that were frozen at run time: a list that survives a restart.
  *
  * Place: service. Freezing is policy and no part of the journal; the book enforces it. The file
  * `frozen` in the data directory holds one account a line and is replaced whole. On a shared log
- * the database has the list (led_pg.h), and the file is the copy of who leads or led last.
+ * the database has the list (replica/rows.h), and the file is the copy of who leads or led last.
  *
  * Threads: one at a time; the callers see to that. Saving blocks. */
 #pragma once

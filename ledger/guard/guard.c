@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_guard.c - making a guard, its peers, its policy, tokens and what they are remembered for; the
- * contract is in led_guard.h, the check of entries in led_guard_check.c. */
+/* ledger/guard/guard.c - making a guard, its peers, its policy, tokens and what they are remembered
+ * for; the contract is in guard.h, the check of entries in check.c. */
 #include <string.h>
 
 #include "ledger/guard/priv.h"

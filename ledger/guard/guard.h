@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_guard.h - who may do what: capability, peer and policy of a request, before it is ordered.
+/* ledger/guard/guard.h - who may do what: capability, peer and policy of a request, before it is
+ * ordered.
  *
  * Place: ledger, between led_preval (which calls it) and ron/cap. Plain code, no network; what a
  * remote service has to be asked is told by a verdict and asked by led_remote.

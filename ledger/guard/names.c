@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_guard_names.c - names of client certificates that privileged scopes are bound to.
+/* ledger/guard/names.c - names of client certificates that privileged scopes are bound to.
  *
  * A name says of which kind it is, because kinds do not mean the same: whoever may choose a common
  * name need not own the DNS name of the same letters. Names are compared whole; letters of DNS

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_policy.c - life of a policy and what it says of a batch; the contract is in led_policy.h, the
- * file's reader in led_policy_read.c. */
+/* ledger/guard/policy.c - life of a policy and what it says of a batch; the contract is in
+ * policy.h, the file's reader in policy_read.c. */
 #include "ledger/guard/policy.h"
 
 #include <stdio.h>

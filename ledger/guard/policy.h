@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_policy.h - the policy file: what entries must obey beyond their own rules and capability.
+/* ledger/guard/policy.h - the policy file: what entries must obey beyond their own rules and
+ * capability.
  *
  * Place: ledger; pure but for led_policy_load. The file is TOML, docs/formats/ledger-policy.md
  * describes it: limits per kind, asset and account, frozen accounts, residency, reversals.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_policy_priv.h - a policy from the inside, shared by led_policy*.c and nobody else.
+/* ledger/guard/policy_priv.h - a policy from the inside, shared by led_policy*.c and nobody else.
  *
  * Rules about accounts stand in trees of prefixes. A tree is an array of nodes sorted by their
  * text; each knows the longest other node that it begins with, its parent. The rules for an account
@@ -69,7 +69,7 @@ struct led_policy {
     uint64_t digest;
 };
 
-/* led_policy_tree.c. Sorts the rules and makes the nodes, which have room for as many. */
+/* policy_tree.c. Sorts the rules and makes the nodes, which have room for as many. */
 void led__policy_tree_build(struct policy_tree *tree);
 
 /* Calls `see` for the rules that cover the account, the longest prefix first; stops when it returns
@@ -81,5 +81,5 @@ bool led__policy_tree_walk(const struct policy_tree *tree, struct ron_str accoun
 const struct policy_rule *led__policy_tree_find(const struct policy_tree *tree,
                                                 struct ron_str account);
 
-/* led_policy.c. A policy without rules and with an arena of this size. */
+/* policy.c. A policy without rules and with an arena of this size. */
 RON_MUST_USE enum ron_rc led__policy_new(size_t arena_size, struct led_policy **ret_policy);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_policy_read.c - the policy file as a policy: every key known, every rule of use.
+/* ledger/guard/policy_read.c - the policy file as a policy: every key known, every rule of use.
  *
  * The whole file is read into a new policy before anybody sees it (P1). A mistake of the writer is
  * told with its place: a typing error in a tag, a limit that another one hides, an account that no

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_policy_tree.c - rules by prefix of an account; led_policy_priv.h draws the idea. */
+/* ledger/guard/policy_tree.c - rules by prefix of an account; policy_priv.h draws the idea. */
 #include <stdlib.h>
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_guard_priv.h - the inside of a guard, shared by led_guard*.c and nobody else. */
+/* ledger/guard/priv.h - the inside of a guard, shared by led_guard*.c and nobody else. */
 #pragma once
 
 #include "ledger/guard/guard.h"
@@ -61,7 +61,7 @@ struct led_guard {
     struct ron_series *rejected[LED_REASON_COUNT];
 };
 
-/* led_guard_names.c: "dns:wallet.internal" and its like. RON_INVALID says what is wrong. */
+/* names.c: "dns:wallet.internal" and its like. RON_INVALID says what is wrong. */
 RON_MUST_USE enum ron_rc led__guard_name_parse(const char *text, struct guard_name *ret_name,
                                                struct ron_err *err);
 bool led__guard_name_matches(const struct guard_name *name, const struct ron_tls_peer *peer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_remote.c - calls to remote guards; the contract is in led_remote.h.
+/* ledger/guard/remote.c - calls to remote guards; the contract is in remote.h.
  *
  * A question in flight (struct ask) lies in the arena of its work, so that asking allocates only
  * what the HTTP client copies. Timeouts, retries, breaker and their metrics are the client's; here

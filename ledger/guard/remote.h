@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_remote.h - guards that are asked over HTTP: KMS, policy guard, double-spend guard.
+/* ledger/guard/remote.h - guards that are asked over HTTP: KMS, policy guard, double-spend guard.
  *
  * Place: ledger, on top of ron/http's client, which is one loop task. Nobody waits: asking starts a
  * call, and its end comes back as a callback on the client's task. Local guards are the default; a

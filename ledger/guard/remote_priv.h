@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_remote_priv.h - questions and answers of remote guards, shared by led_remote*.c alone. */
+/* ledger/guard/remote_priv.h - questions and answers of remote guards, shared by led_remote*.c
+ * alone. */
 #pragma once
 
 #include "ledger/guard/remote.h"

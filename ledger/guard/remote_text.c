@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_remote_text.c - questions and answers of remote guards as JSON; docs/formats/ledger-guards.md
- * shows them. Answers are documents of others: unknown members are skipped, and what is not there
- * or of another type makes the answer unreadable, which is a refusal (R1 of led_remote.h). */
+/* ledger/guard/remote_text.c - questions and answers of remote guards as JSON;
+ * docs/formats/ledger-guards.md shows them. Answers are documents of others: unknown members are
+ * skipped, and what is not there or of another type makes the answer unreadable, which is a refusal
+ * (R1 of remote.h). */
 #include <string.h>
 
 #include "ledger/guard/remote_priv.h"

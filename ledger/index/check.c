@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_index_check.c - is this LMDB file sound? Asked before LMDB opens it.
+/* ledger/index/check.c - is this LMDB file sound? Asked before LMDB opens it.
  *
  * LMDB maps its file and trusts every byte of it: a page number that a bad disk has changed makes
  * it read outside of the map, and the process dies, at each start again. An index is only derived,

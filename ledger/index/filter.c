@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_index_filter.c - tells of nearly every hash that a run lacks that it is not there.
+/* ledger/index/filter.c - tells of nearly every hash that a run lacks that it is not there.
  *
  * The hashes of a run are uniform and known in order, so the filter is no Bloom filter: the hash,
  * scaled to the number of groups (64 keys each on average), names a group, what is left of it a

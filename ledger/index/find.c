@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_index_find.c - lookups: led_index_maybe for loops, led_index_find and led_index_skip for
+/* ledger/index/find.c - lookups: led_index_maybe for loops, led_index_find and led_index_skip for
  * threads that may wait for the disk.
  *
  * A set stays pinned for the whole lookup, and the pieces it names stay in the store as long. So a

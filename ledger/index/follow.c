@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_follow.c - what the index takes from the journal; the contract is in led_follow.h. */
+/* ledger/index/follow.c - what the index takes from the journal; the contract is in follow.h. */
 #include "ledger/index/follow.h"
 
 #include "ledger/pipeline/preval.h"

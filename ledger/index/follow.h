@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_follow.h - what the index takes from the journal: which keys, at which seqs, which skip
- * points. One rule for the indexer task, which follows the log, and for recovery.
+/* ledger/index/follow.h - what the index takes from the journal: which keys, at which seqs, which
+ * skip points. One rule for the indexer task, which follows the log, and for recovery.
  *
  * An id stands at the seq of its entry, an idem_id at that of the first entry of its batch, a
  * tombstone at that of the entry which follows it. About one in LED_SKIP_EVERY entries of an
@@ -9,8 +9,8 @@
  * Threads: the writer of the index. Visible and durable with led_index_commit. */
 #pragma once
 
-#include "ledger/log/frame.h"
 #include "ledger/index/index.h"
+#include "ledger/log/frame.h"
 
 enum { LED_SKIP_EVERY = 256 };
 

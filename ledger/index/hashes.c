@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_hashes.c - stored hashes of the tree in files of equal size. */
+/* ledger/index/hashes.c - stored hashes of the tree in files of equal size. */
 #include "ledger/index/hashes.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_hashes.h - the stored hashes of the tree in a file: the engine under struct ron_tree_store.
+/* ledger/index/hashes.h - the stored hashes of the tree in a file: the engine under struct
+ * ron_tree_store.
  *
  * Place: ledger, over the disk ports. Derived: written without a sync by the committer, made
  * durable now and then by the indexer task, rebuilt from the log when lost. 32 bytes a hash, place

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_index.c - the index as a whole: opening, adding, committing, images.
+/* ledger/index/index.c - the index as a whole: opening, adding, committing, images.
  *
  *     add ──► tail (not yet seen) ──full──► run (in the store's transaction) ──► merges
  *     commit ──► tail or run, images, state ──► store commits ──► lookups see it
@@ -9,7 +9,7 @@
  * leaves the commit before, on disk and for lookups (X1), and who reads applied_seq and then looks
  * up finds every key up to it (X2).
  *
- * Threads: one writer. Failure: see led_index.h. */
+ * Threads: one writer. Failure: see index.h. */
 #include "ledger/index/priv.h"
 
 #include "ron/base/alloc.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_index.h - what can be lost: ids, idempotency keys, skip points of histories, images of the
- * book, and up to which seq all that holds. One LMDB file, or memory.
+/* ledger/index/index.h - what can be lost: ids, idempotency keys, skip points of histories, images
+ * of the book, and up to which seq all that holds. One LMDB file, or memory.
  *
  * Place: ledger. The indexer task follows the log behind the committer and is the only writer;
  * prevalidators and readers look up.

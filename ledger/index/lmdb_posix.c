@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_index_lmdb_posix.c - the store of an index in one LMDB file.
+/* ledger/index/lmdb_posix.c - the store of an index in one LMDB file.
  *
  * One database, keys of 17 bytes: kind, a, b, the numbers big-endian, so that LMDB's order of bytes
  * is that of the numbers. LMDB makes its own system calls, which is why this is the one file of the

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_index_mem.c - the store of an index in memory: a sorted array of blobs.
+/* ledger/index/mem.c - the store of an index in memory: a sorted array of blobs.
  *
  * For the simulator and for ledgers that leave nothing on disk. Changes wait in a list until the
  * commit, which makes a new array of the old one and the list in one pass; so an abort forgets the
  * list, and a commit that finds no memory changes nothing.
  *
  * Threads: the writer's alone. Lookups get the bytes through the pointers that `put` gave out, and
- * the writer deletes a blob only when no lookup can use it (led_index_set.c). */
+ * the writer deletes a blob only when no lookup can use it (set.c). */
 #include "ledger/index/priv.h"
 
 #include "ron/base/alloc.h"

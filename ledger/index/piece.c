@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_index_piece.c - pieces of runs: sorted entries (hash, seq) as bytes (docs/formats/
+/* ledger/index/piece.c - pieces of runs: sorted entries (hash, seq) as bytes (docs/formats/
  * ledger-index.md), and the sorting of entries.
  *
  * All entries of a piece have one width: as many bytes as the greatest distance from the piece's

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_index_priv.h - the parts of the index, shared by led_index*.c alone.
+/* ledger/index/priv.h - the parts of the index, shared by led_index*.c alone.
  *
  *     tree (ids and idempotency keys; skip points)
  *       tail       entries of the last commits in memory; small pieces in the store for a restart
  *       runs       sorted by (hash, seq), cut into pieces; eight of a level become one of the next
  *     store        blobs under short keys, in transactions: LMDB, or memory
- *     set          what lookups see of both trees: immutable, replaced whole (led_index_set.c)
+ *     set          what lookups see of both trees: immutable, replaced whole (set.c)
  *
  * A merge goes on for many commits and has no state but that of the slices: the growing run answers
  * for the hashes up to `hi`, its inputs for those from `lo` = hi + 1 on. So every hash is asked for
@@ -90,7 +90,7 @@ bool led__edges_hold(const struct led_edges *edges, const struct led_edge *edge)
 void led__edges_add(struct led_edges *edges, const struct led_edge *edge);
 void led__edges_join(struct led_edges *edges, const struct led_edges *other);
 
-/* ---- pieces (led_index_piece.c) -------------------------------------------------------------- */
+/* ---- pieces (piece.c) -------------------------------------------------------------- */
 
 struct led_piece_view {
     const uint8_t *entries;
@@ -122,7 +122,7 @@ uint32_t led__piece_lower(const struct led_piece_view *view, struct led_ent want
 /* Sorts by (hash, seq); `spare` has room for as many. The result is in `entries`. */
 void led__ents_sort(struct led_ent *entries, struct led_ent *spare, size_t count);
 
-/* ---- filters (led_index_filter.c) ------------------------------------------------------------ */
+/* ---- filters (filter.c) ------------------------------------------------------------ */
 
 struct led_group {
     uint32_t base; /* of the group in `rests` */
@@ -147,7 +147,7 @@ uint64_t led__filter_group_start(const struct led_filter *f, uint64_t group);
 uint32_t led__filter_fill(struct led_filter *f, uint64_t group, uint64_t group_end, uint32_t used,
                           const struct led_ent *entries, size_t count);
 
-/* ---- runs and slices (led_index_run.c) ------------------------------------------------------- */
+/* ---- runs and slices (run.c) ------------------------------------------------------- */
 
 struct led_piece_at {
     struct led_ent first;
@@ -231,7 +231,7 @@ struct led_blobs {
 };
 
 RON_MUST_USE enum ron_rc led__blobs_open_memory(struct led_blobs **ret_store);
-/* RON_OK: there is no file, or an LMDB file that LMDB may open (led_index_check.c). RON_CORRUPT. */
+/* RON_OK: there is no file, or an LMDB file that LMDB may open (check.c). RON_CORRUPT. */
 RON_MUST_USE enum ron_rc led__lmdb_check(const struct ron_env *env, const char *path,
                                          struct ron_err *err);
 /* RON_CORRUPT: there is a file, but none that can be used. */
@@ -256,14 +256,14 @@ void led__tail_free(struct led_tail *tail); /* NULL is fine */
 /* Makes the entries below `count` visible. */
 void led__tail_show(struct led_tail *tail, uint32_t count);
 bool led__tail_has(const struct led_tail *tail, uint64_t hash);
-/* Inlined by force: led_table.h says why. */
+/* Inlined by force: book/table.h says why. */
 __attribute__((always_inline)) static inline void led__tail_prefetch(const struct led_tail *tail,
                                                                      uint64_t hash)
 {
     __builtin_prefetch(&tail->slots[(uint32_t)hash & tail->slot_mask]);
 }
 
-/* ---- sets (led_index_set.c) ------------------------------------------------------------------ */
+/* ---- sets (set.c) ------------------------------------------------------------------ */
 
 struct led_set_tree {
     struct led_tail *tail;
@@ -375,7 +375,7 @@ struct led_index {
 
 #define LED_INDEX_MAGIC 0x4c444958u
 
-/* led_index_run.c */
+/* run.c */
 uint32_t led__tail_cap(const struct led_index *ix, uint32_t tree);
 /* Room for `count` entries in both buffers. */
 RON_MUST_USE enum ron_rc led__ents_reserve(struct led_index *ix, size_t count);
@@ -388,7 +388,7 @@ RON_MUST_USE enum ron_rc led__tree_flush(struct led_index *ix, uint32_t tree, st
 /* The piece in which (hash, seq) is or would be. */
 uint32_t led__slice_piece(const struct led_slice *slice, struct led_ent want);
 
-/* led_index_state.c: the blob that says what counts. */
+/* state.c: the blob that says what counts. */
 RON_MUST_USE enum ron_rc led__state_put(struct led_index *ix, struct ron_err *err);
 RON_MUST_USE enum ron_rc led__state_load(struct led_index *ix, struct ron_err *err);
 RON_MUST_USE enum ron_rc led__tail_put(struct led_index *ix, uint32_t tree, struct ron_err *err);

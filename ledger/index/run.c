@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_index_run.c - runs: written from a tail, merged eight to one, a step at a time.
+/* ledger/index/run.c - runs: written from a tail, merged eight to one, a step at a time.
  *
  * Invariants:
  *   N1. A run that is not growing answers from `lo` on for all hashes; a growing one up to `hi`,
@@ -8,7 +8,7 @@
  *   N3. For each key flushed, each level merges LED_MERGE_RATE keys. A merge of eight runs is done
  *       when two more have come, so a level holds at most ten runs and a growing one.
  *
- * Threads: the writer's. Failure: any code; the caller forgets `next` (led_index_priv.h). */
+ * Threads: the writer's. Failure: any code; the caller forgets `next` (priv.h). */
 #include "ledger/index/priv.h"
 
 #include "ron/base/alloc.h"

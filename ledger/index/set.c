@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_index_set.c - what lookups see: sets of runs and tails, replaced while threads use them.
+/* ledger/index/set.c - what lookups see: sets of runs and tails, replaced while threads use them.
  *
  * A thread that looks up pins the present set and unpins it afterwards: two atomic operations on a
  * cache line that it shares with few others, no lock, no wait. The writer frees a set, its runs and

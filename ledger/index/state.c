@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_index_state.c - the blob that says what of the store counts, and how an index is read back.
+/* ledger/index/state.c - the blob that says what of the store counts, and how an index is read
+ * back.
  *
  * Each commit writes the state anew: whose ledger, which key, up to which seq, image, and each run
  * with the part of it that counts. What the state does not name is left over from a crash and is

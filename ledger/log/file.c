@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_log_file.c - the files of the log: names, making a segment, and the note about bytes whose
+/* ledger/log/file.c - the files of the log: names, making a segment, and the note about bytes whose
  * fate is unknown.
  *
  * A segment gets its name only when it is whole: zeros, head and size are synced before the rename,

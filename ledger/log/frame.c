@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_frame.c - building frames of the log and taking them apart; docs/formats/ledger-log.md draws
- * the bytes, led_frame.h holds the contract. */
+/* ledger/log/frame.c - building frames of the log and taking them apart; docs/formats/ledger-log.md
+ * draws the bytes, frame.h holds the contract. */
 #include "ledger/log/frame.h"
 
 #include <string.h>

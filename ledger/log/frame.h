@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_frame.h - the bytes of the log: a segment's head, frames, the records inside, links.
+/* ledger/log/frame.h - the bytes of the log: a segment's head, frames, the records inside, links.
  *
  * Place: ledger; pure. The committer builds frames, the log writes and finds them, recovery and
  * readers take them apart. Byte layout: docs/formats/ledger-log.md. All numbers are big-endian.

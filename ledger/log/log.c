@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_log.c - the log's life: opening, appending, rolling over, what readers are told. */
+/* ledger/log/log.c - the log's life: opening, appending, rolling over, what readers are told. */
 #include "ledger/log/log.h"
 
 #include <inttypes.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_log.h - the truth of the ledger: segment files of frames, appended and synced by one writer.
+/* ledger/log/log.h - the truth of the ledger: segment files of frames, appended and synced by one
+ * writer.
  *
- * Place: ledger, over the disk ports of struct ron_env; led_frame.h says what the bytes are.
+ * Place: ledger, over the disk ports of struct ron_env; frame.h says what the bytes are.
  *
  *     log/00000001-00000000000000000001.seg   number and the seq of its first entry; of fixed
  *     log/00000002-00000000000000524289.seg   size; frames without a gap, then zeros
@@ -21,7 +22,7 @@
  *       writing for good (RON_CLOSED from then on) until it is opened anew. Never retried. As the
  *       kernel may show what it will never write, the range is noted, and whoever opens the log
  *       next for writing writes it again as it reads.
- *   L5. A torn tail (led_frame.h F2) at the very end of the log is zeroed and counted when the log
+ *   L5. A torn tail (frame.h F2) at the very end of the log is zeroed and counted when the log
  *       is opened for writing. Any other damage stops the opening at that frame: what lies before
  *       is readable, nothing is repaired, and the owner goes to safe mode.
  *   L6. Free space is asked before a segment is made: below the floor RON_LIMIT, with the log as it

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_log_open.c - what lies in the directory of the log: segments in their order, frames in
+/* ledger/log/open.c - what lies in the directory of the log: segments in their order, frames in
  * theirs, and where it ends.
  *
  * How the end is told apart from damage. The writer has at most one write under way, always at the

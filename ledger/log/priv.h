@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_log_priv.h - the inside of the log, shared by led_log*.c alone.
+/* ledger/log/priv.h - the inside of the log, shared by led_log*.c alone.
  *
- *     led_log.c        life, appending, the published state
- *     led_log_file.c   segment files: names, making, heads
- *     led_log_open.c   opening: walking segments and frames, torn tails, damage
- *     led_log_read.c   finding and reading frames
+ *     log.c        life, appending, the published state
+ *     file.c   segment files: names, making, heads
+ *     open.c   opening: walking segments and frames, torn tails, damage
+ *     read.c   finding and reading frames
  *
  * Who owns what: `fd`, `used`, `epoch` and the chain belong to the writing thread; what stands
  * under `lock` is changed by that thread and by led_log_prepare, with the lock held for some
@@ -71,7 +71,7 @@ struct led_log {
     int next_fd; /* READY: a file of zeros of opts.segment_bytes under led__next_name */
 };
 
-/* ---- led_log_file.c -------------------------------------------------------------------------- */
+/* ---- file.c -------------------------------------------------------------------------- */
 
 extern const char led__next_name[]; /* made ahead by led_log_prepare */
 extern const char led__roll_name[]; /* made by append itself */
@@ -103,7 +103,7 @@ void led__note(const struct led_log *log, uint64_t number, uint64_t off, uint64_
 RON_MUST_USE enum ron_rc led__note_mend(const struct led_log *log, const struct led__segment *last,
                                         int fd, struct ron_err *err);
 
-/* ---- led_log_read.c -------------------------------------------------------------------------- */
+/* ---- read.c -------------------------------------------------------------------------- */
 
 /* A piece of a segment file in memory. */
 struct led__window {
@@ -137,7 +137,7 @@ static inline bool led__frame_reaches(const struct led_frame *f, uint64_t seq)
     return f->seq_first + RON_MAX(f->entries, (uint32_t)1) > seq;
 }
 
-/* ---- led_log_open.c -------------------------------------------------------------------------- */
+/* ---- open.c -------------------------------------------------------------------------- */
 
 /* Fills in the log: list of segments, head, used, fd. */
 RON_MUST_USE enum ron_rc led__log_walk(struct led_log *log, uint64_t from_seq, led_log_visit *visit,

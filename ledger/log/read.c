@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_log_read.c - finding frames by seq and reading them, beside a writer.
+/* ledger/log/read.c - finding frames by seq and reading them, beside a writer.
  *
  * A reader takes the end of the log and the one segment it needs from the published state, then
  * works on a descriptor of its own. Bytes before the published end never change (L1), so nothing

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_import.c - lines of an export into works; the contract is in led_import.h.
+/* ledger/offline/import.c - lines of an export into works; the contract is in import.h.
  *
  * A line is scanned twice: first its own members, with the batch kept as raw text; then the batch
  * by the reader of requests, for which the bytes around that text are made into {"batch": and }. A

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_import.h - an NDJSON export, line by line, turned back into works.
+/* ledger/offline/import.h - an NDJSON export, line by line, turned back into works.
  *
  * Place: ledger; pure: who drives it (service, command line) gives the works to the sequencer. For
  * the same root that driver

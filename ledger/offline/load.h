@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_load.h - an NDJSON export into an empty ledger, without a service: sequencer and committer
- * driven by hand, to the same root.
+/* ledger/offline/load.h - an NDJSON export into an empty ledger, without a service: sequencer and
+ * committer driven by hand, to the same root.
  *
  * Place: ledger; plain code that blocks. Works are committed in groups as large as a frame takes.
- * The rules of the way are those of led_import.h. Keys go to the index as they become durable, so a
+ * The rules of the way are those of import.h. Keys go to the index as they become durable, so a
  * file may have any number of them.
  *
  * Invariant:
- *   P1. From before the first entry until the root agreed the directory is marked (led_mark.h): a
+ *   P1. From before the first entry until the root agreed the directory is marked (recover/mark.h):
+ *   a
  *       part of a ledger is never opened as one, and whoever tries is told to remove it.
  *
  * Threads: one. */

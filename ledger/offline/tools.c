@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_tools.c - the tools of ron_ledger.h: recovery, and something to do with what it gives. */
+/* ledger/offline/tools.c - the tools of ledger/ledger.h: recovery, and something to do with what it
+ * gives. */
 #include <string.h>
 
-#include "ledger/read/export.h"
+#include "ledger/ledger.h"
 #include "ledger/offline/load.h"
+#include "ledger/read/export.h"
 #include "ledger/recover/mark.h"
 #include "ron/base/alloc.h"
 #include "ron/io/file.h"
 #include "ron/io/linux_env.h"
-#include "ledger/ledger.h"
 
 /* A mistyped directory must neither become a new ledger nor look like a damaged one. */
 static enum ron_rc need_log(const struct led_tool_opts *o, struct ron_err *err)

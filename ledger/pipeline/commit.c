@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_commit.c - one frame, one sync, one new root for a group of works; the contract is in
- * led_commit.h.
+/* ledger/pipeline/commit.c - one frame, one sync, one new root for a group of works; the contract
+ * is in commit.h.
  *
  * The tree of the group is built on a copy. Only when the log has the frame does the copy become
  * the tree, so that nothing has to be taken back. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_commit.h - the committer: one frame, one sync, one new root for a group of works.
+/* ledger/pipeline/commit.h - the committer: one frame, one sync, one new root for a group of works.
  *
  * Place: ledger; plain code, owned by the committer task (a thread of its own) or the simulator. It
  * is the only writer of the log and of the tree.
@@ -7,7 +7,7 @@
  * Invariants:
  *   C1. A group becomes durable whole, with one append of the log; only then is a work's outcome
  *       LED_RESULT_COMMITTED.
- *   C2. Before writing, the group is checked again, without the book (led_group.h). A group that
+ *   C2. Before writing, the group is checked again, without the book (group.h). A group that
  *       fails is not written (RON_CORRUPT).
  *   C3. After any failure but RON_LIMIT and RON_NOMEM the committer refuses everything (RON_CLOSED)
  *       until it is made anew from a recovered log.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_group.c - a second look at a group before it is written; the contract is in led_group.h. */
+/* ledger/pipeline/group.c - a second look at a group before it is written; the contract is in
+ * group.h. */
 #include "ledger/pipeline/group.h"
 
 #include <string.h>

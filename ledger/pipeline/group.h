@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_group.h - a second look at a group of works before it is written, without the book.
+/* ledger/pipeline/group.h - a second look at a group of works before it is written, without the
+ * book.
  *
  * Place: ledger, under the committer. It knows entries and links alone and has nothing in common
  * with led_book_apply, so that a mistake there does not reach the log.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_preval.c - from bytes to entries, leaves and hashes; the contract is in led_preval.h.
+/* ledger/pipeline/preval.c - from bytes to entries, leaves and hashes; the contract is in preval.h.
  *
  * Everything that is per entry and needs no state is done here, in parallel, so that the sequencer
  * and the committer have little left: a binary batch costs one decode, one SHA-256, three or four
@@ -90,7 +90,7 @@ static bool parse_batch(struct led_work *w)
         }
         return parsed;
     }
-    /* The request's own memory: led_work.h says that JSON is changed in place. */
+    /* The request's own memory: work/work.h says that JSON is changed in place. */
     return led_batch_from_json((char *)(uintptr_t)w->in.ptr, w->in.len, LED_ORIGIN_CALLER,
                                &w->arena, &w->batch, &w->refusals);
 }

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_preval.h - prevalidation: from the bytes of a request to a work that can be ordered.
+/* ledger/pipeline/preval.h - prevalidation: from the bytes of a request to a work that can be
+ * ordered.
  *
  * Place: ledger; plain code, called by the prevalidator tasks (service) and by the simulator. It
  * never blocks and never waits: what needs a remote service, a disk or the sequencer is told by

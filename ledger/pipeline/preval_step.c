@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_preval_step.c - the way of a work through prevalidation; the contract is in led_preval.h. */
+/* ledger/pipeline/preval_step.c - the way of a work through prevalidation; the contract is in
+ * preval.h. */
 #include <stdio.h>
 
 #include "ledger/guard/guard.h"

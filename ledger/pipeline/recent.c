@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_recent.c - keys of the journal that the index may not have yet; the contract is in
- * led_recent.h. */
+/* ledger/pipeline/recent.c - keys of the journal that the index may not have yet; the contract is
+ * in recent.h. */
 #include "ledger/pipeline/recent.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_recent.h - which keys (hashes of ids and idem_ids) came into the journal lately, and at which
- * seq: what the index, which runs behind, does not answer for yet.
+/* ledger/pipeline/recent.h - which keys (hashes of ids and idem_ids) came into the journal lately,
+ * and at which seq: what the index, which runs behind, does not answer for yet.
  *
  * Place: ledger, under the sequencer. Keys lie in generations, each a hash table of fixed size with
  * linear probing. A generation takes keys until it is full, then the next one begins; it is dropped

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_seq.c - the sequencer's decisions; the contract is in led_seq.h.
+/* ledger/pipeline/seq.c - the sequencer's decisions; the contract is in seq.h.
  *
  *     new works ─sort─► decide ─► COMMIT ─► flight (until durable)
  *                       ▲   │

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_seq.h - the sequencer: orders a window of works, decides on each, gives out seqs.
+/* ledger/pipeline/seq.h - the sequencer: orders a window of works, decides on each, gives out seqs.
  *
  * Place: ledger; plain code, owned by the sequencer task (service) or by the simulator. No thread,
  * no clock, no file: it owns the book and the table of recent ids.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_checkpoint.c - checkpoints: text, signature, trust. */
+/* ledger/proof/checkpoint.c - checkpoints: text, signature, trust. */
 #include "ledger/proof/checkpoint.h"
 
 #include "ron/merkle/tree.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_checkpoint.h - the text of a checkpoint (C2SP tlog-checkpoint): what the ledger signs.
+/* ledger/proof/checkpoint.h - the text of a checkpoint (C2SP tlog-checkpoint): what the ledger
+ * signs.
  *
  *     origin
  *     size in decimal

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_note.c - signing, reading and verifying notes.
+/* ledger/proof/note.c - signing, reading and verifying notes.
  *
  * The message that is signed is the text itself for type 1; for a cosignature it has two lines in
  * front. libsodium can sign in pieces only in another scheme (Ed25519ph), so the message of a

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_note.h - signed notes (C2SP signed-note) with Ed25519: signing, reading, verifying, and the
- * timestamped cosignatures of witnesses (C2SP tlog-cosignature, v1). Keys: ron/merkle/note_key.h.
+/* ledger/proof/note.h - signed notes (C2SP signed-note) with Ed25519: signing, reading, verifying,
+ * and the timestamped cosignatures of witnesses (C2SP tlog-cosignature, v1). Keys:
+ * ron/merkle/note_key.h.
  *
  *     text, each line ended by a newline
  *     (an empty line)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_receipt.c - receipts: text and verification. */
+/* ledger/proof/receipt.c - receipts: text and verification. */
 #include "ledger/proof/receipt.h"
 
 #define HEADER "c2sp.org/tlog-proof@v1"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_receipt.h - a receipt that proves offline that an entry is in the ledger (C2SP tlog-proof).
+/* ledger/proof/receipt.h - a receipt that proves offline that an entry is in the ledger (C2SP
+ * tlog-proof).
  *
  *     c2sp.org/tlog-proof@v1
  *     extra BASE64                    optional; not authenticated by itself

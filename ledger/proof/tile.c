@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_tile.c - paths of tiles, their hashes, and bundles. */
+/* ledger/proof/tile.c - paths of tiles, their hashes, and bundles. */
 #include "ledger/proof/tile.h"
 
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_tile.h - the tree as static files (C2SP tlog-tiles): paths, tiles, bundles of entries.
+/* ledger/proof/tile.h - the tree as static files (C2SP tlog-tiles): paths, tiles, bundles of
+ * entries.
  *
  *     tile/<level>/<index>[.p/<width>]      hashes; full ones have 256
  *     tile/entries/<index>[.p/<width>]      the entries of a tile of level 0

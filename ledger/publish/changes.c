@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_changes.c - names of the accounts of a commit; the contract is in led_changes.h. */
+/* ledger/publish/changes.c - names of the accounts of a commit; the contract is in changes.h. */
 #include "ledger/publish/changes.h"
 
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_changes.h - which accounts a commit changed, as events (docs/formats/ledger-oap.md).
+/* ledger/publish/changes.h - which accounts a commit changed, as events
+ * (docs/formats/ledger-oap.md).
  *
  * Place: ledger; plain code, owned by the committer.
  *

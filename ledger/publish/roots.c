@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_roots.c - the roots publisher: its life, its task, and what a round does for each
+/* ledger/publish/roots.c - the roots publisher: its life, its task, and what a round does for each
  * subscriber.
  *
  * A round: take what is on the bus, tell on_root and the signer, then go through all subscribers.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_roots.h - the roots publisher: every committed root, to whoever wants to follow.
+/* ledger/publish/roots.h - the roots publisher: every committed root, to whoever wants to follow.
  *
  *     committer --publish--> bus "root_pub" --> ring of the last 1024 --> GET /roots   (page)
  *                                                     |            |--> GET /roots?wait= (poll)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_roots_http.c - GET /roots and GET /roots/stream; forms in docs/formats/ledger-roots.md.
+/* ledger/publish/roots_http.c - GET /roots and GET /roots/stream; forms in
+ * docs/formats/ledger-roots.md.
  *
  * A page is answered at once, on the worker, from the ring. Who has to wait is handed to the task
  * with its reply; there are at most subs_max of them, and no reply is taken for one more. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_roots_priv.h - what led_roots*.c share: the ring of events and a subscriber.
+/* ledger/publish/roots_priv.h - what led_roots*.c share: the ring of events and a subscriber.
  *
  * Events are numbered in the order in which they were published, those that nobody could keep
  * included. The ring holds the numbers [first, next), at most LED_ROOTS_RING; each lies in

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_roots_ring.c - the last events, numbered; rules in led_roots_priv.h. */
+/* ledger/publish/roots_ring.c - the last events, numbered; rules in roots_priv.h. */
 #include <string.h>
 
 #include "ledger/publish/roots_priv.h"

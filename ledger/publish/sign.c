@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_sign.c - the signer: what is cached, what is published and kept, and what witnesses add.
+/* ledger/publish/sign.c - the signer: what is cached, what is published and kept, and what
+ * witnesses add.
  *
  * Kept checkpoints are numbered from 0 in the order in which they were published; number n lies in
  * kept[n % LED_SIGN_KEPT]. A cosignature is verified on a copy without the lock; then the kept note

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_sign.h - the signer: the ledger's key, its signed checkpoints, and the cosignatures of
- * witnesses.
+/* ledger/publish/sign.h - the signer: the ledger's key, its signed checkpoints, and the
+ * cosignatures of witnesses.
  *
  *     set_head(size, root) --save_due, each interval--> published: on disk, then kept for witnesses
  *     checkpoint(size, root): signed now, or as it was published, with its cosignatures

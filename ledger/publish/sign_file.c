@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_sign_file.c - the files of a signer: the key (one line, PRIVATE+KEY+...) and the checkpoint
- * that was published last (a signed note).
+/* ledger/publish/sign_file.c - the files of a signer: the key (one line, PRIVATE+KEY+...) and the
+ * checkpoint that was published last (a signed note).
  *
  * Files are replaced whole, so each holds the old or the new content. Nothing is retried. */
 #include <string.h>

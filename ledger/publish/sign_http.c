@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_sign_http.c - checkpoints and cosignatures over HTTP; forms in docs/formats/ledger-proofs.md.
+/* ledger/publish/sign_http.c - checkpoints and cosignatures over HTTP; forms in
+ * docs/formats/ledger-proofs.md.
  *
  * Both answer at once, on the worker: a signature takes some tens of microseconds, and a body has
  * at most one signature of each witness that gets as far as being verified. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_sign_priv.h - what the files led_sign*.c share: the files of a signer. All of it blocks. */
+/* ledger/publish/sign_priv.h - what the files led_sign*.c share: the files of a signer. All of it
+ * blocks. */
 #pragma once
 
 #include "ledger/publish/sign.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_read_account.c - walks through the entries of one account: history, past balances, debits.
+/* ledger/read/account.c - walks through the entries of one account: history, past balances, debits.
  *
  * Every stored entry says, for each account that it touched, which entry touched it before and what
  * the balances were afterwards. So all questions are walks back along links; skip points of the

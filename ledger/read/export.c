@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_export.c - pulling an export: frames off the log, records, entries, pieces of text; NDJSON.
+/* ledger/read/export.c - pulling an export: frames off the log, records, entries, pieces of text;
+ * NDJSON.
  *
  *     BEGIN --head line--> RECORDS <--next record, end of it--> ENTRIES
  *                             |

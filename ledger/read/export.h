@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_export.h - the journal as a stream of text: NDJSON, or a journal for hledger, ledger and
- * beancount. Formats: docs/formats/ledger-export.md.
+/* ledger/read/export.h - the journal as a stream of text: NDJSON, or a journal for hledger, ledger
+ * and beancount. Formats: docs/formats/ledger-export.md.
  *
  * Place: ledger, over the reader; plain code that blocks, pulled piece by piece, so that a slow
  * receiver costs nothing but its own time.
@@ -14,7 +14,7 @@
  *       name can be turned back into ours.
  *   P4. Memory is bounded: a gathered piece of the log, and one entry beyond a piece of text.
  *
- * Failure: as led_read.h says; an export that failed once gives the same answer for ever. */
+ * Failure: as reader.h says; an export that failed once gives the same answer for ever. */
 #pragma once
 
 #include "ledger/read/reader.h"

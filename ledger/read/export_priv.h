@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_export_priv.h - what led_export*.c share, and nobody else. */
+/* ledger/read/export_priv.h - what led_export*.c share, and nobody else. */
 #pragma once
 
 #include "ledger/read/export.h"
@@ -48,7 +48,7 @@ struct led_export {
     uint64_t day; /* since 1970; never goes back */
 };
 
-/* led_export_text.c: journals of the others. */
+/* export_text.c: journals of the others. */
 void led__export_text_begin(struct led_export *ex);
 RON_MUST_USE enum ron_rc led__export_text_entry(struct led_export *ex, uint64_t seq,
                                                 const struct led_entry *entry,

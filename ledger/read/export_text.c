@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_export_text.c - the journal as hledger, ledger and beancount read it.
+/* ledger/read/export_text.c - the journal as hledger, ledger and beancount read it.
  *
  * Each entry becomes one transaction with two postings. What enters or leaves the ledger goes
  * against an equity account for the supply; Credit and Debit, which balance within their batch but

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_read_priv.h - what led_read*.c and led_export*.c share, and nobody else.
+/* ledger/read/priv.h - what led_read*.c and led_export*.c share, and nobody else.
  *
  * A reader keeps one frame and a map of it: the offsets of its records and entries. Walks through
  * an account's links often stay in a frame for many steps, and a frame may hold thousands of

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_read_proof.c - proofs, tiles and receipts from the stored hashes and the journal.
+/* ledger/read/proof.c - proofs, tiles and receipts from the stored hashes and the journal.
  *
  * The stored hashes are derived and carry no checksum. So before anything made of them leaves the
  * house it is proven against the root of the head, which came from a checked frame: a root of the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_read.c - the reader: its frame and map, entries by seq and id, pages of roots. */
+/* ledger/read/reader.c - the reader: its frame and map, entries by seq and id, pages of roots. */
 #include "ledger/read/priv.h"
 
 #include <stdarg.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_read.h - reading the journal: entries, histories, past balances, repetitions, proofs.
+/* ledger/read/reader.h - reading the journal: entries, histories, past balances, repetitions,
+ * proofs.
  *
  * Place: ledger, over log, index and tree; plain code that blocks, called by reader tasks. A reader
  * has buffers of its own: one per thread. Answers are appended to a struct ron_buf, as JSON

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_read_repeat.c - keys that may be in the journal: repetitions, originals, outcomes.
+/* ledger/read/repeat.c - keys that may be in the journal: repetitions, originals, outcomes.
  *
  * What a key leads to is decided by the journal alone. An idem_id belongs to one record for ever: a
  * batch, or the tombstone that cancelled it. An id belongs to one entry, and through it to its

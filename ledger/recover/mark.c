@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_mark.c - the markers of safe mode and of imports; the contract is in led_mark.h. */
+/* ledger/recover/mark.c - the markers of safe mode and of imports; the contract is in mark.h. */
 #include "ledger/recover/mark.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_mark.h - markers in the data directory: of safe mode, and of an import that is not finished.
+/* ledger/recover/mark.h - markers in the data directory: of safe mode, and of an import that is not
+ * finished.
  *
  * That of safe mode is a small file that says since when and why writes are stopped. It survives a
  * restart; only the operator's resume removes it.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_recall.c - used nonces from the log; the contract is in led_recall.h. */
+/* ledger/recover/recall.c - used nonces from the log; the contract is in recall.h. */
 #include "ledger/recover/recall.h"
 
 #include <inttypes.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_recall.h - which nonces were used before an image of the book was made, read from the log.
+/* ledger/recover/recall.h - which nonces were used before an image of the book was made, read from
+ * the log.
  *
  * Place: ledger, under led_recover. An image holds balances, whose number is that of the accounts;
  * used nonces are as many as entries came within the horizon. Copying them into each image would

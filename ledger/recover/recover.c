@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_recover.c - from the data directory to a ledger that can go on; the contract is in
- * led_recover.h.
+/* ledger/recover/recover.c - from the data directory to a ledger that can go on; the contract is in
+ * recover.h.
  *
  * The log is opened twice. First for reading alone, at its end: that tells which ledger it is, and
  * how far it reaches, before the index is opened; later it finds what reversals undo. Then for
@@ -20,9 +20,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ledger/publish/sign.h"
 #include "ledger/recover/recall.h"
 #include "ledger/recover/replay.h"
-#include "ledger/publish/sign.h"
 #include "ron/io/file.h"
 
 enum { TRIES_MAX = 5 }; /* one for each reason above, and the one that succeeds */

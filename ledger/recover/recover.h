@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_recover.h - from what lies in the data directory to a ledger that can go on.
+/* ledger/recover/recover.h - from what lies in the data directory to a ledger that can go on.
  *
- *     log/         the truth                         led_log.h
- *     index.mdb    derived: ids, skip points, image  led_index.h
- *     tree         derived: stored hashes            led_hashes.h
+ *     log/         the truth                         log/log.h
+ *     index.mdb    derived: ids, skip points, image  index/index.h
+ *     tree         derived: stored hashes            index/hashes.h
  *     checkpoint   the last signed checkpoint that was published: the log must contain it
  *     safe-mode    marker: why writes are stopped; survives a restart
  *     import-unfinished   marker: what is here is a part of a ledger; nothing is opened
@@ -18,7 +18,7 @@
  *       ones, book digest and root are the same.
  *   R2. Damage never passes: either everything from the image on was checked, or the report names
  *       the damage, and the state is that of the last good frame, good for reading.
- *   R3. Nothing of the truth is changed but the zeroing of a torn tail (led_log.h L5).
+ *   R3. Nothing of the truth is changed but the zeroing of a torn tail (log/log.h L5).
  *
  * Whoever makes images must sync the stored hashes (led_hashes_sync) before the commit that
  * completes an image: the replay begins there.
@@ -27,11 +27,11 @@
  * mode, where it makes a second state beside the present one. */
 #pragma once
 
-#include "ledger/pipeline/commit.h"
 #include "ledger/index/hashes.h"
 #include "ledger/index/index.h"
-#include "ledger/recover/mark.h"
+#include "ledger/pipeline/commit.h"
 #include "ledger/pipeline/seq.h"
+#include "ledger/recover/mark.h"
 
 struct led_recover_opts {
     const struct ron_env *env;

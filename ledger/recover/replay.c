@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_replay.c - frames on their way through a replay, on one thread or two; the contract is in
- * led_replay.h.
+/* ledger/recover/replay.c - frames on their way through a replay, on one thread or two; the
+ * contract is in replay.h.
  *
  *     caller   fill ──► filled ─┐                      ┌─► apply ──► free
  *     thread                    └─► prepare ► prepared ┘

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_replay.h - the journal once more through tree and book: what recovery does with each frame.
+/* ledger/recover/replay.h - the journal once more through tree and book: what recovery does with
+ * each frame.
  *
  * Place: ledger, under led_recover. A frame takes two steps:
  *     prepare   decode entries, hash leaves, grow the tree, compare the root, keep stored hashes

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_replay_ahead.c - frames taken apart and put into the tree: the preparing step of a replay;
- * the contract is in led_replay.h. */
+/* ledger/recover/replay_ahead.c - frames taken apart and put into the tree: the preparing step of a
+ * replay; the contract is in replay.h. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_replay_behind.c - prepared frames through the book: the applying step of a replay; the
- * contract is in led_replay.h. */
+/* ledger/recover/replay_behind.c - prepared frames through the book: the applying step of a replay;
+ * the contract is in replay.h. */
 #include <inttypes.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_replay_job.h - some frames on their way through a replay; shared by led_replay*.c alone.
+/* ledger/recover/replay_job.h - some frames on their way through a replay; shared by led_replay*.c
+ * alone.
  *
  * Columns have one element per entry of all frames of the job. They grow to what the largest job
  * needs and are used again. */
@@ -69,10 +70,10 @@ RON_MUST_USE enum ron_rc led__job_add(struct led__job *job, const struct led_fra
                                       struct ron_err *err);
 bool led__job_full(const struct led__job *job);
 
-/* led_replay_ahead.c */
+/* replay_ahead.c */
 RON_MUST_USE enum ron_rc led__job_prepare(struct led__ahead *a, struct led__job *job,
                                           struct ron_err *err);
-/* led_replay_behind.c */
+/* replay_behind.c */
 RON_MUST_USE enum ron_rc led__behind_init(struct led__behind *b, const struct led_replay_opts *opts,
                                           struct ron_err *err);
 void led__behind_done(struct led__behind *b);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_lead.h - several ledgers on one log: which of them leads, and what the others do.
+/* ledger/replica/lead.h - several ledgers on one log: which of them leads, and what the others do.
  *
- * Place: service; the task "leader" (blocking) and the sink of the committer, over led_pg.h. Only
+ * Place: service; the task "leader" (blocking) and the sink of the committer, over rows.h. Only
  * with engine.sink = "postgres"; otherwise struct led_svc has no led_lead and is always its own
  * leader.
  *

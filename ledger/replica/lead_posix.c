@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_lead_posix.c - several ledgers on one log: connections, place in the log, and what others are
- * told; the contract is in led_lead.h. */
+/* ledger/replica/lead_posix.c - several ledgers on one log: connections, place in the log, and what
+ * others are told; the contract is in lead.h. */
 #include <stdio.h>
 #include <string.h>
 

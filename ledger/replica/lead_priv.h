@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_lead_priv.h - the record of the leader task, shared by led_lead_posix.c (birth, place, what
- * others are told) and led_stage_lead_posix.c (the task). The contract is in led_lead.h. */
+/* ledger/replica/lead_priv.h - the record of the leader task, shared by lead_posix.c (birth, place,
+ * what others are told) and lead_task_posix.c (the task). The contract is in lead.h. */
 #pragma once
 
 #include "ledger/recover/replay.h"

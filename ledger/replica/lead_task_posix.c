@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_stage_lead_posix.c - the leader task: follow, claim, be heard of; the contract is in
- * led_lead.h.
+/* ledger/replica/lead_task_posix.c - the leader task: follow, claim, be heard of; the contract is
+ * in lead.h.
  *
  * A round of a follower: read rows behind `at`, append each to the local log, put it through tree
- * and book (led_replay.h) while the sequencer is kept away, publish. When nothing is left and the
- * leader is silent, claim. */
+ * and book (recover/replay.h) while the sequencer is kept away, publish. When nothing is left and
+ * the leader is silent, claim. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_pg.h - PostgreSQL as a ledger's log: a row for each frame, the primary key as fence.
+/* ledger/replica/rows.h - PostgreSQL as a ledger's log: a row for each frame, the primary key as
+ * fence.
  *
  * Place: ledger, over ron/pg. Schema and bytes: docs/formats/ledger-postgres.md.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_pg_posix.c - PostgreSQL as the log of a ledger; the contract is in led_pg.h. */
+/* ledger/replica/rows_posix.c - PostgreSQL as the log of a ledger; the contract is in rows.h. */
 #include "ledger/replica/rows.h"
 
 #include <inttypes.h>

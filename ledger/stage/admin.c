@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_admin.c - what an operator asks over the Unix socket: status, safe mode, verify, resume,
- * snapshot.
+/* ledger/stage/admin.c - what an operator asks over the Unix socket: status, safe mode, verify,
+ * resume, snapshot.
  *
  * Place: service, on a reader's thread: all of it may block, some of it for long. One long one at a
  * time (admin_busy); the others are answered 409. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_stage_commit.c - the committer as a task: groups of sequenced works, one sync for each.
+/* ledger/stage/commit.c - the committer as a task: groups of sequenced works, one sync for each.
  *
  * Place: service; a blocking task with a thread of its own, the only writer of log and tree.
  *

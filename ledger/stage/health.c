@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_stage_health.c - the task that turns pressure into readiness.
+/* ledger/stage/health.c - the task that turns pressure into readiness.
  *
  * Place: service; a loop task on a timer. Not ready: the commit queue is nine tenths full, or the
  * committer has not finished anything for LAG_MAX_MS although works wait. Degraded: a remote guard

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_stage_index.c - the indexer as a task: what may lag behind the journal, and chores of the
+/* ledger/stage/index.c - the indexer as a task: what may lag behind the journal, and chores of the
  * disk.
  *
  * Place: service; a blocking task. Follows the head: takes keys from the committer's feed, or reads
@@ -7,7 +7,7 @@
  * stored hashes; stores chunks of an image of the book; saves the signed checkpoint.
  *
  * The index may lag by seconds. What it does not know yet, the sequencer remembers; when that table
- * is full the sequencer pushes back (led_seq.h). */
+ * is full the sequencer pushes back (pipeline/seq.h). */
 #include "ledger/index/follow.h"
 #include "ledger/index/hashes.h"
 #include "ledger/svc.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_stage_preval.c - the prevalidators as tasks, and the ways between the stages.
+/* ledger/stage/preval.c - the prevalidators as tasks, and the ways between the stages.
  *
  * Place: service; N loop tasks on the channel "ingress", which run where the request was read, so
  * that a lone one goes from front to sequencer without a wake-up. A large request is worth one: it

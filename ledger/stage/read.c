@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_stage_read.c - the readers as tasks: everything that needs the journal's files.
+/* ledger/stage/read.c - the readers as tasks: everything that needs the journal's files.
  *
  * Place: service; blocking tasks on the channel "reads", each with a led_reader of its own. They
  * see what was durable when the sequencer passed the question on. */
@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ledger/read/export.h"
 #include "ledger/guard/frozen.h"
 #include "ledger/index/hashes.h"
+#include "ledger/read/export.h"
 #include "ledger/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/http/stream.h"
@@ -110,7 +110,7 @@ static void failed(struct led_svc *s, struct led_query *q, enum ron_rc rc,
     led_query_refuse(s, q, reason, err->msg[0] != '\0' ? err->msg : NULL);
 }
 
-/* V4 of led_lead.h: that it is not here means nothing where the log may go on without us. */
+/* V4 of replica/lead.h: that it is not here means nothing where the log may go on without us. */
 static enum ron_rc absent(const struct led_reading *rd, enum ron_rc rc, struct ron_err *err)
 {
     return led_lead_sure(rd->s)

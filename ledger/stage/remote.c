@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_svc_remote.c - remote guards in the service: made from settings, asked by prevalidators. */
+/* ledger/stage/remote.c - remote guards in the service: made from settings, asked by
+ * prevalidators. */
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_stage_seq.c - the sequencer as a task: windows, durable news, and questions about the book.
+/* ledger/stage/seq.c - the sequencer as a task: windows, durable news, and questions about the
+ * book.
  *
  * Place: service; a loop task, the only one that touches led_seq and the book.
  *

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_snapshot.h - a consistent directory from which a ledger can start, made while it runs.
+/* ledger/stage/snapshot.h - a consistent directory from which a ledger can start, made while it
+ * runs.
  *
  * Place: service. Sealed segments are linked, the last one is copied up to what is durable, with
  * zeros behind; then a copy of the index, the list of frozen accounts, the marker of safe mode, the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_works.h - works of the pipeline, made once and used again.
+/* ledger/work/pool.h - works of the pipeline, made once and used again.
  *
  * Place: ledger. A work's arrays lie in its arena, whose size follows from the request: classes of
  * fixed sizes, so that a transfer does not hold the memory of a batch. Idle works are kept per

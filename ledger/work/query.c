@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_queries.c - the pool of queries, and how they are answered. */
+/* ledger/work/query.c - the pool of queries, and how they are answered. */
 #include <string.h>
 
 #include "ledger/svc.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_work.c - how a work ends; the contract is in led_work.h. */
+/* ledger/work/work.c - how a work ends; the contract is in work.h. */
 #include "ledger/work/work.h"
 
 #include "ron/base/assert.h"

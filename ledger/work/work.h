@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* led_work.h - a batch on its way through the pipeline: the one message that its stages hand on.
+/* ledger/work/work.h - a batch on its way through the pipeline: the one message that its stages
+ * hand on.
  *
  *     ingress --ingress--> prevalidators --preval--> sequencer --commit--> committer --> answer
  *                               |                        |
@@ -86,7 +87,7 @@ struct led_work {
     bool no_room;        /* refused for lack of room at the committer */
     bool lone;           /* no other was under way when it came */
     uint32_t generation; /* of the engine whose hash key and seqs it carries; 0: none yet */
-    uint32_t reign;      /* in which it got its seq (led_lead.h) */
+    uint32_t reign;      /* in which it got its seq (replica/lead.h) */
     uint32_t flags;      /* enum led_apply_flag */
 
     uint8_t form;    /* enum led_form */
@@ -133,7 +134,7 @@ struct led_work {
     uint64_t preval_ns; /* when prevalidation began; 0: not yet, or it is over */
     uint64_t sequenced_ns;
 
-    struct led_refusals refusals; /* when refused; last, because it is large (led_works.c) */
+    struct led_refusals refusals; /* when refused; last, because it is large (pool.c) */
 };
 
 #define LED_WORK_MAGIC UINT32_C(0x4b574c52)

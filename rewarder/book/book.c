@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_book.c - what the states of an epoch are called and how they follow each other.
+/* rewarder/book/book.c - what the states of an epoch are called and how they follow each other.
  *
  * Place: rewarder; pure functions, any thread. The book itself is in rew_book_*_posix.c. */
 #include "rewarder/book/book.h"
@@ -28,7 +28,7 @@ bool rew_state_of(struct ron_str name, enum rew_state *ret_state)
 
 #define BIT(name) (1U << REW_##name)
 
-/* The edges of the drawing in rew_book.h. Quarantine can be entered wherever the money is not all
+/* The edges of the drawing in book.h. Quarantine can be entered wherever the money is not all
  * out yet; its one way on is that of an epoch which was sealed before. */
 static const uint8_t edges[REW_STATE_COUNT] = {
     [REW_RESERVED] = BIT(COMPUTING) | BIT(QUARANTINED),

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_book.h - what must survive: epochs, their states, and the outbox of settlements. In a file of
- * SQLite, or in tables of PostgreSQL.
+/* rewarder/book/book.h - what must survive: epochs, their states, and the outbox of settlements. In
+ * a file of SQLite, or in tables of PostgreSQL.
  *
  *     reserved --> computing --> sealed --> emitting --> emitted --> retired
  *                      |            \          | ^

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_book_engine.c - what the two engines of the book share: claiming the connection, values,
- * checksums, opening. Contract in rew_book_priv.h and rew_book.h. */
+/* rewarder/book/engine.c - what the two engines of the book share: claiming the connection, values,
+ * checksums, opening. Contract in priv.h and book.h. */
 #include "rewarder/book/priv.h"
 
 #include "ron/base/alloc.h"

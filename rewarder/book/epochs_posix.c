@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_book_epochs_posix.c - the epochs of the book and their states.
+/* rewarder/book/epochs_posix.c - the epochs of the book and their states.
  *
- * Place: rewarder; rules B1, B2 and B4 of rew_book.h. Each call is one transaction: it looks at the
+ * Place: rewarder; rules B1, B2 and B4 of book.h. Each call is one transaction: it looks at the
  * row, decides, and writes row and checksum. */
 #include "rewarder/book/priv.h"
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_book_outbox_posix.c - the batches of settlements: planned, stamped, done.
+/* rewarder/book/outbox_posix.c - the batches of settlements: planned, stamped, done.
  *
- * Place: rewarder; rule B3 of rew_book.h. */
+ * Place: rewarder; rule B3 of book.h. */
 #include "rewarder/book/priv.h"
 
 /* ---- planning -------------------------------------------------------------------------------- */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_book_pg_posix.c - the book in tables of PostgreSQL. The tables are in
+/* rewarder/book/pg_posix.c - the book in tables of PostgreSQL. The tables are in
  * docs/formats/rewarder.md.
  *
- * Place: rewarder, an engine of rew_book_priv.h over ron/pg/pg_own.h, which says who owns the
+ * Place: rewarder, an engine of priv.h over ron/pg/pg_own.h, which says who owns the
  * tables and settles commits whose answer was lost. A writing call is one transaction: it takes the
  * number of its commit first, so that it meets any other writer at that row.
  *

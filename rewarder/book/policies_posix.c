@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_book_policies_posix.c - the policy documents of the book.
+/* rewarder/book/policies_posix.c - the policy documents of the book.
  *
  * Place: rewarder. A document is found by its hash, or as the newest version of its id; an id and
  * version name one document for ever. */

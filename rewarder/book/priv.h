@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_book_priv.h - inside of the book, shared by rew_book_*.c alone (and its tests).
+/* rewarder/book/priv.h - inside of the book, shared by rew_book_*.c alone (and its tests).
  *
- * The calls of the book (rew_book_epochs_posix.c, _outbox_, _policies_) are written once, over a
- * list of statements; an engine carries them out: SQLite (rew_book_sqlite_posix.c) or PostgreSQL
- * (rew_book_pg_posix.c), each in its own dialect. A call of the book is
+ * The calls of the book (epochs_posix.c, _outbox_, _policies_) are written once, over a
+ * list of statements; an engine carries them out: SQLite (sqlite_posix.c) or PostgreSQL
+ * (pg_posix.c), each in its own dialect. A call of the book is
  *
  *     rew__book_begin  claims the connection, and begins a transaction
  *     rew__ask, rew__put_*, rew__run or rew__row, rew__end      as often as it needs
@@ -188,7 +188,7 @@ uint64_t rew__sum_end(struct ron_b3_hasher *h);
 
 /* ---- what the calls share -------------------------------------------------------------------- */
 
-/* Of rew_book_epochs_posix.c; inside of a call. RON_NOTFOUND. */
+/* Of epochs_posix.c; inside of a call. RON_NOTFOUND. */
 RON_MUST_USE enum ron_rc rew__epoch_get(struct rew_book *b, struct ron_str epoch,
                                         struct rew_epoch *ret_epoch, struct ron_err *err);
 /* Writes the new state; whether the edge exists is asserted. */

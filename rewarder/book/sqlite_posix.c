@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_book_sqlite_posix.c - the book in a file of SQLite: opening, checking, statements,
+/* rewarder/book/sqlite_posix.c - the book in a file of SQLite: opening, checking, statements,
  * transactions.
  *
  * Place: rewarder. SQLite makes its own system calls, which is why the files of the book end in

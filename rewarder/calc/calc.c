@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_calc.c - the calculus of rew_calc.h, in three walks over the rows.
+/* rewarder/calc/calc.c - the calculus of calc.h, in three walks over the rows.
  *
  *   scores   steps 1 and 2: amounts[i] is the weighted score; sums per segment
  *   split    steps 3 and 4, once: the pool, the groups and their reciprocals
  *   share    step 5: amounts[i] is the amount, rests[i] what the division left; step 6 in
- *            rew_calc_pick.c
+ *            pick.c
  *   settle   steps 7 and 8: caps, minimum, totals; amounts[] shrinks to the payouts
  *
  * Rows are sorted and no category's prefix begins with another, so a category is one run of rows,

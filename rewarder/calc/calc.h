@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_calc.h - the calculus: rows and a policy in, payouts out. Integers only.
+/* rewarder/calc/calc.h - the calculus: rows and a policy in, payouts out. Integers only.
  *
  *   1. raw_i      = floor(stored_i * ws) + floor(served_i * wv) + floor(uptime_i * wu)
  *   2. weighted_i = raw_i * weight_bps; rows with 0 take no part
@@ -30,8 +30,8 @@
  * it. */
 #pragma once
 
-#include "rewarder/policy/policy.h"
 #include "rewarder/input/rows.h"
+#include "rewarder/policy/policy.h"
 #include "ron/sync/sync.h"
 
 /* X(NAME, "label") why an epoch is quarantined. */

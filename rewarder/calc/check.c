@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_calc_check.c - proves a result from rows, policy and payouts (C2), by other arithmetic than
- * rew_calc.c.
+/* rewarder/calc/check.c - proves a result from rows, policy and payouts (C2), by other arithmetic
+ * than calc.c.
  *
- * Why anew: a mistake in the calculus must not pay. Nothing of rew_div.h and rew_calc_pick.c is
+ * Why anew: a mistake in the calculus must not pay. Nothing of div.h and pick.c is
  * used here. A share is not divided but guessed from the payout and proven by multiplication (f * T
  * <= pool * w < (f + 1) * T); scores are plain divisions; categories are found by walking along;
  * who was rounded up follows from one remainder, which is right exactly when as many rows lie at or

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_div.h - division by a number that stays the same for many rows, through its reciprocal.
+/* rewarder/calc/div.h - division by a number that stays the same for many rows, through its
+ * reciprocal.
  *
  * Place: rewarder, under the calculus alone; all inline, because it is the inner loop. A division
  * of 256 by 128 bits costs eight multiplications and no division instruction; the reciprocal is
@@ -10,7 +11,7 @@
  * algorithm 6 makes the reciprocal for the latter. Divisors are shifted until their highest bit is
  * set.
  *
- * The check of a result (rew_calc_check.c) does not use this file. */
+ * The check of a result (check.c) does not use this file. */
 #pragma once
 
 #include <stdbool.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_calc_pick.c - largest remainder: one unit each for the largest remainders of a group.
+/* rewarder/calc/pick.c - largest remainder: one unit each for the largest remainders of a group.
  *
  * Method: the value of the last remainder that still gets a unit is found digit by digit, 16 bits
  * at a time from the top, by counting how many remainders have which digit (those that agree with

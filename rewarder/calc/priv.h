@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_calc_priv.h - a result from inside: for the files of the calculus, its check, and the tests
- * that tamper with one. */
+/* rewarder/calc/priv.h - a result from inside: for the files of the calculus, its check, and the
+ * tests that tamper with one. */
 #pragma once
 
 #include "rewarder/calc/calc.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_error.c - the table of refusals, and faults. */
+/* rewarder/core/error.c - the table of refusals, and faults. */
 #include "rewarder/core/error.h"
 
 #include <stdio.h>

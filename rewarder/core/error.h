@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_error.h - why the rewarder refuses: one table for codes, statuses, metric labels and docs.
+/* rewarder/core/error.h - why the rewarder refuses: one table for codes, statuses, metric labels
+ * and docs.
  *
  * Place: rewarder; pure. A fault is a value: a row of the table and one clause for a person. */
 #pragma once

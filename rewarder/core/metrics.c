@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_metrics.c - what the rewarder counts, under the names of the specification. */
+/* rewarder/core/metrics.c - what the rewarder counts, under the names of the specification. */
 #include "rewarder/svc.h"
 #include "ron/base/alloc.h"
 

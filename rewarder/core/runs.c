@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_runs.c - the run registry: a list, newest first. A thousand entries are looked through in
- * microseconds, and a run takes milliseconds. */
+/* rewarder/core/runs.c - the run registry: a list, newest first. A thousand entries are looked
+ * through in microseconds, and a run takes milliseconds. */
 #include "rewarder/core/runs.h"
 
 #include <string.h>

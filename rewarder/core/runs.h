@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_runs.h - the run registry: which runs are under way, how far they are, and the manifests of
- * those that ended lately. In memory; what must survive stands in the book.
+/* rewarder/core/runs.h - the run registry: which runs are under way, how far they are, and the
+ * manifests of those that ended lately. In memory; what must survive stands in the book.
  *
  * Rules:
  *   U1. An epoch has at most one live run and one dry run under way.

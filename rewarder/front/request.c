@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_request.c - the body of POST .../compute: members, their grammar, what each refusal says.
+/* rewarder/front/request.c - the body of POST .../compute: members, their grammar, what each
+ * refusal says.
  *
  * Place: service, on the workers of the HTTP front; pure, and fuzzed. */
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_front.c - the routes: from a request to a message in a queue, and what memory can answer at
- * once.
+/* rewarder/front/routes.c - the routes: from a request to a message in a queue, and what memory can
+ * answer at once.
  *
  * Place: service, on the workers of the HTTP front; never blocks. Order of checks: drain, rate and
  * size (kernel), content type, capability, names, body. An unauthenticated caller learns nothing

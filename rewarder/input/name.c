@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_name.c - the names of rew_name.h: grammars, keys, folders.
+/* rewarder/input/name.c - the names of name.h: grammars, keys, folders.
  *
  * Invariants:
  *   I1. Keys are hashed as text with '|' between the parts, so that what a key stands for can be

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_name.h - what things are called: epochs, accounts, run keys, intent keys.
+/* rewarder/input/name.h - what things are called: epochs, accounts, run keys, intent keys.
  *
  * Place: rewarder, its lowest part. Layouts: docs/formats/rewarder.md.
  *

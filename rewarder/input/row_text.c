@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_row_text.c - the text of one contribution; contract in rew_row_text.h.
+/* rewarder/input/row_text.c - the text of one contribution; contract in row_text.h.
  *
  * Blanks around an account are those of ASCII (space, tab, line feed, vertical tab, form feed,
  * carriage return); any other character outside the grammar is refused, not trimmed.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_row_text.h - the text of one contribution, private to the snapshot's reader.
+/* rewarder/input/row_text.h - the text of one contribution, private to the snapshot's reader.
  *
  * Two ways to read it. The strict one takes every row that the format allows and tells what is
  * wrong with the others. The quick one takes the usual shape alone: members in canonical order, at

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_rows.c - the rows of rew_rows.h: blocks of rows, blocks of names.
+/* rewarder/input/rows.c - the rows of rows.h: blocks of rows, blocks of names.
  *
  *     row blocks    |row row row ... 2048|row row ...|        row: three counters and a place
  *     name blocks   |alice|bob|t:1/svc:a|...  64 KiB|...|     place: block, offset, length

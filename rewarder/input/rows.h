@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_rows.h - the rows of a snapshot in memory: who did how much.
+/* rewarder/input/rows.h - the rows of a snapshot in memory: who did how much.
  *
  * Place: rewarder, under snapshot and calculus. Columns in blocks that never move, names in blocks
  * of their own: ten million rows of usual names stay below 500 MiB, and nothing is copied while it

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_rows_sort.c - the radix sort of rew_rows_sort.h.
+/* rewarder/input/rows_sort.c - the radix sort of rows_sort.h.
  *
  * An entry is piece << index_bits | index, the first character of the piece on top, zeros behind
  * the end of the name. Equal pieces that end in a zero are equal names.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_rows_sort.h - the order of many names, private to the rows.
+/* rewarder/input/rows_sort.h - the order of many names, private to the rows.
  *
  * Names are reached by index. The order is an array of 8 bytes a name: a piece of the name on top,
  * its index below. The index has as many bits as the number of names needs and the piece as many

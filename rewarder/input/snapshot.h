@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_snapshot.h - the sealed input of an epoch: read in pieces, written in its one canonical form.
+/* rewarder/input/snapshot.h - the sealed input of an epoch: read in pieces, written in its one
+ * canonical form.
  *
  * Two forms are read (docs/formats/rewarder.md):
  *   JSON    {"produced_at_millis":1,"pool_minor_units":"1000","contributions":[{"account":"a",

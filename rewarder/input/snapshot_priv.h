@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_snapshot_priv.h - what the reader of snapshots needs of their writer. */
+/* rewarder/input/snapshot_priv.h - what the reader of snapshots needs of their writer. */
 #pragma once
 
 #include "rewarder/input/snapshot.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_snapshot_read.c - reading a snapshot in pieces.
+/* rewarder/input/snapshot_read.c - reading a snapshot in pieces.
  *
  * The text is cut where rows begin and end, and nothing more: what is outside of rows is collected
  * as the head, a document of two or three members with an empty array in place of the rows, and
@@ -16,7 +16,7 @@
  *                     |                                                 v
  *                     +--'}', NDJSON-> LINES --'{'--> ROW --> LINES    ROW_NEXT --'{'--> ROW
  *
- * A row that lies whole in a piece and has the usual shape is taken from there (rew_row_text.h);
+ * A row that lies whole in a piece and has the usual shape is taken from there (row_text.h);
  * any other is collected first.
  *
  * Invariants:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_snapshot_write.c - the canonical bytes of a snapshot, and their hash.
+/* rewarder/input/snapshot_write.c - the canonical bytes of a snapshot, and their hash.
  *
  * Invariants:
  *   I1. All pieces but the last have PIECE_BYTES: BLAKE3 then works on whole subtrees side by side.

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tool_docs.c - the tools for one document at a time: proofs, keys, policies, snapshots. */
+/* rewarder/offline/docs.c - the tools for one document at a time: proofs, keys, policies,
+ * snapshots. */
 #include <inttypes.h>
 
-#include "rewarder/run/manifest_priv.h"
 #include "rewarder/offline/priv.h"
+#include "rewarder/run/manifest_priv.h"
 #include "ron/base/secret.h"
 #include "ron/io/linux_env.h"
 #include "ron/merkle/note_key.h"

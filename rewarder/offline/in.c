@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tool_in.c - inputs of the tools: pieces from wherever they come, unpacked, and read as
- * snapshots, policies, keys and options.
+/* rewarder/offline/in.c - inputs of the tools: pieces from wherever they come, unpacked, and read
+ * as snapshots, policies, keys and options.
  *
  * Memory: one piece in, one piece out, and what the reader keeps. */
 #include <string.h>
 
-#include "rewarder/run/manifest_priv.h"
 #include "rewarder/offline/priv.h"
+#include "rewarder/run/manifest_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/secret.h"
 #include "ron/http/inflate.h"

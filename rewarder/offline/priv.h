@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tool_priv.h - what the tools share: inputs and options as values. */
+/* rewarder/offline/priv.h - what the tools share: inputs and options as values. */
 #pragma once
 
 #include <string.h>
 
-#include "rewarder/run/run.h"
 #include "rewarder/offline/tool.h"
+#include "rewarder/run/run.h"
 
 static inline struct ron_str rew__str(const char *text)
 {

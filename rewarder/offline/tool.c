@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tool.c - `ron reward compute` and `ron reward verify`.
+/* rewarder/offline/tool.c - `ron reward compute` and `ron reward verify`.
  *
  * With somebody looking on, the work runs on a thread of its own and the caller's thread shows,
  * ten times a second, how far it is: a run has no place of its own to call back from. */
 #include <inttypes.h>
 
-#include "rewarder/run/manifest_priv.h"
 #include "rewarder/offline/priv.h"
+#include "rewarder/run/manifest_priv.h"
 #include "ron/base/secret.h"
 #include "ron/io/file.h"
 #include "ron/io/linux_env.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ron_reward_tool.h - what `ron reward` does from files, without a service: compute a run, verify a
- * published one, make and check proofs, sign and show policies.
+/* rewarder/offline/tool.h - what `ron reward` does from files, without a service: compute a run,
+ * verify a published one, make and check proofs, sign and show policies.
  *
  * Place: rewarder, for the program. Inputs come through a function, so that a pipe is as good as a
  * file; gzip and zstd are known by their first bytes and unpacked. Everything blocks. Results are

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tool_tree.c - `ron reward tree oz`, `rocketpool`: a tree from the payouts of a run, or from
- * CSV. (Checking and proving: rew_tool_tree_read.c.)
+/* rewarder/offline/tree.c - `ron reward tree oz`, `rocketpool`: a tree from the payouts of a run,
+ * or from CSV. (Checking and proving: tree_read.c.)
  *
  * CSV: a line for each leaf, values between commas; one in double quotes may hold commas and,
  * doubled, quotes, but no end of line. Empty lines are skipped, CR LF is fine. */
 #include <inttypes.h>
 #include <string.h>
 
+#include "rewarder/offline/tree.h"
 #include "rewarder/run/payouts.h"
 #include "rewarder/tree/claims.h"
 #include "ron/io/linux_env.h"
-#include "rewarder/offline/tree.h"
 
 /* The largest tree with 78 digits in each leaf stays below; and a size fits 31 bits. */
 enum { CSV_BYTES_MAX = INT32_MAX, RP_VALUES = 4 };

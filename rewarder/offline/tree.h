@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ron_reward_tree.h - what `ron reward tree` does from files: make, check and prove with the public
- * trees of OpenZeppelin and Rocket Pool.
+/* rewarder/offline/tree.h - what `ron reward tree` does from files: make, check and prove with the
+ * public trees of OpenZeppelin and Rocket Pool.
  *
  * Place: rewarder, for the program. Everything blocks. Results are texts for people and lines of
  * JSON, appended to `out`; trees are files that appear whole.

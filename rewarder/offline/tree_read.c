@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tool_tree_read.c - `ron reward tree check` and `ron reward tree proof`: a file of either
- * kind, known by its members. */
+/* rewarder/offline/tree_read.c - `ron reward tree check` and `ron reward tree proof`: a file of
+ * either kind, known by its members. */
 #include <string.h>
 
+#include "rewarder/offline/tree.h"
 #include "rewarder/tree/claims.h"
 #include "ron/io/linux_env.h"
-#include "rewarder/offline/tree.h"
 
 /* A file is kept in memory: 16 million leaves of an address and an amount are 3.8 GB. */
 #define FILE_BYTES_MAX ((size_t)4 << 30)

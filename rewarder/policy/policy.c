@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_policy.c - policy documents: their canonical bytes, their signatures, the emission curve. How
- * a text is read stands in rew_policy_read.c.
+/* rewarder/policy/policy.c - policy documents: their canonical bytes, their signatures, the
+ * emission curve. How a text is read stands in policy_read.c.
  *
  * Place: rewarder, over base, cas (hashes) and libsodium (Ed25519).
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_policy.h - how a pool is shared: a signed document.
+/* rewarder/policy/policy.h - how a pool is shared: a signed document.
  *
  * Example (all members of the first group are required; docs/formats/rewarder.md has the rules):
  *

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_policy_read.c - a text as a policy: every member known, every rule of P2 and P3 kept.
+/* rewarder/policy/policy_read.c - a text as a policy: every member known, every rule of P2 and P3
+ * kept.
  *
  * The text is copied and scanned in place. What it says is checked member by member; a refusal
  * names the member. Nobody sees a document before all of it was accepted. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_policy_priv.h - what the files of the policy share: the document, and the steps of reading
- * one. Private to rew_policy*.c. */
+/* rewarder/policy/priv.h - what the files of the policy share: the document, and the steps of
+ * reading one. Private to rew_policy*.c. */
 #pragma once
 
 #include "rewarder/policy/policy.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_manifest.c - writing run.json, its commitment and its attestation. The order of the calls
- * here is the order of the members (docs/formats/rewarder.md). */
+/* rewarder/run/manifest.c - writing run.json, its commitment and its attestation. The order of the
+ * calls here is the order of the members (docs/formats/rewarder.md). */
 #include <sodium.h>
 #include <string.h>
 

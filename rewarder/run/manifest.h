@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_manifest.h - run.json: what was computed from what, under one commitment.
+/* rewarder/run/manifest.h - run.json: what was computed from what, under one commitment.
  *
  * Compact JSON, members in the order of docs/formats/rewarder.md:
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_manifest_priv.h - what the files of manifest and proof share. */
+/* rewarder/run/manifest_priv.h - what the files of manifest and proof share. */
 #pragma once
 
 #include "rewarder/run/manifest.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_manifest_read.c - reading run.json strictly.
+/* rewarder/run/manifest_read.c - reading run.json strictly.
  *
  * The members are scanned by tables; then the manifest is written again, and unless that gives the
  * very bytes that were read it is refused (M4). So order, blanks, escapes and spellings need no

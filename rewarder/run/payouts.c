@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_payouts.c - writing the payouts of a run, and comparing files with what would be written.
+/* rewarder/run/payouts.c - writing the payouts of a run, and comparing files with what would be
+ * written.
  *
  * Lines are made in rounds of REW__ROUND payouts: a round is hashed at once, for the content id and
  * for the tree, and handed to three sinks. A sink writes its file, compares it, or does nothing

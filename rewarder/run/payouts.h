@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_payouts.h - the payouts of a run as files: lines, places and the tree over them.
+/* rewarder/run/payouts.h - the payouts of a run as files: lines, places and the tree over them.
  *
  *     payouts.ndjson   a line for each payee, sorted by account:
  *                      {"account":"a","amount_minor_units":"356","score":"1220000"}

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_payouts_priv.h - what the files that write and read payouts share: names and layouts. */
+/* rewarder/run/payouts_priv.h - what the files that write and read payouts share: names and
+ * layouts. */
 #pragma once
 
 #include <stdio.h>

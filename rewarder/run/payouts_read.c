@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_payouts_read.c - lines, and the files of payouts read again: by place, by account, with
- * proofs.
+/* rewarder/run/payouts_read.c - lines, and the files of payouts read again: by place, by account,
+ * with proofs.
  *
  * What stands in the files is believed no further than it fits together: places grow, lines have
  * their one spelling. That they are the payouts of the run is what a proof or rew_verify shows.

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_run_priv.h - what computing, writing and verifying a run share. */
+/* rewarder/run/priv.h - what computing, writing and verifying a run share. */
 #pragma once
 
 #include "rewarder/run/run.h"

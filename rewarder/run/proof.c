@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_proof.c - a payee's proof as text: written, and checked with nothing else in hand.
+/* rewarder/run/proof.c - a payee's proof as text: written, and checked with nothing else in hand.
  *
  * What is proven: the line of the payee is a leaf of the tree whose root stands in the manifest;
  * the manifest has the commitment it names; the attestation, where there is one, signs that

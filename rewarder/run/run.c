@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_run.c - a run computed and checked. */
+/* rewarder/run/run.c - a run computed and checked. */
 #include "rewarder/run/run.h"
 
 #include <stdio.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_run.h - a whole run as plain steps, and the check of a published one. What the service's
- * workers and writer do, and what `ron reward compute` and `ron reward verify` do from files.
+/* rewarder/run/run.h - a whole run as plain steps, and the check of a published one. What the
+ * service's workers and writer do, and what `ron reward compute` and `ron reward verify` do from
+ * files.
  *
  *     snapshot + policy (+ carried sum) --calc, check--> result --write--> folder with
  *     run.json, commitment, payouts.ndjson, payouts.index, payouts.tree [, openzeppelin.json]
@@ -14,8 +15,8 @@
  * any. */
 #pragma once
 
-#include "rewarder/run/manifest.h"
 #include "rewarder/input/snapshot.h"
+#include "rewarder/run/manifest.h"
 
 /* X(NAME, "name") what a run is at. */
 #define REW_PHASES(X)                                                                              \

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_verify.c - a published run computed anew and compared byte by byte.
+/* rewarder/run/verify.c - a published run computed anew and compared byte by byte.
  *
  * What the manifest says of its origins (epoch, ledger, carried sum) is taken from it, because no
  * input tells them; policy, snapshot and everything that follows from them is computed. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_run_write.c - a run as a folder that appears whole or not at all.
+/* rewarder/run/write.c - a run as a folder that appears whole or not at all.
  *
  *     <dir>/<folder>.tmp/...  --files, each synced--> --sync_dir--> --rename--> <dir>/<folder>/...
  *     --sync_dir--> durable

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_emit_write.c - the bytes of a settlement: what is asked of the ledger, and its answers.
+/* rewarder/settle/bytes.c - the bytes of a settlement: what is asked of the ledger, and its
+ * answers.
  *
  * Place: rewarder, over the ledger's client and the files of the payouts. Reads files, so it is for
  * threads that may block.

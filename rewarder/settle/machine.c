@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_emit.c - the machine of a settlement: steps and words.
+/* rewarder/settle/machine.c - the machine of a settlement: steps and words.
  *
  * Place: rewarder; pure code. One table says what each word means at each step; what it does not
  * name does not fit the step, and the settlement ends refused: an answer that makes no sense pays

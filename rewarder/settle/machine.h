@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_emit.h - one settlement on its way: which batches to send now, and what answers mean. Plain
- * steps without I/O, so that every order of answers can be tested.
+/* rewarder/settle/machine.h - one settlement on its way: which batches to send now, and what
+ * answers mean. Plain steps without I/O, so that every order of answers can be tested.
  *
  *     SEND ---- done ----------------------------------------------------> DONE
  *      | ^  \-- known with another body --> LOOKUP of each entry -- all --/
@@ -39,8 +39,8 @@
  * alone. */
 #pragma once
 
-#include "rewarder/book/book.h"
 #include "client/client.h"
+#include "rewarder/book/book.h"
 
 enum {
     REW_EMIT_INFLIGHT_MAX = 256,

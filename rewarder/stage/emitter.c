@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_emitter.c - the intent emitter: settles sealed runs at the ledger, batch by batch.
+/* rewarder/stage/emitter.c - the intent emitter: settles sealed runs at the ledger, batch by batch.
  *
  * Place: service; one blocking task on `intents`. A message only says that there may be something
  * to do: what there is stands in the book, so nothing is lost with a message, and a start after a
@@ -9,7 +9,7 @@
  *       --> plan --> rew_emit: up to io_inflight batches under way --> done, in groups
  *       --> EMITTED | WITHHELD | QUARANTINED
  *
- * How the ledger or the wallet is called is in rew_emitter_call.c. */
+ * How the ledger or the wallet is called is in emitter_call.c. */
 #include <string.h>
 
 #include "rewarder/stage/emitter_priv.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_emitter_call.c - the emitter's calls to whoever pays: the ledger over OAP, or the wallet over
- * HTTP.
+/* rewarder/stage/emitter_call.c - the emitter's calls to whoever pays: the ledger over OAP, or the
+ * wallet over HTTP.
  *
  * Place: service, on the emitter's task. Answers come on the clients' tasks and are put into the
  * channel `answers`, which has room for all that are under way. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_emitter_priv.h - shared by rew_emitter.c (settlements) and rew_emitter_call.c (calls). */
+/* rewarder/stage/emitter_priv.h - shared by emitter.c (settlements) and emitter_call.c (calls). */
 #pragma once
 
 #include "rewarder/svc.h"
@@ -50,7 +50,7 @@ static inline bool rew__emitter_claims(const struct rew_svc *s)
     return s->amnesia && s->wallet == NULL;
 }
 
-/* In rew_emitter_call.c. */
+/* In emitter_call.c. */
 RON_MUST_USE enum ron_rc rew__emitter_connect(struct rew_svc *s, uint32_t inflight_max,
                                               struct ron_err *err);
 /* Sends what the slot wants to send; a failure to do so is told to the machine. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_health.c - the health reporter: a task that looks every second at queues, ledger and runs
- * under way, and the events that people may watch.
+/* rewarder/stage/health.c - the health reporter: a task that looks every second at queues, ledger
+ * and runs under way, and the events that people may watch.
  *
  * Place: service; a loop task, and a blocking one (keeper) that removes old runs and, in a drain,
  * stops those under way in time. */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_reads.c - questions that need the book or files: manifests of long ago, settlements, payouts,
- * proofs, policies, lists; and the two changes that an operator asks for.
+/* rewarder/stage/reads.c - questions that need the book or files: manifests of long ago,
+ * settlements, payouts, proofs, policies, lists; and the two changes that an operator asks for.
  *
  * Place: service; two blocking tasks on `reads`. */
 #include <stdio.h>

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_resume.c - runs that the book knows and nobody computes: taken up again, or given back.
+/* rewarder/stage/resume.c - runs that the book knows and nobody computes: taken up again, or given
+ * back.
  *
  * Place: service; called by the scheduler at the start, for what an earlier life left, and by the
  * keeper whenever `left` says that a run ended and the book could not be told (disk full, database

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_sched.c - the compute scheduler: one task that decides whether a request is a new run.
+/* rewarder/stage/sched.c - the compute scheduler: one task that decides whether a request is a new
+ * run.
  *
  * Place: service; a blocking task, because it reads snapshots and writes book and inputs. It is the
  * only one that reserves epochs, so two requests for one epoch meet here one after the other.
@@ -8,7 +9,7 @@
  *
  * Inputs are sealed (in the store, under the id that the run is named by) before a job exists, and
  * workers read them from there alone. At the start it takes up what an earlier life left
- * unfinished (rew_resume.c). */
+ * unfinished (resume.c). */
 #include <string.h>
 
 #include "rewarder/svc.h"
@@ -260,7 +261,7 @@ static bool reserve(struct rew_svc *s, struct rew_work_req *w, struct rew_job *j
     }
     if (rc == RON_EXISTS && (e.state == REW_RESERVED || e.state == REW_COMPUTING)) {
         /* The registry took us in, so nobody computes it: its run failed while the book was away
-         * and could not be told. It is taken up as it was accepted, before rew_resume.c does. */
+         * and could not be told. It is taken up as it was accepted, before resume.c does. */
         job->request = e.request;
         rc = RON_OK;
     }

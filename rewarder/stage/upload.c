@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_upload.c - PUT /rewarder/inputs: a snapshot of any size, read as it comes, sealed under its
- * content id.
+/* rewarder/stage/upload.c - PUT /rewarder/inputs: a snapshot of any size, read as it comes, sealed
+ * under its content id.
  *
  * Place: service; two blocking tasks. Nothing is stored of a snapshot that is refused. What a
  * client says of the length is not believed: pieces are counted as they come. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_worker.c - the worker pool: sealed inputs in, checked result out.
+/* rewarder/stage/worker.c - the worker pool: sealed inputs in, checked result out.
  *
  * Place: service; blocking tasks, as many as concurrency.compute_workers, on one queue. A worker
  * keeps nothing between runs. What it does is pure but for reading the inputs and moving the epoch

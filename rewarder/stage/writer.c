@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_writer.c - the artifact writer: a result becomes a folder of files, and then a sealed epoch.
+/* rewarder/stage/writer.c - the artifact writer: a result becomes a folder of files, and then a
+ * sealed epoch.
  *
  * Place: service; one blocking task. Order: files (written beside, synced, renamed), book, registry
  * and waiting replies, emitter. A crash between two of them is found at the next start: a folder
@@ -7,12 +8,12 @@
  *
  * A disk that takes no more fails the run, not the service: three tries 100-250 ms apart, then the
  * epoch is given back, its caller told (503), readyz says why. A book that is away fails the run
- * too; the keeper takes it up again when the book is back (rew_resume.c). */
+ * too; the keeper takes it up again when the book is back (resume.c). */
 #include <stdio.h>
 #include <string.h>
 
-#include "rewarder/tree/claims.h"
 #include "rewarder/svc.h"
+#include "rewarder/tree/claims.h"
 #include "ron/base/alloc.h"
 
 enum { TRIES = 3, WAIT_MIN_MS = 100, WAIT_SPAN_MS = 150 };

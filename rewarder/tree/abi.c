@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_abi.c - the encoding of rew_abi.h. */
+/* rewarder/tree/abi.c - the encoding of abi.h. */
 #include "rewarder/tree/abi.h"
 
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_abi.h - values of a leaf as contracts read them: the encoding of Solidity's abi.encode for
- * plain types.
+/* rewarder/tree/abi.h - values of a leaf as contracts read them: the encoding of Solidity's
+ * abi.encode for plain types.
  *
  *     address              20 bytes, as "0x" and 40 digits of either case
  *     uint8 .. uint256     steps of 8 bits; decimal without leading zeros, or "0x" and digits

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_public_tree.c - payouts become claims, claims a tree, a tree a file. */
+/* rewarder/tree/claims.c - payouts become claims, claims a tree, a tree a file. */
 #include "rewarder/tree/claims.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_public_tree.h - the payouts of a run as a tree that a contract can pay from: OpenZeppelin's
- * (rew_tree_oz.h) or Rocket Pool's (rew_tree_rp.h).
+/* rewarder/tree/claims.h - the payouts of a run as a tree that a contract can pay from:
+ * OpenZeppelin's (oz.h) or Rocket Pool's (rp.h).
  *
  * An account is an address when it is "0x" and 40 hex digits of either case, or ends in ":" and
  * that. Others cannot claim on a chain: they are left out and counted. Accounts that share an

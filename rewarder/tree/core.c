@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tree_core.c - nodes, order and proofs of the public trees. */
+/* rewarder/tree/core.c - nodes, order and proofs of the public trees. */
 #include "rewarder/tree/core.h"
 
 #include "ron/base/alloc.h"

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tree_core.h - what the two public trees share: an array of keccak-256 nodes, the order of
- * leaves, proofs, hashes and 256-bit numbers as text.
+/* rewarder/tree/core.h - what the two public trees share: an array of keccak-256 nodes, the order
+ * of leaves, proofs, hashes and 256-bit numbers as text.
  *
  * Both trees are a heap: node 1 is the root, the children of node i are 2i and 2i + 1, and L leaves
  * stand at [L, 2L). OpenZeppelin counts from 0 (its index is ours - 1) and takes any L; Rocket Pool
  * fills up with zero hashes to a power of two. A node is the keccak of its sorted children.
  *
- * Place: rewarder, over rew_keccak.h. Pure code, one thread at a time. */
+ * Place: rewarder, over keccak.h. Pure code, one thread at a time. */
 #pragma once
 
 #include <stdbool.h>

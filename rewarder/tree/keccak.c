@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_keccak.c - keccak-256 of one input, and of many through the four-sided way.
+/* rewarder/tree/keccak.c - keccak-256 of one input, and of many through the four-sided way.
  *
  * The sponge: the state takes in 136 bytes, is permuted, and so on; the last block is filled with
  * 0x01, zeros and a last bit 0x80. The first 32 bytes of the state are the hash. */

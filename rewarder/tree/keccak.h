@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_keccak.h - keccak-256 as Ethereum uses it: the original padding (0x01), not that of SHA-3.
+/* rewarder/tree/keccak.h - keccak-256 as Ethereum uses it: the original padding (0x01), not that of
+ * SHA-3.
  *
  * Place: rewarder, its lowest part beside the names; under the public trees alone. Everything else
  * of ours hashes with BLAKE3 or SHA-256; no library at hand has keccak-256.

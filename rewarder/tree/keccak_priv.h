@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_keccak_priv.h - the permutation keccak-f[1600] for any word: one 64-bit lane, or the same
- * lane of four states side by side. And the two ways behind rew_keccak256_many, for its tests.
+/* rewarder/tree/keccak_priv.h - the permutation keccak-f[1600] for any word: one 64-bit lane, or
+ * the same lane of four states side by side. And the two ways behind rew_keccak256_many, for its
+ * tests.
  *
  * Lane (x, y) stands at x + 5y. A round is theta (every lane takes the parity of two columns), rho
  * and pi (lanes are turned and moved), chi (rows are mixed, the only step that is not linear) and

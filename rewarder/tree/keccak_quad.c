@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_keccak_quad.c - four keccak-256 at once in the 256-bit registers of AVX2.
+/* rewarder/tree/keccak_quad.c - four keccak-256 at once in the 256-bit registers of AVX2.
  *
  * A vector holds the same lane of four states, so the permutation is the plain one with another
  * word. Sixteen registers do not hold 25 lanes; it still takes about a third of the time of four

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tree_oz.c - building, proving and writing an OpenZeppelin tree. */
+/* rewarder/tree/oz.c - building, proving and writing an OpenZeppelin tree. */
 #include <string.h>
 
 #include "rewarder/tree/oz_priv.h"

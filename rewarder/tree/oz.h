@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tree_oz.h - the tree "standard-v1" of OpenZeppelin's merkle-tree package.
+/* rewarder/tree/oz.h - the tree "standard-v1" of OpenZeppelin's merkle-tree package.
  *
  *     leaf = keccak(keccak(abi.encode(values)))          leaves sorted, then from the back: tree
  *     node = keccak(smaller child || larger child)       index of the smallest leaf = 2n - 2

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tree_oz_priv.h - the inside of an OpenZeppelin tree, for its reader. */
+/* rewarder/tree/oz_priv.h - the inside of an OpenZeppelin tree, for its reader. */
 #pragma once
 
 #include "rewarder/tree/oz.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tree_oz_read.c - reading a dump of an OpenZeppelin tree, and checking it on the way.
+/* rewarder/tree/oz_read.c - reading a dump of an OpenZeppelin tree, and checking it on the way.
  *
  * The kernel's scanner takes the outer shape apart; the values of a leaf, whose types differ, are
  * kept as text and read here. Nothing of the file is believed: leaves are hashed anew and all nodes

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tree_rp.c - building, proving and writing a Rocket Pool rewards tree. */
+/* rewarder/tree/rp.c - building, proving and writing a Rocket Pool rewards tree. */
 #include "rewarder/tree/rp.h"
 
 #include <inttypes.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tree_rp.h - Rocket Pool's rewards tree, and the part of its rewards file that it fills.
+/* rewarder/tree/rp.h - Rocket Pool's rewards tree, and the part of its rewards file that it fills.
  *
  *     leaf = keccak(address[20] || network[32] || RPL[32] || ETH[32])         116 bytes
  *     leaf = ... || voter share ETH[32]                                       files that have it

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tree_rp_read.c - reading a rewards file of Rocket Pool, and checking it.
+/* rewarder/tree/rp_read.c - reading a rewards file of Rocket Pool, and checking it.
  *
  * The nodes are members of an object whose names are addresses, so they are walked through here;
  * each one alone is for the kernel's scanner. Twice: the first pass takes the rewards and builds

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rew_tree_text.c - hashes, addresses and 256-bit numbers as text, and a walk through JSON. */
+/* rewarder/tree/text.c - hashes, addresses and 256-bit numbers as text, and a walk through JSON. */
 #include <string.h>
 
 #include "rewarder/tree/core.h"

@@ -8,8 +8,8 @@
 #include <sqlite3.h>
 #include <unistd.h>
 
-#include "edge/sample/sample.h"
 #include "edge/pack/verify.h"
+#include "edge/sample/sample.h"
 #include "ron/base/assert.h"
 
 enum { ENTRIES = 40 };

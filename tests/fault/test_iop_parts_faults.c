@@ -7,8 +7,8 @@
 #include "support/support.h"
 
 #include "interop/audit/audit.h"
-#include "interop/object/bao.h"
 #include "interop/mailbox/remote.h"
+#include "interop/object/bao.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"
 

@@ -8,11 +8,11 @@
 
 #include "support/support.h"
 
+#include "interop/offline/tool.h"
 #include "interop/provider/load.h"
 #include "interop/rule/rule.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"
-#include "interop/offline/tool.h"
 
 #define TEST_CONF(X) IOP_PROVIDER_KEYS(X) IOP_RULE_KEYS(X)
 

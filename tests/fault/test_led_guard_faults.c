@@ -4,8 +4,8 @@
  * Method: the fault sweep over whole lives, one with a real file. */
 #include "unit/ledger/guard_fixture.h"
 
-#include "ledger/pipeline/preval.h"
 #include "ledger/guard/remote.h"
+#include "ledger/pipeline/preval.h"
 #include "ron/base/assert.h"
 #include "ron/base/buf.h"
 #include "unit/io/fixture.h"

@@ -5,8 +5,8 @@
  * everything, close. What is answered is compared with the answers of a run without faults. */
 #include "unit/ledger/journal.h"
 
-#include "ledger/read/export.h"
 #include "ledger/offline/import.h"
+#include "ledger/read/export.h"
 #include "ron/base/assert.h"
 
 enum { ENTRIES = 25, ANSWERS = 12, ANSWER_MAX = 64 << 10 };

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interop/provider/provider.h"
 #include "interop/provider/priv.h"
+#include "interop/provider/provider.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -4,9 +4,9 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "client/client.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "client/client.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,10 +2,11 @@
 /* scn_edg_fill.c - misses of the edge that share a fill: two listeners that want the same target, a
  * queue of two, a worker, and a shutdown that a watch tells of at any point.
  *
- * The steps are those of edg_live.c and edg_fill.c. A listener looks into the list of fills under
- * its lock and joins the one that is there, or begins one with a try_send: full or closed means a
- * refusal, and the fill is not listed. The worker prefers the shutdown over work; then it closes
- * the queue and drains it. A fill leaves the list and its waiters are taken under one lock.
+ * The steps are those of edge/fill/live.c and edge/fill/worker.c. A listener looks into the list of
+ * fills under its lock and joins the one that is there, or begins one with a try_send: full or
+ * closed means a refusal, and the fill is not listed. The worker prefers the shutdown over work;
+ * then it closes the queue and drains it. A fill leaves the list and its waiters are taken under
+ * one lock.
  *
  * Expected in every schedule: no deadlock; the shutdown is always seen; at most two fills are
  * drained after it; a target has at most one fill at a time; every request is answered once or
@@ -51,7 +52,7 @@ struct listener {
     uint64_t refused;
 };
 
-/* As join() in edg_live.c. */
+/* As join() in edge/fill/live.c. */
 static enum ron_rc join(struct listener *l, struct waiter *w)
 {
     struct desk *d = l->desk;
@@ -90,7 +91,7 @@ static void listen_main(void *arg)
     }
 }
 
-/* As run() in edg_fill.c: the exchange is whatever happens between the two locks. */
+/* As run() in edge/fill/worker.c: the exchange is whatever happens between the two locks. */
 static void fill(struct desk *d, struct waiter *f)
 {
     struct waiter *w;

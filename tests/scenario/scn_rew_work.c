@@ -2,9 +2,9 @@
 /* scn_rew_work.c - runs of the rewarder on their way to the workers: a scheduler, the queue "work"
  * of two, two workers of which one fails with every run it takes, and a shutdown at any point.
  *
- * A worker that fails puts its run back without waiting, as rew_worker.c does: a closed queue
- * leaves the run to the next life, a full one or too many failures end it with a refusal. In the
- * model the queue is filled before the workers start; a scheduler that races with workers and
+ * A worker that fails puts its run back without waiting, as rewarder/stage/worker.c does: a closed
+ * queue leaves the run to the next life, a full one or too many failures end it with a refusal. In
+ * the model the queue is filled before the workers start; a scheduler that races with workers and
  * shutdown is explored by scn_work_shutdown.c.
  *
  * Expected in every schedule: no deadlock; every run is computed once, refused once, left to the

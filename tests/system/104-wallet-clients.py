@@ -5,7 +5,7 @@ work, and the documents say what the code does.
 
 Method: the commands of docs/guide/wallet.md in an empty folder; a client for node made of
 api/wallet.yaml by openapi-typescript and openapi-fetch, checked by the TypeScript compiler and run;
-wrk with a Lua script that pays; the tables of guide and API against wallet/src/wal_reason.h; the
+wrk with a Lua script that pays; the tables of guide and API against wallet/call/reason.h; the
 alert rules with promtool. A client that this machine lacks is named and left out.
 """
 import json
@@ -115,7 +115,7 @@ def guide():
 def documents():
     enum = re.search(r"code: \{type: string, enum: \[([^\]]*)\]",
                      API.read_text(encoding="utf-8"))[1].split(", ")
-    errors(GUIDE, "wallet/src/wal_reason.h", enum)
+    errors(GUIDE, "wallet/call/reason.h", enum)
 
 
 def node(wallet):

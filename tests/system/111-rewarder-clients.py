@@ -5,7 +5,7 @@ program does.
 
 Method: the commands of docs/guide/rewarder.md in an empty folder; api/rewarder.yaml against the
 routes of the source, both ways, and against the answers of a running rewarder, member by member;
-the tables of guide and API against rewarder/src/rew_error.h; the alert rules with promtool.
+the tables of guide and API against rewarder/core/error.h; the alert rules with promtool.
 """
 import json
 import re
@@ -51,17 +51,17 @@ def guide():
 # ---- documents -----------------------------------------------------------------------------------
 
 def tables():
-    errors(GUIDE, "rewarder/src/rew_error.h",
+    errors(GUIDE, "rewarder/core/error.h",
            API["components"]["schemas"]["Error"]["properties"]["code"]["enum"])
     states = re.search(r"define REW_STATES\(X\)(.*?)\nenum",
-                       (TREE / "rewarder/src/rew_book.h").read_text(encoding="utf-8"), re.S)
+                       (TREE / "rewarder/book/book.h").read_text(encoding="utf-8"), re.S)
     check("API: the states are those of the book", states is not None and
           re.findall(r'"(\w+)"', states[1]) == API["components"]["schemas"]["State"]["enum"],
           states)
 
 
 def routes():
-    text = (TREE / "rewarder/src/rew_front.c").read_text(encoding="utf-8")
+    text = (TREE / "rewarder/front/routes.c").read_text(encoding="utf-8")
     found = {(m[1].lower(), re.sub(r"\*\}", "}", m[2]))
              for m in re.finditer(r'\{RON_HTTP_(\w+), "([^"]+)"', text)}
     written = {(method, path) for path, ops in API["paths"].items() for method in ops}

@@ -3,7 +3,7 @@
 """Goal: the documents of the bridge say what it does.
 
 Method: api/interop.yaml against the routes of the source, both ways, and against answers of a
-running bridge, member by member; the tables of guide and API against interop/src/iop_error.h; the
+running bridge, member by member; the tables of guide and API against interop/core/error.h; the
 alert rules with promtool. (146-guides.py follows the guide itself.)
 """
 import re
@@ -27,7 +27,7 @@ SECRET = "It's a Secret to Everybody"
 
 
 def routes():
-    source = (TREE / "interop/src/iop_front.c").read_text(encoding="utf-8")
+    source = (TREE / "interop/front/routes.c").read_text(encoding="utf-8")
     there = {(m.lower(), p) for m, p in re.findall(r'\{RON_HTTP_(\w+), "([^"]+)"', source)}
     told = {(m, p) for p, row in API["paths"].items() for m in row
             if m in ("get", "post", "put", "delete")}
@@ -37,7 +37,7 @@ def routes():
 
 def codes():
     rows = re.findall(r'X\((\w+), "([A-Z_]*)", (\d+), (?:true|false),',
-                      (TREE / "interop/src/iop_error.h").read_text(encoding="utf-8"))
+                      (TREE / "interop/core/error.h").read_text(encoding="utf-8"))
     rows = [(code, status) for name, code, status in rows if name not in ("NONE", "NAME")]
     kernel = (TREE / "kernel/include/ron/http/reason.h").read_text(encoding="utf-8")
     known = {c for c, _ in rows} | set(re.findall(r'X\([A-Z_]+, \d+, "([A-Z_]+)"', kernel))

@@ -189,8 +189,8 @@ def guide():
     """docs/guide/webhooks.md: its settings are good, its table has the kinds of the code."""
     tree = Path(__file__).resolve().parents[2]
     text = (tree / "docs/guide/webhooks.md").read_text(encoding="utf-8")
-    header = (tree / "interop/src/iop_provider.h").read_text(encoding="utf-8")
-    table = (tree / "interop/src/iop_provider_table.c").read_text(encoding="utf-8")
+    header = (tree / "interop/provider/provider.h").read_text(encoding="utf-8")
+    table = (tree / "interop/provider/table.c").read_text(encoding="utf-8")
     kinds = re.findall(r'X\(\w+, "(\w+)", "', header.split("define IOP_KINDS")[1].split("enum")[0])
     rows = {m[1]: m[0] for m in re.finditer(r"^\| `(\w+)` \|.*$", text, re.M)}
     check("guide: the kinds of the code", list(rows) == kinds, list(rows))

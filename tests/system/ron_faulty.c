@@ -16,13 +16,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "ron/base/ctx.h"
-#include "ron/base/fault.h"
-#include "ron/task/supervisor.h"
 #include "edge/edge.h"
 #include "interop/interop.h"
 #include "ledger/ledger.h"
 #include "rewarder/rewarder.h"
+#include "ron/base/ctx.h"
+#include "ron/base/fault.h"
+#include "ron/task/supervisor.h"
 #include "wallet/wallet.h"
 
 enum { FILES = 10, TASKS_MAX = 64 };

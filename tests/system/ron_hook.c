@@ -11,8 +11,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "interop/provider/provider.h"
 #include "interop/offline/tool.h"
+#include "interop/provider/provider.h"
 
 enum { INPUT_MAX = 1 << 20 };
 

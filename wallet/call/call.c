@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_call.c - operations and their grammar: from the body of a request to a call; the contract is
- * in wal_call.h.
+/* wallet/call/call.c - operations and their grammar: from the body of a request to a call; the
+ * contract is in call.h.
  *
  * Reading is one pass of the scanner into `struct raw`, whose first part is the operation itself; a
  * second look finds which members the operation may have and checks each. The first rule that is

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_call.h - a write as a client sends it: operations, their grammar, the names that follow from
- * them (idem_id, txid, fingerprint), the ledger's batch, and the receipt.
+/* wallet/call/call.h - a write as a client sends it: operations, their grammar, the names that
+ * follow from them (idem_id, txid, fingerprint), the ledger's batch, and the receipt.
  *
  * Place: wallet; pure. Used by the front (parse), the job (names, bytes) and the receipts.
  *
@@ -32,9 +32,9 @@
  * Ownership: slices point into the request's text and the arena. Threads: pure. */
 #pragma once
 
+#include "client/client.h"
 #include "ron/base/arena.h"
 #include "ron/wire/frame.h"
-#include "client/client.h"
 #include "wallet/call/reason.h"
 
 enum {
@@ -55,7 +55,7 @@ enum {
 };
 /* Of a time in JSON: what every reader of numbers keeps exactly. */
 #define WAL_TIME_MAX_MS ((UINT64_C(1) << 53) - 1)
-/* Far above what an account can reach; wal_nonce.h keeps those up to WAL_NONCE_TRACKED_MAX. */
+/* Far above what an account can reach; table/nonce.h keeps those up to WAL_NONCE_TRACKED_MAX. */
 #define WAL_NONCE_MAX ((UINT64_C(1) << 62) - 1)
 
 /* X(NAME, "name", ledger kind, "scope", subject is `to`, takes `to`, takes `hold`, takes a nonce,

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_call_name.c - what a call is called: fingerprint, idem_id, txids and entry nonces.
+/* wallet/call/name.c - what a call is called: fingerprint, idem_id, txids and entry nonces.
  *
  * The preimages are in docs/formats/wallet.md, with worked examples. Nothing but the call goes into
  * them (A2). The room for a text is fixed: the grammar gives it a longest form, and an assertion

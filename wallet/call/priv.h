@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_call_priv.h - what the files of wal_call share. */
+/* wallet/call/priv.h - what the files of wal_call share. */
 #pragma once
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_reason.c - the table of refusals, and faults. */
+/* wallet/call/reason.c - the table of refusals, and faults. */
 #include <stdio.h>
 
 #include "wallet/call/reason.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_reason.h - why the wallet refuses: one table for codes, statuses, metric labels and docs.
+/* wallet/call/reason.h - why the wallet refuses: one table for codes, statuses, metric labels and
+ * docs.
  *
  * Place: wallet; pure. A fault is a value: reason, member at fault, one clause for a person. */
 #pragma once

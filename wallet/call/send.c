@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_call_send.c - what leaves: the ledger's batch of a call, and the receipt for the client. */
+/* wallet/call/send.c - what leaves: the ledger's batch of a call, and the receipt for the
+ * client. */
 #include <string.h>
 
 #include "ron/base/assert.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_events.c - the audit stream: workers tell what they did, GET /v1/events shows it.
+/* wallet/core/events.c - the audit stream: workers tell what they did, GET /v1/events shows it.
  *
  * Place: service, over ron/http/events.h. The bus `events` keeps the last 1024. It is a view for
  * people and dashboards: the durable audit is the ledger's journal. Accounts are told as hashes

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_metrics.c - what the wallet counts, under the names of the specification, and the ticker. */
+/* wallet/core/metrics.c - what the wallet counts, under the names of the specification, and the
+ * ticker. */
 #include "ron/base/alloc.h"
 #include "wallet/svc.h"
 

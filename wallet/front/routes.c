@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_routes.c - the routes of the wallet, and those that read: balance, history, tx, receipts,
- * outcome and cancel. api/wallet.yaml describes all of it.
+/* wallet/front/routes.c - the routes of the wallet, and those that read: balance, history, tx,
+ * receipts, outcome and cancel. api/wallet.yaml describes all of it.
  *
  * Place: service. Handlers run on the workers of the HTTP front, steps on the client's task. */
 #include <inttypes.h>
@@ -394,7 +394,7 @@ static void on_history(struct ron_http_call *call, void *arg)
     wal_read_ask(r, LC_CODE_READ, wal_read_pass_on);
 }
 
-/* ---- tx and receipts: see wal_tx.c ----------------------------------------------------------- */
+/* ---- tx and receipts: see tx.c ----------------------------------------------------------- */
 
 static void by_txid(struct ron_http_call *call, void *arg, bool proof)
 {

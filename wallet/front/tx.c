@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_tx.c - a receipt by its txid, rebuilt from the ledger's entry, and its offline proof.
+/* wallet/front/tx.c - a receipt by its txid, rebuilt from the ledger's entry, and its offline
+ * proof.
  *
  * Place: service; steps of a read. The receipt is the one that the write was answered with, byte
  * for byte: everything in it follows from the entry, the idem_id of its batch (which ends in the

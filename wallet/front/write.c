@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_front.c - POST /v1/<op> and /v1/batch: from a request to a write in the queue; errors; who
- * may.
+/* wallet/front/write.c - POST /v1/<op> and /v1/batch: from a request to a write in the queue;
+ * errors; who may.
  *
  * Place: service, on the workers of the HTTP front. Order of checks: drain, rate and size (kernel),
  * content type, ledger up, capability, body, rules. An unauthenticated caller learns nothing about

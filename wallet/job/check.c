@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_job_check.c - what a job reserves and looks at before its batch leaves: nonces, daily sums,
- * account totals, balances; and how reservations are settled.
+/* wallet/job/check.c - what a job reserves and looks at before its batch leaves: nonces, daily
+ * sums, account totals, balances; and how reservations are settled.
  *
  * Place: wallet, part of wal_job. All of it is early advice: the ledger decides on nonces and
  * balances again. What cannot be known (no slot, or the ledger's word is forgotten faster than it

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_job.c - the machine of a write: its questions and tries, the ledger's word, the end.
+/* wallet/job/job.c - the machine of a write: its questions and tries, the ledger's word, the end.
  *
- * Place: wallet; see wal_job.h for the picture and the rules. Whoever changes a state here looks at
- * wal_job_check.c (before the batch leaves) and wal_job_word.c (what answers mean).
+ * Place: wallet; see job.h for the picture and the rules. Whoever changes a state here looks at
+ * check.c (before the batch leaves) and word.c (what answers mean).
  *
  *     state      entered by        left by
  *     NONCE..FUNDS  run_checks     wal__checks_answered

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_job.h - a write on its way to the ledger and back, as a machine of plain steps.
+/* wallet/job/job.h - a write on its way to the ledger and back, as a machine of plain steps.
  *
  * Place: wallet; no threads, sockets or clocks of its own: a worker task drives it, and so does the
  * simulator. Whoever drives it does what a step says and calls the next function.
@@ -46,12 +46,12 @@
  * other. */
 #pragma once
 
+#include "client/ledgers.h"
 #include "ron/base/env.h"
 #include "ron/guard/retry.h"
 #include "ron/sync/sync.h"
-#include "client/ledgers.h"
-#include "wallet/table/cache.h"
 #include "wallet/call/call.h"
+#include "wallet/table/cache.h"
 #include "wallet/table/daily.h"
 #include "wallet/table/idem.h"
 #include "wallet/table/nonce.h"
@@ -74,7 +74,7 @@ struct wal_core {
     struct ron_money total_far;
     uint32_t rpc_ms;
     /* Monotonic ms as of which everything in `cache` that is not outdated is known to be true; 0:
-     * nothing is. Kept by wal_follow.c. Who says something about a value loads this first. */
+     * nothing is. Kept by task/follow.c. Who says something about a value loads this first. */
     struct ron_au64 fresh_ms;
 };
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_job_priv.h - between the files of the job: wal_job.c (questions, tries, the end),
- * wal_job_check.c (what is reserved and looked at before the batch leaves) and wal_job_word.c (what
+/* wallet/job/priv.h - between the files of the job: job.c (questions, tries, the end),
+ * check.c (what is reserved and looked at before the batch leaves) and word.c (what
  * the ledger's answers mean). */
 #pragma once
 
@@ -43,13 +43,13 @@ struct wal__word {
     };
 };
 
-/* wal_job_word.c */
+/* word.c */
 void wal__word_read(const struct wal_job *job, const struct wal_reply *reply,
                     struct wal__word *ret);
 /* The wallet's reason for a definite refusal of the batch. */
 enum wal_reason wal__reason_of(enum lc_reason reason);
 
-/* wal_job_check.c */
+/* check.c */
 enum wal__go {
     WAL__GO_ON,
     WAL__GO_READ,   /* the question is in the payload, _state says which */

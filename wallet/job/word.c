@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_job_word.c - what the ledger's answers mean to a job: understood, refused for good, worth
+/* wallet/job/word.c - what the ledger's answers mean to a job: understood, refused for good, worth
  * another try, or no answer; and whether the batch may have had an effect all the same.
  *
  * Place: wallet; pure. An answer that cannot be read is no answer: what it stood for is not

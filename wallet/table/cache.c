@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_cache.c - sets of eight values, each with its marks in front.
+/* wallet/table/cache.c - sets of eight values, each with its marks in front.
  *
  * Place: wallet. An account belongs to one set, with all its assets; who has more of them than the
  * set has room pushes out its own. What a lookup compares stands in one cache line, the changes

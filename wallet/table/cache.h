@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_cache.h - balances that the ledger told us, marked when it says that they changed.
+/* wallet/table/cache.h - balances that the ledger told us, marked when it says that they changed.
  *
  * Place: wallet. A value is true as of `seq`. The invalidator marks an account's values that are
  * older than a change (seq above theirs) as outdated; they stay, so that a reader can still be told
  * something while the ledger is silent, until a newer value takes their place. A value that arrives
  * late is outdated from the start when a change above it is already known. How fresh a value that
- * is not outdated is, is for the reader to say (wal_follow.c): the table knows no clock but the
+ * is not outdated is, is for the reader to say (task/follow.c): the table knows no clock but the
  * time that it is given.
  *
  * Rules:

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_daily.c - shards of sums: records in hash chains, and a list by last use.
+/* wallet/table/daily.c - shards of sums: records in hash chains, and a list by last use.
  *
  * Place: wallet. A pair gets its record when somebody begins to read its debits.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_daily.h - how much was debited from an account and asset on this UTC day.
+/* wallet/table/daily.h - how much was debited from an account and asset on this UTC day.
  *
  * Place: wallet. Amounts are counted before they are sent and given back on a definite refusal;
  * what ends unknown stays counted until the ledger is asked again. The sum of earlier debits is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_idem.c - shards of entries, each a chain of blocks of one size.
+/* wallet/table/idem.c - shards of entries, each a chain of blocks of one size.
  *
  * Place: wallet. An entry is a head block (key, fingerprint, first bytes of the answer) and as many
  * further blocks as the answer needs. Blocks of one size neither fragment nor need the heap, and

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_idem.h - answers by idempotency key, for a while: a cache over the ledger's durable keys.
+/* wallet/table/idem.h - answers by idempotency key, for a while: a cache over the ledger's durable
+ * keys.
  *
  * Place: wallet. Losing an entry costs a question to the ledger, never a second payment.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_key.c - SipHash-2-4 with 128 bits, one pass for each part.
+/* wallet/table/key.c - SipHash-2-4 with 128 bits, one pass for each part.
  *
  * The first part is hashed under the process's secret, the second under what came out of the first.
  * So parts need neither a separator nor a limit, and ("ab", "c") and ("a", "bc") have nothing in

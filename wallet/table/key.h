@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_key.h - accounts and idempotency keys as 128 bits under a random key of this process.
+/* wallet/table/key.h - accounts and idempotency keys as 128 bits under a random key of this
+ * process.
  *
  * Place: wallet; pure. Tables keep these instead of names: a slot is small and fixed, and nobody
  * outside can aim at a bucket. Two names with one key would need some 2^64 names; even then the

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_nonce.c - sets of slots, each a key and one word that changes by compare-and-set.
+/* wallet/table/nonce.c - sets of slots, each a key and one word that changes by compare-and-set.
  *
  * Place: wallet. A word: nonce (44 bits), count (18 bits), state (2 bits).
  *

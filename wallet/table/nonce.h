@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_nonce.h - the last nonce of each account, reserved by compare-and-set.
+/* wallet/table/nonce.h - the last nonce of each account, reserved by compare-and-set.
  *
  * Place: wallet. The ledger is the truth (account_nonce: strictly the last + 1); this table answers
  * early, lets one of many rivals through, and never lets two requests for one nonce be in flight.

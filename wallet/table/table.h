@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_table.h - what the wallet's tables are made of: shards, zeroed memory on cache lines, and
- * records that are found by key and ordered by last use.
+/* wallet/table/table.h - what the wallet's tables are made of: shards, zeroed memory on cache
+ * lines, and records that are found by key and ordered by last use.
  *
  * Place: private to the tables (wal_nonce, wal_daily, wal_idem, wal_cache).
  *

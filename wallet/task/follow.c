@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_follow.c - the cache invalidator: follows the ledger's bus, asks for its head now and then,
- * and knows how fresh the cache is and whether the ledger answers.
+/* wallet/task/follow.c - the cache invalidator: follows the ledger's bus, asks for its head now and
+ * then, and knows how fresh the cache is and whether the ledger answers.
  *
  * Place: service. The client "ledger-bus" puts the accounts of each commit on the bus `ledger`; the
  * task "invalidator" takes them off and marks cached balances.

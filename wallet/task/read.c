@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_read.c - questions to the ledger for reads: one call after another, each judged by the step
- * that the read stands at.
+/* wallet/task/read.c - questions to the ledger for reads: one call after another, each judged by
+ * the step that the read stands at.
  *
  * Place: service. Steps run on the task of the client "ledger-bus"; they never block. A read
  * belongs to whoever runs its step; the client has it between wal_read_ask and the next step. */

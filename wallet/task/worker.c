@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wal_worker.c - the committer workers: they take many writes at a time from `work`, drive each
- * through wal_job, and pipeline what it sends to the ledger.
+/* wallet/task/worker.c - the committer workers: they take many writes at a time from `work`, drive
+ * each through wal_job, and pipeline what it sends to the ledger.
  *
  * Place: service; loop tasks. A worker's writes live in its list until the client has its answer
  * and the ledger owes none; that list outlives a restart of the task, so a worker that fails loses

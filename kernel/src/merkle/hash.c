@@ -3,7 +3,7 @@
  *
  * The functions SHA256_* are called "deprecated" by OpenSSL 3 in favour of EVP, whose cost per call
  * is the reason to stay with them; they are part of its stable interface until a next major version
- * and are used here and in interop/src/iop_mac.c alone.
+ * and are used here and in interop/provider/mac.c alone.
  *
  * H1. A block is 64 bytes; the padding is 0x80, zeros, and the length in bits as 8 big-endian
  *     bytes. A message of n bytes takes (n + 9) / 64 blocks, rounded up. */

@@ -3,7 +3,7 @@
  * edge.pml - misses of the edge: requests that share one fill of their target, a bounded queue,
  * workers that may die with a fill in their hands, a store that forgets, and a drain at any moment.
  *
- * Place: the model of live fill: edge/src/edg_live.c (who joins, who begins) and edg_fill.c (what a
+ * Place: the model of live fill: edge/fill/live.c (who joins, who begins) and edge/fill/worker.c (what a
  * worker does with a fill). The queue alone, with its close, is work_queue.pml.
  *
  * Model                     C
@@ -12,7 +12,7 @@
  *   listed[t], waiters[t]     edg_fills.list, and edg_fill.waiters as a set of clients; under its
  *                             lock
  *   work, closed              the channel `work`: ron_chan_try_send, its close by the supervisor
- *   worker()                  edg_fill.c handle: run, run_again, end_fill, answer_waiters
+ *   worker()                  edge/fill/worker.c handle: run, run_again, end_fill, answer_waiters
  *   stored[t]                 the record in the table and its object in the store
  *   asking[t]                 ghost: requests for the target that are at the origin now
  *   copies[t]                 ghost: how often the fill is in the queue or in the hands of a worker

@@ -5,26 +5,26 @@
  * fail, the journal of actions, actors whose leases may end early, a wallet whose answers may get
  * lost, the audit trail that drops its oldest, and a crash of the whole process at any moment.
  *
- * Place: the model of svc-interop: interop/src/iop_worker.c, iop_box_store.c, iop_act.c,
- * iop_audit.c. The queue alone is work_queue.pml, the wallet's own promise wallet.pml.
+ * Place: the model of svc-interop: interop/hook/worker.c, interop/mailbox/store.c, interop/act/act.c,
+ * interop/audit/audit.c. The queue alone is work_queue.pml, the wallet's own promise wallet.pml.
  *
  * Model                     C
  *   sender(r)                 a provider with request r; both carry the same delivery. It sends
  *                             again until it is told 202. Deliveries share nothing but queues
  *   work                      the channel `work`; a sender that is refused (429) comes again, which
  *                             is waiting for room here
- *   worker()                  iop_worker.c take_job, hand_back, submit
+ *   worker()                  interop/hook/worker.c take_job, hand_back, submit
  *   ops                       the channel `mailbox`: ron_chan_try_send, refused when full
  *   seen                      iop_seen: committed keys in memory; filled from the file by a start
  *   writer()                  iop_store_apply for one operation: reserve, transaction, answer
  *   key, rows                 durable: the key of the delivery, the actions that it set off
  *   struck                    durable: the action was acknowledged
  *   leased                    iop_box_queue: in the hands of an actor; in memory alone
- *   actor()                   iop_act.c run: receive, call, settle
+ *   actor()                   interop/act/act.c run: receive, call, settle
  *   known, applied            the wallet: keys of idempotency, and effects
  *   trail, missing            the channel `audit`; ghost: records that were emitted and neither
  *                             written nor counted as dropped
- *   sink()                    iop_audit.c sink_run
+ *   sink()                    interop/audit/audit.c sink_run
  *   life                      which life of the process this is: whoever belongs to an older one
  *                             has ended, whatever it had in its hands is gone
  *

@@ -3,7 +3,7 @@
  * ledger.pml - Validated -> Sequenced -> Committed, with a crash at any point, a sync that fails,
  * repetitions in parallel, and an operator who resumes.
  *
- * Place: the model of ron-ledger's pipeline: ledger/src/led_seq.c, led_commit.c, led_recover.c and
+ * Place: the model of ron-ledger's pipeline: ledger/pipeline/seq.c, ledger/pipeline/commit.c, ledger/recover/recover.c and
  * the tasks around them.
  *
  * Model                     C

@@ -4,7 +4,7 @@
  * are lost, requests that arrive late, commits that are not replicated, a database that fails over,
  * and ledgers that crash.
  *
- * Place: the model of ledger/src/led_pg_posix.c and led_stage_lead_posix.c.
+ * Place: the model of ledger/replica/rows_posix.c and ledger/replica/lead_task_posix.c.
  *
  * Model                     C
  *   ledger(me)                the leader task and the committer of one ledger; `mode` is led_mode:

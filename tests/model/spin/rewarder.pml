@@ -3,7 +3,7 @@
  * rewarder.pml - one epoch from the request to the ledger: clients that repeat themselves, a
  * service that dies at any point, with its book or without, and a network that loses and delays.
  *
- * Place: the model of svc-rewarder: rewarder/src/rew_book.h (states, plan), rew_emit.c (the machine
+ * Place: the model of svc-rewarder: rewarder/book/book.h (states, plan), rewarder/settle/machine.c (the machine
  * of a settlement) and the tasks between them.
  *
  * Model                     C

@@ -3,7 +3,7 @@
  * wallet.pml - clients that repeat themselves, a wallet with two workers and tables that get lost,
  * a network that loses, delays and doubles, and the ledger.
  *
- * Place: the model of a write through svc-wallet: wallet/src/wal_job.c, wal_idem, wal_nonce.
+ * Place: the model of a write through svc-wallet: wallet/job/job.c, wal_idem, wal_nonce.
  *
  * Model                     C
  *   client                    a program that sends the same request until the answer is definite
@@ -30,7 +30,7 @@
  *   W4 At most one job per key in the wallet, and one reservation of the nonce (worker).
  *   W5 All clients of a request are told the same seq, and it is in the log (told()).
  *   W6 Who is told "refused": the request is not in the log, and nothing that this job has sent can
- *      still arrive (refuse()). J2 and J7 of wal_job.h.
+ *      still arrive (refuse()). J2 and J7 of wallet/job/job.h.
  * Liveness (weak fairness; finitely many losses, timeouts and crashes):
  *   everybody gets a definite answer; a wallet that drains runs empty.
  *

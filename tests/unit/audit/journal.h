@@ -13,8 +13,8 @@
 
 #include "audit/run.h"
 #include "ledger/book/book.h"
-#include "ledger/proof/checkpoint.h"
 #include "ledger/log/frame.h"
+#include "ledger/proof/checkpoint.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"

@@ -4,10 +4,10 @@
  * the same with a member left out, doubled, or of another type; names through targets and back. */
 #include "support/support.h"
 
+#include "client/client.h"
 #include "ledger/entry/entry.h"
 #include "ledger/read/reader.h"
 #include "ron/http/parse.h"
-#include "client/client.h"
 
 #define ROOT "00112233445566778899aabbccddeeff00112233445566778899aabbccddeeff"
 

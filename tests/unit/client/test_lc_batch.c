@@ -3,8 +3,8 @@
  * Method: random entries of every kind through lc_batch_* and the ledger's own reader, writer. */
 #include "support/support.h"
 
-#include "ledger/entry/entry.h"
 #include "client/client.h"
+#include "ledger/entry/entry.h"
 
 static struct ron_arena arena;
 static struct led_refusals refusals;

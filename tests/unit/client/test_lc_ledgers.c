@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Goal: of several ledgers the one that leads is asked, whatever order words come in.
- * Method: lists as settings have them; the words of ron_ledgers.h, late ones and strange ones too;
- * heads and refusals as a ledger on a shared log writes them. */
+ * Method: lists as settings have them; the words of client/ledgers.h, late ones and strange ones
+ * too; heads and refusals as a ledger on a shared log writes them. */
 #include "support/support.h"
 
+#include "client/ledgers.h"
 #include "ron/base/clock.h"
 #include "ron/io/linux_env.h"
-#include "client/ledgers.h"
 
 static struct lc_ledgers l;
 

@@ -108,7 +108,7 @@ static void test_con_assets__files__all_of_the_folder(void **state)
         while ((e = readdir(dir)) != NULL) {
             if (e->d_name[0] != '.' && strcmp(e->d_name, "README.md") != 0) {
                 if (con_assets_find(&a, str(e->d_name)) == NULL) {
-                    fail_msg("%s has no row in con_assets.h", e->d_name);
+                    fail_msg("%s has no row in console/assets.h", e->d_name);
                 }
                 count++;
             }

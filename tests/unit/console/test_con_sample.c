@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Goal: the text of /metrics is read as con_prom.h and con_sample.h say, and two looks give the
- * rates, latencies and gauges between them.
+/* Goal: the text of /metrics is read as console/prom.h and console/sample.h say, and two looks give
+ * the rates, latencies and gauges between them.
  * Method: small texts, sound and damaged. */
 #include <setjmp.h>
 #include <stdarg.h>

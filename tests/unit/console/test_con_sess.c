@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Goal: a link opens once and in time, a session has the role and end that con_sess.h says, tables
- * are bounded, and cookies are found.
+/* Goal: a link opens once and in time, a session has the role and end that console/sess.h says,
+ * tables are bounded, and cookies are found.
  * Method: a clock that is given, random numbers that count. */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -44,7 +44,7 @@ struct ron_http_selection {
     int status;         /* 200, 206, 304, 412, 416 */
     uint32_t with;      /* enum ron_http_selection_fields; only of what the representation has */
     uint64_t length;    /* of the body, one range or all: 0 with 304, 412, 416 and multipart */
-    size_t range_count; /* 206: 1, or more and then a multipart answer (edg_multipart.h) */
+    size_t range_count; /* 206: 1, or more and then a multipart answer (edge/rules/multipart.h) */
     struct ron_http_range ranges[RON_HTTP_RANGES_MAX];
     size_t content_range_len;
     char content_range[RON_HTTP_CONTENT_RANGE_SIZE];

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client.c - options, targets, registration and counters of the HTTP client.
+/* kernel/src/http/client/client.c - options, targets, registration and counters of the HTTP client.
  *
  * A client is made and given its targets on one thread, then attached; from then on its lists do
  * not change. */

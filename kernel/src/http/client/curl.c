@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_curl.c - one try as libcurl sees it: options, callbacks, codes.
+/* kernel/src/http/client/curl.c - one try as libcurl sees it: options, callbacks, codes.
  *
  * Callbacks run inside libcurl on the client's task. They only note what they saw in the fetch and
- * say stop; client_run.c acts when libcurl has returned (F2).
+ * say stop; run.c acts when libcurl has returned (F2).
  *
  * libcurl repeats a request by itself when a reused connection dies before the first byte of an
  * answer. H3: it has to rewind the body for that, which is refused unless the call may be repeated;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_fetch.c - the caller's side of a fetch: checked and copied, asked, read, let go.
+/* kernel/src/http/client/fetch.c - the caller's side of a fetch: checked and copied, asked, read,
+ * let go.
  *
  * Everything that can be refused is refused here, before a place is taken; the client's task then
- * only meets the network. Invariants F1-F4 are in client_priv.h. */
+ * only meets the network. Invariants F1-F4 are in priv.h. */
 #include <string.h>
 
 #include "http/client/priv.h"

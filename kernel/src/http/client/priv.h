@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_priv.h - records of the HTTP client; private to http.
+/* kernel/src/http/client/priv.h - records of the HTTP client; private to http.
  *
  *             start (any thread)        the client's task
  *     NEW ---------------------> inbox ------------------> RUNNING --answer, fault--> ENDED
@@ -143,7 +143,7 @@ struct ron_http_fetch {
     struct ron_http_fetch_result result;
 };
 
-/* client_url.c */
+/* url.c */
 enum ron_rc ron__http_host_parse(const char *text, struct http_host *ret_host);
 bool ron__http_host_allowed(const struct ron_http_target *t, const struct ron_addr *addr);
 /* RON_DENIED, RON_INVALID. */
@@ -151,19 +151,19 @@ enum ron_rc ron__http_url_check(const struct ron_http_target *t, struct ron_str 
                                 struct http_url *ret_url, struct ron_err *err);
 bool ron__http_class_allowed(const struct ron_http_target *t, enum ron_ip_class c);
 
-/* client_fetch.c */
+/* fetch.c */
 void ron__http_fetch_unref(struct ron_http_fetch *f);
 enum ron_rc ron__http_rc_of_status(int status);
 uint64_t ron__http_retry_after_ms(const struct ron_http_fetch *f, uint64_t wall_s);
 
-/* client_curl.c; on the client's task */
+/* curl.c; on the client's task */
 CURL *ron__http_easy_get(struct ron_http_client *c);
 void ron__http_easy_put(struct ron_http_client *c, CURL *easy);
 /* All options of one try; the handle is f->easy. False: no memory, or libcurl refuses. */
 bool ron__http_easy_prepare(struct ron_http_fetch *f);
 enum ron_http_fetch_reason ron__http_reason_of(const struct ron_http_fetch *f, CURLcode code);
 
-/* client_run.c; on the client's task */
+/* run.c; on the client's task */
 enum ron_rc ron__http_client_start(struct ron_task *task, void *arg);
 enum ron_rc ron__http_client_handle(struct ron_task *task, void *arg, void **items, size_t count);
 void ron__http_client_stop(struct ron_task *task, void *arg);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_run.c - the client's task: sockets and times of libcurl on the worker's poller and wheel,
- * and the way of a fetch from one try to the next. States and F1-F4 are in client_priv.h.
+/* kernel/src/http/client/run.c - the client's task: sockets and times of libcurl on the worker's
+ * poller and wheel, and the way of a fetch from one try to the next. States and F1-F4 are in
+ * priv.h.
  *
  * Every try has a timer of ours beside libcurl's: a transfer that waits for a free connection is
  * not timed by libcurl at all, and a deadline must hold there too. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client_url.c - which URLs a target may be asked for, and which addresses it may reach.
+/* kernel/src/http/client/url.c - which URLs a target may be asked for, and which addresses it may
+ * reach.
  *
  * URLs are read here first, by a narrower grammar than libcurl's, so that the two can only agree:
  *     scheme "://" host [ ":" port ] [ path ] [ "?" query ]

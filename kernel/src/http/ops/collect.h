@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* collect_priv.h - samples of guards, for collectors that cover several; private to http. */
+/* kernel/src/http/ops/collect.h - samples of guards, for collectors that cover several; private to
+ * http. */
 #pragma once
 
 #include "ron/http/ops.h"

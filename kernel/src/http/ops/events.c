@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* events.c - server-sent events from a bus: the streams and the task that serves them.
+/* kernel/src/http/ops/events.c - server-sent events from a bus: the streams and the task that
+ * serves them.
  *
  * A stream belongs to its handler until it is in the queue `joining`, then to the task alone. */
 #include "ron/http/events.h"

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* metrics.c - what each answer counts, and collectors of the server and the guards.
+/* kernel/src/http/ops/metrics.c - what each answer counts, and collectors of the server and the
+ * guards.
  *
  * The series of a route are found by its place in the table and by its status, without a lookup:
  * usual statuses have a slot each, the rest are looked up by their labels. Label values come from

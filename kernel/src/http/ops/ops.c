@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ops.c - handlers of the operator's routes.
+/* kernel/src/http/ops/ops.c - handlers of the operator's routes.
  *
  * Each builds its body in a buffer of its own with a stated maximum and answers at once. A body
  * that could not be built is an error answer, never half a body. */

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* answer.c - heads, envelopes and bodies of answers.
+/* kernel/src/http/server/answer.c - heads, envelopes and bodies of answers.
  *
  * Place: http, on the worker that owns the connection.
  *
@@ -8,8 +8,8 @@
  *      no controls. */
 #include <string.h>
 
-#include "http/syntax/chars.h"
 #include "http/server/priv.h"
+#include "http/syntax/chars.h"
 #include "ron/base/assert.h"
 
 enum {

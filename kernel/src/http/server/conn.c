@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* conn.c - one turn of a connection: read, go on, write, decide when to look again.
+/* kernel/src/http/server/conn.c - one turn of a connection: read, go on, write, decide when to look
+ * again.
  *
  * Place: http, on the worker that owns the connection. States and invariants C1-C5 are in
- * http_priv.h.
+ * priv.h.
  *
  * Time: a connection has one timer. It is armed when something may become due before it fires, and
  * otherwise left alone: when it fires early it is armed anew. So a request that comes whole and is

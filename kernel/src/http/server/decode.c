@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* decode.c - whole request bodies out of their content coding.
+/* kernel/src/http/server/decode.c - whole request bodies out of their content coding.
  *
- * Place: http, between request.c, which has read the body, and inflate.c. One decoder per coding
- * and worker: a whole body is decoded in one go, inside the turn of its connection. The caps of
- * inflate.h hold; besides, a decoded body is held to body_max like any other and counted with the
- * memory of all bodies. */
+ * Place: http, between request.c, which has read the body, and kernel/src/http/syntax/inflate.c.
+ * One decoder per coding and worker: a whole body is decoded in one go, inside the turn of its
+ * connection. The caps of inflate.h hold; besides, a decoded body is held to body_max like any
+ * other and counted with the memory of all bodies. */
 #include "http/server/priv.h"
 
 enum { DECODE_PIECE = 16384 };

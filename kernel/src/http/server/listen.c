@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* listen.c - the addresses of a server: who may connect, and what is served where.
+/* kernel/src/http/server/listen.c - the addresses of a server: who may connect, and what is served
+ * where.
  *
  * Place: http, between server.c, which owns the tasks, and conn.c; sockets and accepting are those
  * of ron/front/intake.h.

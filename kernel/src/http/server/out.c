@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* out.c - what a connection still has to send: copied bytes, then a blob that is not copied.
+/* kernel/src/http/server/out.c - what a connection still has to send: copied bytes, then a blob
+ * that is not copied.
  *
  * Place: http, between answer.c, which makes the bytes, and transport.c. On the worker that owns
  * the connection.
@@ -9,7 +10,7 @@
  * is copied into the connection's own `out` (ron/front/out.h). A blob (memory or file that somebody
  * lends us) is never copied: what is not sent stays as `tail`.
  *
- * Invariants (C2 is in http_priv.h):
+ * Invariants (C2 is in priv.h):
  *   O1 the order on the wire is out, tail; nothing is put behind a tail before it is sent.
  *   O2 a tail is released exactly once: when it is sent, or when the connection goes.
  *   O3 one call sends at most HTTP_TURN_BYTES of a tail, or HTTP_TURN_FILE; the rest waits in the

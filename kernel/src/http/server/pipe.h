@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* pipe.h - what lies between the holder of a reply and its worker when a body passes in pieces
- * (private to http/).
+/* kernel/src/http/server/pipe.h - what lies between the holder of a reply and its worker when a
+ * body passes in pieces (private to http/).
  *
  * Two threads: the holder and the worker. `mu` guards everything that is not marked as the worker's
  * or the holder's own. Wake-ups are decided under the lock and delivered after it.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http_priv.h - records of server, worker, connection and reply; shared by the files of http/.
+/* kernel/src/http/server/priv.h - records of server, worker, connection and reply; shared by the
+ * files of http/.
  *
  * States of a connection, and no other edge:
  *
@@ -24,6 +25,7 @@
 #pragma once
 
 #include "http/server/pipe.h"
+#include "http/tls/priv.h"
 #include "ron/base/arena.h"
 #include "ron/base/pool.h"
 #include "ron/base/rand.h"
@@ -34,7 +36,6 @@
 #include "ron/guard/limiter.h"
 #include "ron/http/server.h"
 #include "ron/io/addr.h"
-#include "http/tls/priv.h"
 
 enum {
     HTTP_CONN_MAGIC = 0x68636f6e,

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* reply.c - answers that come later, from any thread.
+/* kernel/src/http/server/reply.c - answers that come later, from any thread.
  *
  * Place: between the holder of a reply, on any thread, and the worker that owns the connection.
  * Replies travel back by ron/front/handback.h: one wake-up for many of them, and answers leave in
- * the order of sending. Invariants C4 and C5 are in http_priv.h. */
+ * the order of sending. Invariants C4 and C5 are in priv.h. */
 #include <string.h>
 
 #include "http/server/priv.h"

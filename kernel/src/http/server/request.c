@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* request.c - from a complete head to the handler: gates, limits, body, call.
+/* kernel/src/http/server/request.c - from a complete head to the handler: gates, limits, body,
+ * call.
  *
  * Order of checks: draining, rate, inflight; then size; then the route's own "no" (404, 405, a bad
  * parameter), which waits for the body to be read so that the connection stays usable. What a gate

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* router.c - patterns with typed parameters, and which route a request takes.
+/* kernel/src/http/server/router.c - patterns with typed parameters, and which route a request
+ * takes.
  *
  * Place: http; pure code. Routes are few and their literals tell them apart in the first bytes, so
  * they are tried one after the other, sorted so that a literal stands before a parameter. */
 #include <string.h>
 
-#include "http/syntax/chars.h"
 #include "http/server/priv.h"
+#include "http/syntax/chars.h"
 #include "ron/base/assert.h"
 
 /* ---- compiling ------------------------------------------------------------------------------- */

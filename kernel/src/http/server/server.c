@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* server.c - the listener tasks: their options, life and counters.
+/* kernel/src/http/server/server.c - the listener tasks: their options, life and counters.
  *
  * Place: http, above listen.c and conn.c. Each worker has its own listeners, connections, buffers
  * and counters; only the numbers of connections, deferred requests, streams, memory and the rate

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* stream.c - answers that pass in pieces: the writer's side and the worker's.
+/* kernel/src/http/server/stream.c - answers that pass in pieces: the writer's side and the
+ * worker's.
  *
  * Place: http, beside reply.c. The writer fills `pending` and tells the worker; the worker swaps it
  * with the piece it has sent, closes it as one chunk and sends it from where it lies. Invariants P1

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* trace.c - a server span for each request that reaches its handler.
+/* kernel/src/http/server/trace.c - a server span for each request that reaches its handler.
  *
  * Place: http, between the connection and ron/obs/trace.h. The ids are made before the handler
  * runs, so that its own spans and its calls to others hang below the request; the span itself is

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* transport.c - the only place where bytes of a connection meet its socket.
+/* kernel/src/http/server/transport.c - the only place where bytes of a connection meet its socket.
  *
  * Place: http, under conn.c, request.c and answer.c, on the worker that owns the connection. What
  * lies between the socket and HTTP (TLS) is put in here and nowhere else.

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* upload.c - request bodies that pass in pieces: the worker's side and the reader's.
+/* kernel/src/http/server/upload.c - request bodies that pass in pieces: the worker's side and the
+ * reader's.
  *
  * Place: http, beside request.c, which calls the handler when the head is there. The worker fills
  * `filling` from the connection (through the chunked and the content coding) and swaps it with

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* http_chars.h - classes of bytes in HTTP text; private to http. */
+/* kernel/src/http/syntax/chars.h - classes of bytes in HTTP text; private to http. */
 #pragma once
 
 #include "ron/base/json.h"

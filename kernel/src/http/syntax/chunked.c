@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* chunked.c - the chunked transfer coding of RFC 9112 7.1, incremental.
+/* kernel/src/http/syntax/chunked.c - the chunked transfer coding of RFC 9112 7.1, incremental.
  *
  *     SIZE --CR--> SIZE_LF --LF--> DATA --all--> DATA_CR --> DATA_LF --> SIZE
  *       |  \--';'--> EXT* --CR--> SIZE_LF

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* date.c - the proleptic Gregorian calendar and three fixed layouts.
+/* kernel/src/http/syntax/date.c - the proleptic Gregorian calendar and three fixed layouts.
  *
  * Days are counted from 0000-03-01, so that the leap day is the last of its year and 400 years have
  * the same number of days wherever they begin. */

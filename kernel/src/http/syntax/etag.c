@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* etag.c - entity tags, lists of them, and what conditional headers decide.
+/* kernel/src/http/syntax/etag.c - entity tags, lists of them, and what conditional headers decide.
  *
  * entity-tag = [ %s"W/" ] DQUOTE *( %x21 / %x23-7E / %x80-FF ) DQUOTE. A comma may stand inside. */
 #include "ron/http/etag.h"

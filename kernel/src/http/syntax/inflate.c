@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* inflate.c - gzip through zlib and zstd through libzstd, neither of which may allocate later.
+/* kernel/src/http/syntax/inflate.c - gzip through zlib and zstd through libzstd, neither of which
+ * may allocate later.
  *
  * Invariants:
  *   I1 `seen` is exactly the input that the next byte of output needs while one is pending, and all

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* parse.c - the request head: lines, request line, header fields and what they mean together.
+/* kernel/src/http/syntax/parse.c - the request head: lines, request line, header fields and what
+ * they mean together.
  *
  * Place: http; the contract is in ron/http/parse.h.
  *

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* range.c - Range and Content-Range.
+/* kernel/src/http/syntax/range.c - Range and Content-Range.
  *
  * Range = bytes-unit "=" 1#( first "-" [ last ] / "-" suffix ), with blanks around commas and empty
  * elements as RFC 9110 5.6.1 makes recipients accept. No blank anywhere else. */

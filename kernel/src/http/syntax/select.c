@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* select.c - conditions, then ranges. */
+/* kernel/src/http/syntax/select.c - conditions, then ranges. */
 #include "ron/http/select.h"
 
 #include <string.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* text.c - bytes, numbers, escapes and queries; and the table of reasons.
+/* kernel/src/http/syntax/text.c - bytes, numbers, escapes and queries; and the table of reasons.
  *
  * Place: http; pure functions of ron/http/parse.h and ron/http/reason.h. */
 #include <string.h>

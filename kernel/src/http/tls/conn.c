@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls_conn.c - one TLS connection over the network ports; states and invariants in tls_priv.h.
+/* kernel/src/http/tls/conn.c - one TLS connection over the network ports; states and invariants in
+ * priv.h.
  *
  * Place: http, on the worker that owns the connection.
  *
@@ -14,9 +15,9 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "http/tls/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "http/tls/priv.h"
 
 enum { RECORD_HANDSHAKE = 0x16 };
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls_load.c - PEM files into an SSL_CTX, with every check that can be made before a client comes.
+/* kernel/src/http/tls/load.c - PEM files into an SSL_CTX, with every check that can be made before
+ * a client comes.
  *
  * Place: http; blocking (files). Nothing of the served context is touched: what fails here leaves
  * it alone.
@@ -16,9 +17,9 @@
 #include <openssl/x509v3.h>
 #include <string.h>
 
+#include "http/tls/priv.h"
 #include "ron/base/assert.h"
 #include "ron/io/file.h"
-#include "http/tls/priv.h"
 
 enum { VERIFY_DEPTH = 4, CLIENT_CHAIN_BYTES = 32768 };
 

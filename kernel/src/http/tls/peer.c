@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls_peer.c - names, dates and fingerprints out of certificates.
+/* kernel/src/http/tls/peer.c - names, dates and fingerprints out of certificates.
  *
  * Place: http. Pure functions.
  *
@@ -10,9 +10,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "http/tls/priv.h"
 #include "ron/base/assert.h"
 #include "ron/io/addr.h"
-#include "http/tls/priv.h"
 
 void ron__tls_fingerprint(const X509 *cert, uint8_t ret[RON_TLS_FINGERPRINT_BYTES])
 {

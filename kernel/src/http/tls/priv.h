@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls_priv.h - private: the TLS context, a worker's lane of TLS connections, one connection.
+/* kernel/src/http/tls/priv.h - private: the TLS context, a worker's lane of TLS connections, one
+ * connection.
  *
  * Layers: the HTTP side calls ron__tls_read and ron__tls_writev with plain bytes; OpenSSL calls the
  * BIO below, which calls the network ports of the environment. Nothing here waits.
@@ -87,7 +88,7 @@ struct ron_tls_ctx {
     struct ron_stat shaking_ended;
 };
 
-/* tls_load.c: an SSL_CTX with certificate, key and authorities, all checked. */
+/* load.c: an SSL_CTX with certificate, key and authorities, all checked. */
 struct tls_loaded {
     SSL_CTX *ssl;
     struct ron_tls_cert cert; /* generation 0 */
@@ -97,12 +98,12 @@ enum ron_rc ron__tls_load(const struct ron_tls_ctx *ctx, struct tls_loaded *ret_
 /* The first error of OpenSSL's queue of this thread as a text; empties the queue. */
 const char *ron__tls_error_text(char *buf, size_t size);
 
-/* tls_ticket.c */
+/* ticket.c */
 enum ron_rc ron__tls_tickets_init(struct ron_tls_ctx *ctx);
 int ron__tls_ticket_key(SSL *ssl, unsigned char *name, unsigned char *iv, EVP_CIPHER_CTX *cipher,
                         EVP_MAC_CTX *mac, int seal);
 
-/* tls_peer.c */
+/* peer.c */
 void ron__tls_fingerprint(const X509 *cert, uint8_t ret[RON_TLS_FINGERPRINT_BYTES]);
 void ron__tls_subject(X509 *cert, char *buf, size_t size);
 void ron__tls_names(X509 *cert, struct ron_tls_peer *ret_peer);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls_ticket.c - keys of session tickets, replaced on time.
+/* kernel/src/http/tls/ticket.c - keys of session tickets, replaced on time.
  *
  * Place: http; called by OpenSSL inside a handshake, on a worker.
  *

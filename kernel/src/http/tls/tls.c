@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* tls.c - the TLS context of a listener: options, reload, counters; contract in ron/http/tls.h.
+/* kernel/src/http/tls/tls.c - the TLS context of a listener: options, reload, counters; contract in
+ * ron/http/tls.h.
  *
  * Place: http. What is served (SSL_CTX and its description) is replaced as a whole under `mu`; a
  * connection takes its own reference under the same lock, so the old one lives until its last
@@ -8,10 +9,10 @@
 #include <openssl/err.h>
 #include <string.h>
 
+#include "http/tls/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/obs/metrics.h"
-#include "http/tls/priv.h"
 
 enum {
     ROTATE_DEFAULT_S = 3600,

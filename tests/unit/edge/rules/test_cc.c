@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Goal: Cache-Control is read as edg_cc.h says, the doubtful in the strictest way; lists, weights,
- * Age and dates as well.
+/* Goal: Cache-Control is read as edge/rules/cc.h says, the doubtful in the strictest way; lists,
+ * weights, Age and dates as well.
  * Method: tables of headers and what is read of them. */
 #include "unit/edge/edge_fields.h"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Goal: what a shared cache stores, how long an answer lives, and what a request may have of it are
- * what RFC 9111 and RFC 5861 say, and edg_fresh.h where they leave a choice.
+ * what RFC 9111 and RFC 5861 say, and edge/rules/fresh.h where they leave a choice.
  * Method: tables of headers and moments around T0; the cases of the public suite are in
  * test_fresh_rules.c. */
 #include "unit/edge/edge_fields.h"

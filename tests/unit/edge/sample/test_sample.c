@@ -5,8 +5,8 @@
  * checks the geometry against the rules of MVT 2. */
 #include "unit/edge/pack_fixture.h"
 
-#include "edge/sample/sample.h"
 #include "edge/pack/verify.h"
+#include "edge/sample/sample.h"
 
 #define GOLDEN "b3:0ff79061163ffab53519b72cc3c809585b003f699b352439cde52265313a0abf"
 

@@ -5,10 +5,10 @@
 #include <unistd.h>
 
 #include "interop/audit/audit.h"
+#include "interop/audit/verify.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"
 #include "ron/task/executor.h"
-#include "interop/audit/verify.h"
 #include "support/support.h"
 
 static const char *const none[] = {NULL};

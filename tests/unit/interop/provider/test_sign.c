@@ -6,8 +6,8 @@
  * own libraries by the system test of real senders. */
 #include "unit/interop/hooks.h"
 
-#include "interop/provider/sign.h"
 #include "interop/offline/tool.h"
+#include "interop/provider/sign.h"
 
 #define NOW_MS INT64_C(1700000000000)
 

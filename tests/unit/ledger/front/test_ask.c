@@ -4,8 +4,8 @@
  * status they are answered. Names of the ledger's client go in and come out again. */
 #include "support/support.h"
 
-#include "ledger/svc.h"
 #include "client/client.h"
+#include "ledger/svc.h"
 
 static struct led_query q;
 static struct ron_http_error error;

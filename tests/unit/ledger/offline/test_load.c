@@ -6,8 +6,8 @@
  * matters; then that one is exported and loaded again. Files are cut and changed. */
 #include "unit/ledger/core.h"
 
-#include "ledger/read/export.h"
 #include "ledger/offline/load.h"
+#include "ledger/read/export.h"
 #include "ledger/read/reader.h"
 
 enum {

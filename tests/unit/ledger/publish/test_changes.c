@@ -4,8 +4,8 @@
  * compared with those of the entries, as sets. */
 #include "unit/ledger/works.h"
 
-#include "ledger/publish/changes.h"
 #include "client/client.h"
+#include "ledger/publish/changes.h"
 
 enum { NAMES = 400, NAME_ROOM = LED_ACCOUNT_MAX + 1 };
 

@@ -9,10 +9,10 @@
 
 #include <stdlib.h>
 
-#include "ledger/pipeline/commit.h"
-#include "ledger/read/export.h"
 #include "ledger/offline/import.h"
+#include "ledger/pipeline/commit.h"
 #include "ledger/pipeline/seq.h"
+#include "ledger/read/export.h"
 
 enum { ENTRIES = 600, TEXT_MAX = 2 << 20 };
 
@@ -315,7 +315,7 @@ static void second_head(struct second *s)
     led_reader_set_head(s->reader, head.last_seq, &head.root);
 }
 
-/* The way that led_import.h describes. */
+/* The way that ledger/offline/import.h describes. */
 static void second_take(struct second *s, struct led_work *w)
 {
     struct led_work *out[2 * LED_WINDOW_MAX];

@@ -2,8 +2,8 @@
 /* Goal: proofs, tiles, receipts and pages of roots made from a journal hold, and a damaged stored
  * hash is never served.
  * Method: random journals (journal.h). Every proof is checked by the verifiers of ron_proof.c and
- * led_receipt.c against roots that the journal's own tree had at that size; then stored hashes are
- * changed one by one. */
+ * ledger/proof/receipt.c against roots that the journal's own tree had at that size; then stored
+ * hashes are changed one by one. */
 #include "unit/ledger/journal.h"
 
 #include "ledger/proof/receipt.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Goal: a log in PostgreSQL keeps what led_pg.h promises, whatever the server and the way to it do.
- * Method: a real server of the test's own; frames without entries, which chain like all others; two
- * ledgers on one log; a role with the granted rights alone; a standby that never comes; a server
- * that is ended and started anew between and during appends. */
+/* Goal: a log in PostgreSQL keeps what ledger/replica/rows.h promises, whatever the server and the
+ * way to it do. Method: a real server of the test's own; frames without entries, which chain like
+ * all others; two ledgers on one log; a role with the granted rights alone; a standby that never
+ * comes; a server that is ended and started anew between and during appends. */
 #include "support/pg_server.h"
 
 #include "ledger/replica/rows.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Goal: every arrow of the picture in wal_job.h, with the tables as they must be afterwards.
+/* Goal: every arrow of the picture in wallet/job/job.h, with the tables as they must be afterwards.
  * Method: a job is driven by hand with answers as the ledger gives them; the real tables; a clock
  * that moves only when told. Tries, deadlines and the breaker are in test_job_tries.c. */
 #include "unit/wallet/desk.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_cache.c - balances that the ledger told.
  *
- * Goal: rules B1 to B3 of wal_cache.h, and its counters.
+ * Goal: rules B1 to B3 of wallet/table/cache.h, and its counters.
  * Method: each rule alone, in the smallest table (one set); random steps against a plain reference
  *   that knows what was used when (exact), and with many accounts in many sets (B1 alone); threads
  *   that put what they read while changes come.

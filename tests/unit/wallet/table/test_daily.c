@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_daily.c - debits of the day.
  *
- * Goal: rules D1 to D4 of wal_daily.h.
+ * Goal: rules D1 to D4 of wallet/table/daily.h.
  * Method: each rule alone; random operations against a plain reference, with as many pairs as there
  *   is room for and with twice as many; threads against one ceiling.
  */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_idem.c - answers by idempotency key.
  *
- * Goal: rules I1 to I5 of wal_idem.h: one job a key, the same bytes again, other requests refused,
+ * Goal: rules I1 to I5 of wallet/table/idem.h: one job a key, the same bytes again, other requests
+ * refused,
  *   bounds by bytes, jobs and time.
  * Method: each rule alone; random steps against a plain reference in three worlds: small answers
  *   and no end of time (exact, by last use), few keys and short lives (exact, by time), answers of

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* test_nonce.c - the table of last nonces.
  *
- * Goal: rules N1 to N4 of wal_nonce.h, and every arrow of its picture.
+ * Goal: rules N1 to N4 of wallet/table/nonce.h, and every arrow of its picture.
  * Method: each rule alone; random operations against a plain reference, with as many accounts as
  *   there are slots (exact) and with more (nothing reserved is lost, what was pushed out is asked
  *   for again); 64 threads against a ledger of one number.
