@@ -6,4 +6,4 @@
 
 #include "ron/app/app.h"
 
-extern const struct ron_app_def rew_app;
+extern const struct ron_app_def rwd_app;

@@ -16,14 +16,14 @@
 
 enum { MEMDISK_BYTES = 1 << 30 }; /* artifacts under amnesia */
 
-static const struct ron_conf_key keys[] = {REW_CONF(RON_CONF_ROW)};
+static const struct ron_conf_key keys[] = {RWD_CONF(RON_CONF_ROW)};
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
-static enum ron_rc policy_key(const struct ron_conf_str *text, struct rew_policy_key *ret,
+static enum ron_rc policy_key(const struct ron_conf_str *text, struct rwd_policy_key *ret,
                               struct ron_err *err)
 {
-    enum ron_rc rc = rew_policy_key_read((struct ron_str){text->text, text->len}, ret, err);
+    enum ron_rc rc = rwd_policy_key_read((struct ron_str){text->text, text->len}, ret, err);
 
     if (rc != RON_OK) {
         ron_err_prefix(err, "rewarder.policy_keys");
@@ -31,24 +31,24 @@ static enum ron_rc policy_key(const struct ron_conf_str *text, struct rew_policy
     return rc;
 }
 
-bool rew_to_wallet(const struct ron_conf_snap *conf)
+bool rwd_to_wallet(const struct ron_conf_snap *conf)
 {
-    return ron_conf_choice(conf, REW_TARGET) == 1;
+    return ron_conf_choice(conf, RWD_TARGET) == 1;
 }
 
 /* The file with our own token for whoever pays. */
 static const char *token_file(const struct ron_conf_snap *conf)
 {
-    return ron_conf_str(conf, rew_to_wallet(conf) ? REW_WALLET_TOKEN : REW_LEDGER_TOKEN).text;
+    return ron_conf_str(conf, rwd_to_wallet(conf) ? RWD_WALLET_TOKEN : RWD_LEDGER_TOKEN).text;
 }
 
 static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_err *err)
 {
-    static const size_t of_ledger[] = {REW_KEY_FILE, REW_LEDGER_ADDR, REW_LEDGER_TOKEN};
-    static const size_t of_wallet[] = {REW_KEY_FILE, REW_WALLET_URL, REW_WALLET_TOKEN};
-    const size_t *required = rew_to_wallet(conf) ? of_wallet : of_ledger;
-    struct ron_conf_list list = ron_conf_list(conf, REW_POLICY_KEYS);
-    struct rew_policy_key key;
+    static const size_t of_ledger[] = {RWD_KEY_FILE, RWD_LEDGER_ADDR, RWD_LEDGER_TOKEN};
+    static const size_t of_wallet[] = {RWD_KEY_FILE, RWD_WALLET_URL, RWD_WALLET_TOKEN};
+    const size_t *required = rwd_to_wallet(conf) ? of_wallet : of_ledger;
+    struct ron_conf_list list = ron_conf_list(conf, RWD_POLICY_KEYS);
+    struct rwd_policy_key key;
 
     for (size_t i = 0; i < RON_ARRAY_LEN(of_ledger); i++) {
         if (ron_conf_str(conf, required[i]).len == 0) {
@@ -58,27 +58,27 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
     for (size_t i = 0; i < list.count; i++) {
         RON_TRY(policy_key(&list.items[i], &key, err));
     }
-    if (!ron_conf_bool(conf, RON_APP_AMNESIA) && ron_conf_str(conf, REW_DIR).len == 0) {
+    if (!ron_conf_bool(conf, RON_APP_AMNESIA) && ron_conf_str(conf, RWD_DIR).len == 0) {
         return ron_err_set(err, RON_INVALID, "rewarder.dir must be set");
     }
-    if (ron_conf_bool(conf, RON_APP_AMNESIA) && ron_conf_secret(conf, REW_BOOK_DSN).len != 0) {
+    if (ron_conf_bool(conf, RON_APP_AMNESIA) && ron_conf_secret(conf, RWD_BOOK_DSN).len != 0) {
         return ron_err_set(err, RON_INVALID, "amnesia leaves no trace: unset book.dsn");
     }
-    if (ron_conf_bool(conf, RON_APP_AMNESIA) && ron_conf_str(conf, REW_ARTIFACT_DIR).len != 0) {
+    if (ron_conf_bool(conf, RON_APP_AMNESIA) && ron_conf_str(conf, RWD_ARTIFACT_DIR).len != 0) {
         return ron_err_set(err, RON_INVALID,
                            "rewarder.artifact_dir is a disk, which amnesia.enabled forbids");
     }
     return RON_OK;
 }
 
-const struct ron_conf_table rew_conf_table = {
-    .service = "rewarder", .keys = keys, .key_count = REW_CONF_COUNT, .check = check_settings};
+const struct ron_conf_table rwd_conf_table = {
+    .service = "rewarder", .keys = keys, .key_count = RWD_CONF_COUNT, .check = check_settings};
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-static enum ron_rc load_attester(struct rew_svc *s, struct ron_err *err)
+static enum ron_rc load_attester(struct rwd_svc *s, struct ron_err *err)
 {
-    struct ron_conf_str path = ron_conf_str(s->conf, REW_ATTEST_KEY);
+    struct ron_conf_str path = ron_conf_str(s->conf, RWD_ATTEST_KEY);
     struct ron_note_signer signer;
     enum ron_rc rc;
 
@@ -86,7 +86,7 @@ static enum ron_rc load_attester(struct rew_svc *s, struct ron_err *err)
         return RON_OK;
     }
     rc = ron_note_signer_load(s->env, path.text, &signer, err);
-    if (rc == RON_OK && signer.key.name_len > REW_KEY_ID_MAX) {
+    if (rc == RON_OK && signer.key.name_len > RWD_KEY_ID_MAX) {
         rc = ron_err_set(err, RON_LIMIT, "the name of the key is too long");
     }
     if (rc != RON_OK) {
@@ -99,14 +99,14 @@ static enum ron_rc load_attester(struct rew_svc *s, struct ron_err *err)
     return RON_OK;
 }
 
-static enum ron_rc open_keys(struct rew_svc *s, struct ron_err *err)
+static enum ron_rc open_keys(struct rwd_svc *s, struct ron_err *err)
 {
-    struct ron_conf_list list = ron_conf_list(s->conf, REW_POLICY_KEYS);
+    struct ron_conf_list list = ron_conf_list(s->conf, RWD_POLICY_KEYS);
 
-    RON_TRY(ron_app_auth_new(s->app, ron_conf_str(s->conf, REW_KEY_FILE).text, "rewarder", &s->auth,
+    RON_TRY(ron_app_auth_new(s->app, ron_conf_str(s->conf, RWD_KEY_FILE).text, "rewarder", &s->auth,
                              err));
     ron_app_tokens_init(&s->token, s->env,
-                        keys[rew_to_wallet(s->conf) ? REW_WALLET_TOKEN : REW_LEDGER_TOKEN].name);
+                        keys[rwd_to_wallet(s->conf) ? RWD_WALLET_TOKEN : RWD_LEDGER_TOKEN].name);
     RON_TRY(ron_app_tokens_load(&s->token, token_file(s->conf), err));
     for (size_t i = 0; i < list.count; i++) {
         RON_TRY(policy_key(&list.items[i], &s->policy_keys[i], err));
@@ -127,9 +127,9 @@ static enum ron_rc join(char *ret, size_t size, const char *dir, const char *nam
                : ron_err_set(err, RON_LIMIT, "the path %s/%s is too long", dir, name);
 }
 
-static enum ron_rc open_inputs(struct rew_svc *s, const char *dir, struct ron_err *err)
+static enum ron_rc open_inputs(struct rwd_svc *s, const char *dir, struct ron_err *err)
 {
-    uint64_t bytes = (uint64_t)ron_conf_bytes(s->conf, REW_INPUT_BYTES);
+    uint64_t bytes = (uint64_t)ron_conf_bytes(s->conf, RWD_INPUT_BYTES);
 
     RON_TRY(ron_cas_new(&(struct ron_cas_opts){.env = s->env,
                                                .dir = dir,
@@ -146,11 +146,11 @@ static enum ron_rc open_inputs(struct rew_svc *s, const char *dir, struct ron_er
     return ron_sup_add(ron_app_sup(s->app), &task, NULL, err);
 }
 
-static enum ron_rc open_disk(struct rew_svc *s, struct ron_err *err)
+static enum ron_rc open_disk(struct rwd_svc *s, struct ron_err *err)
 {
-    const char *dir = ron_conf_str(s->conf, REW_DIR).text;
-    struct ron_conf_str artifacts = ron_conf_str(s->conf, REW_ARTIFACT_DIR);
-    struct ron_conf_str dsn = ron_conf_secret(s->conf, REW_BOOK_DSN);
+    const char *dir = ron_conf_str(s->conf, RWD_DIR).text;
+    struct ron_conf_str artifacts = ron_conf_str(s->conf, RWD_ARTIFACT_DIR);
+    struct ron_conf_str dsn = ron_conf_secret(s->conf, RWD_BOOK_DSN);
     char path[1024];
 
     if (s->amnesia) {
@@ -158,7 +158,7 @@ static enum ron_rc open_disk(struct rew_svc *s, struct ron_err *err)
         s->disk_env = ron_memdisk_env(s->memdisk);
         (void)snprintf(s->artifact_dir, sizeof s->artifact_dir, "/artifacts");
         RON_TRY(ron_mkdirs(s->disk_env, s->artifact_dir, 0700, err));
-        RON_TRY(rew_book_open(s->env, NULL, &s->book, err));
+        RON_TRY(rwd_book_open(s->env, NULL, &s->book, err));
         return open_inputs(s, NULL, err);
     }
     s->disk_env = s->env;
@@ -170,25 +170,25 @@ static enum ron_rc open_disk(struct rew_svc *s, struct ron_err *err)
     }
     RON_TRY(ron_mkdirs(s->env, s->artifact_dir, 0755, err));
     RON_TRY(join(path, sizeof path, dir, "book.sqlite", err));
-    RON_TRY(rew_book_open_with(
-        &(struct rew_book_opts){.env = s->env, .path = path, .dsn = dsn.len > 0 ? dsn.text : NULL},
+    RON_TRY(rwd_book_open_with(
+        &(struct rwd_book_opts){.env = s->env, .path = path, .dsn = dsn.len > 0 ? dsn.text : NULL},
         &s->book, err));
     RON_TRY(join(path, sizeof path, dir, "inputs", err));
     return open_inputs(s, path, err);
 }
 
-enum ron_rc rew_manifest_text(const struct rew_svc *s, struct ron_str epoch, bool quarantined,
+enum ron_rc rwd_manifest_text(const struct rwd_svc *s, struct ron_str epoch, bool quarantined,
                               struct ron_buf *out, struct ron_err *err)
 {
     char found[RON_FILE_PATH_SIZE];
-    char path[RON_FILE_PATH_SIZE + sizeof REW_FILE_MANIFEST];
+    char path[RON_FILE_PATH_SIZE + sizeof RWD_FILE_MANIFEST];
 
-    RON_TRY(rew_run_path(s->artifact_dir, epoch, quarantined, found, err));
-    (void)snprintf(path, sizeof path, quarantined ? "%s" : "%s/" REW_FILE_MANIFEST, found);
+    RON_TRY(rwd_run_path(s->artifact_dir, epoch, quarantined, found, err));
+    (void)snprintf(path, sizeof path, quarantined ? "%s" : "%s/" RWD_FILE_MANIFEST, found);
     return ron_file_read_all(s->disk_env, path, out, err);
 }
 
-void rew_pause(struct rew_svc *s, uint64_t ms)
+void rwd_pause(struct rwd_svc *s, uint64_t ms)
 {
     struct ron_watch *shutdown = ron_sup_shutdown(ron_app_sup(s->app));
     uint64_t seen = 0;
@@ -202,32 +202,32 @@ void rew_pause(struct rew_svc *s, uint64_t ms)
 
 /* ---- policies -------------------------------------------------------------------------------- */
 
-static void load_policy(struct rew_svc *s, const char *path)
+static void load_policy(struct rwd_svc *s, const char *path)
 {
-    struct rew_policy_doc *doc = NULL;
+    struct rwd_policy_doc *doc = NULL;
     struct ron_err err = {0};
     struct ron_buf text;
     enum ron_rc rc;
 
-    ron_buf_init(&text, REW_POLICY_TEXT_MAX);
+    ron_buf_init(&text, RWD_POLICY_TEXT_MAX);
     rc = ron_file_read_all(s->env, path, &text, &err);
     if (rc == RON_OK) {
-        rc = rew_policy_read(ron_buf_data(&text), ron_buf_len(&text), s->policy_keys,
+        rc = rwd_policy_read(ron_buf_data(&text), ron_buf_len(&text), s->policy_keys,
                              s->policy_key_count, &doc, &err);
     }
     if (rc == RON_OK) {
-        rc = rew_book_policy_put(s->book, doc, ron_env_wall_ms(s->env), &err);
+        rc = rwd_book_policy_put(s->book, doc, ron_env_wall_ms(s->env), &err);
     }
     if (rc != RON_OK) {
         RON_LOG(s->log, ERROR, "a policy was not loaded", RON_LOG_STR("path", path),
                 RON_LOG_ERR(&err));
     }
-    rew_policy_free(doc);
+    rwd_policy_free(doc);
     ron_buf_done(&text);
 }
 
 struct policy_names {
-    struct rew_svc *s;
+    struct rwd_svc *s;
     const char *dir;
 };
 
@@ -245,9 +245,9 @@ static bool each_policy(void *arg, const char *name, bool is_dir)
     return true;
 }
 
-void rew_policies_load(struct rew_svc *s)
+void rwd_policies_load(struct rwd_svc *s)
 {
-    struct policy_names names = {s, ron_conf_str(s->conf, REW_POLICY_DIR).text};
+    struct policy_names names = {s, ron_conf_str(s->conf, RWD_POLICY_DIR).text};
     struct ron_err err = {0};
 
     if (*names.dir != '\0' &&
@@ -257,16 +257,16 @@ void rew_policies_load(struct rew_svc *s)
     }
 }
 
-enum ron_rc rew_policy_known(struct rew_svc *s, struct ron_str id, const struct ron_b3 *hash,
-                             struct rew_policy_doc **ret_doc, struct ron_err *err)
+enum ron_rc rwd_policy_known(struct rwd_svc *s, struct ron_str id, const struct ron_b3 *hash,
+                             struct rwd_policy_doc **ret_doc, struct ron_err *err)
 {
     struct ron_buf text;
     enum ron_rc rc;
 
-    ron_buf_init(&text, REW_POLICY_TEXT_MAX);
-    rc = rew_book_policy_get(s->book, id, hash, &text, err);
+    ron_buf_init(&text, RWD_POLICY_TEXT_MAX);
+    rc = rwd_book_policy_get(s->book, id, hash, &text, err);
     if (rc == RON_OK) {
-        rc = rew_policy_read(ron_buf_data(&text), ron_buf_len(&text), s->policy_keys,
+        rc = rwd_policy_read(ron_buf_data(&text), ron_buf_len(&text), s->policy_keys,
                              s->policy_key_count, ret_doc, err);
     }
     ron_buf_done(&text);
@@ -278,25 +278,25 @@ enum ron_rc rew_policy_known(struct rew_svc *s, struct ron_str id, const struct 
 /* What is left in a queue at the very end. */
 static void drop_work_req(void *item, void *arg)
 {
-    struct rew_work_req *w = item;
-    struct rew_fault fault;
+    struct rwd_work_req *w = item;
+    struct rwd_fault fault;
 
-    rew_fault_set(&fault, REW_ERROR_DRAINING, NULL);
-    rew_reply_fail(arg, w->reply, &fault);
+    rwd_fault_set(&fault, RWD_ERROR_DRAINING, NULL);
+    rwd_reply_fail(arg, w->reply, &fault);
     ron_free(w);
 }
 
 static void drop_work(void *item, void *arg)
 {
-    struct rew_fault fault;
+    struct rwd_fault fault;
 
-    rew_fault_set(&fault, REW_ERROR_DRAINING, NULL);
-    rew_job_failed(arg, item, &fault);
+    rwd_fault_set(&fault, RWD_ERROR_DRAINING, NULL);
+    rwd_job_failed(arg, item, &fault);
 }
 
 static void drop_result(void *item, void *arg)
 {
-    rew_outcome_drop(arg, item);
+    rwd_outcome_drop(arg, item);
 }
 
 static void drop_intent(void *item, void *arg)
@@ -307,25 +307,25 @@ static void drop_intent(void *item, void *arg)
 
 static void drop_read(void *item, void *arg)
 {
-    struct rew_read *r = item;
-    struct rew_fault fault;
+    struct rwd_read *r = item;
+    struct rwd_fault fault;
 
-    rew_fault_set(&fault, REW_ERROR_DRAINING, NULL);
-    rew_reply_fail(arg, r->reply, &fault);
+    rwd_fault_set(&fault, RWD_ERROR_DRAINING, NULL);
+    rwd_reply_fail(arg, r->reply, &fault);
     ron_free(r);
 }
 
 static void drop_upload(void *item, void *arg)
 {
-    struct rew_upload *u = item;
-    struct rew_fault fault;
+    struct rwd_upload *u = item;
+    struct rwd_fault fault;
 
-    rew_fault_set(&fault, REW_ERROR_DRAINING, NULL);
-    rew_reply_fail(arg, u->reply, &fault);
+    rwd_fault_set(&fault, RWD_ERROR_DRAINING, NULL);
+    rwd_reply_fail(arg, u->reply, &fault);
     ron_free(u);
 }
 
-static enum ron_rc make_channels(struct rew_svc *s, struct ron_err *err)
+static enum ron_rc make_channels(struct rwd_svc *s, struct ron_err *err)
 {
     const struct {
         const char *name;
@@ -338,17 +338,17 @@ static enum ron_rc make_channels(struct rew_svc *s, struct ron_err *err)
         struct ron_chan **ret;
     } rows[] = {
         {"work_req", "http", "scheduler", "answered 429 busy; busy_rejections_total",
-         ron_conf_int(s->conf, REW_Q_WORK_REQ), RON_CHAN_REJECT, drop_work_req, &s->work_req},
+         ron_conf_int(s->conf, RWD_Q_WORK_REQ), RON_CHAN_REJECT, drop_work_req, &s->work_req},
         {"work", "scheduler, failing workers", "workers",
          "tried again once after 50-150 ms, then 503; queue_dropped_total",
-         ron_conf_int(s->conf, REW_Q_WORK), RON_CHAN_RETRY_ONCE, drop_work, &s->work},
+         ron_conf_int(s->conf, RWD_Q_WORK), RON_CHAN_RETRY_ONCE, drop_work, &s->work},
         {"results", "workers", "writer", "workers wait; left at the end: dropped_results_total",
-         ron_conf_int(s->conf, REW_Q_RESULTS), RON_CHAN_WAIT, drop_result, &s->results},
+         ron_conf_int(s->conf, RWD_Q_RESULTS), RON_CHAN_WAIT, drop_result, &s->results},
         {"intents", "workers", "emitter", "workers wait; no room in time quarantines the epoch",
-         ron_conf_int(s->conf, REW_Q_INTENTS), RON_CHAN_WAIT, drop_intent, &s->intents},
-        {"reads", "http", "readers", "answered 429 busy; busy_rejections_total", REW_Q_READS,
+         ron_conf_int(s->conf, RWD_Q_INTENTS), RON_CHAN_WAIT, drop_intent, &s->intents},
+        {"reads", "http", "readers", "answered 429 busy; busy_rejections_total", RWD_Q_READS,
          RON_CHAN_REJECT, drop_read, &s->reads},
-        {"uploads", "http", "uploads", "answered 429 busy; busy_rejections_total", REW_Q_UPLOADS,
+        {"uploads", "http", "uploads", "answered 429 busy; busy_rejections_total", RWD_Q_UPLOADS,
          RON_CHAN_REJECT, drop_upload, &s->uploads},
     };
 
@@ -369,7 +369,7 @@ static enum ron_rc make_channels(struct rew_svc *s, struct ron_err *err)
     return RON_OK;
 }
 
-static enum ron_rc make_needs(struct rew_svc *s, struct ron_err *err)
+static enum ron_rc make_needs(struct rwd_svc *s, struct ron_err *err)
 {
     struct ron_needs *needs = ron_app_needs(s->app);
 
@@ -383,7 +383,7 @@ static enum ron_rc make_needs(struct rew_svc *s, struct ron_err *err)
 
 static enum ron_rc build(struct ron_app *app, struct ron_err *err)
 {
-    struct rew_svc *s = ron_alloc_zero(sizeof *s);
+    struct rwd_svc *s = ron_alloc_zero(sizeof *s);
 
     if (s == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the rewarder");
@@ -395,49 +395,49 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
     s->log = ron_app_log(app);
     s->amnesia = ron_conf_bool(s->conf, RON_APP_AMNESIA);
     RON_TRY(open_keys(s, err));
-    RON_TRY(rew_metrics_new(s, err));
+    RON_TRY(rwd_metrics_new(s, err));
     RON_TRY(open_disk(s, err));
-    rew_policies_load(s);
-    RON_TRY(rew_runs_new(REW_RUNS_MAX, &s->runs, err));
+    rwd_policies_load(s);
+    RON_TRY(rwd_runs_new(RWD_RUNS_MAX, &s->runs, err));
     RON_TRY(make_needs(s, err));
     RON_TRY(make_channels(s, err));
-    RON_TRY(rew_health_add(s, err)); /* with the bus of events, which all others use */
-    RON_TRY(rew_sched_add(s, err));
-    RON_TRY(rew_workers_add(s, err));
-    RON_TRY(rew_writer_add(s, err));
-    RON_TRY(rew_emitter_add(s, err));
-    RON_TRY(rew_uploads_add(s, err));
-    RON_TRY(rew_readers_add(s, err));
-    rew_routes_fill(s);
+    RON_TRY(rwd_health_add(s, err)); /* with the bus of events, which all others use */
+    RON_TRY(rwd_sched_add(s, err));
+    RON_TRY(rwd_workers_add(s, err));
+    RON_TRY(rwd_writer_add(s, err));
+    RON_TRY(rwd_emitter_add(s, err));
+    RON_TRY(rwd_uploads_add(s, err));
+    RON_TRY(rwd_readers_add(s, err));
+    rwd_routes_fill(s);
     return RON_OK;
 }
 
 /* Key file, token, policies. A mistake leaves the old in force. */
 static void reloaded(struct ron_app *app)
 {
-    struct rew_svc *s = ron_app_state(app);
+    struct rwd_svc *s = ron_app_state(app);
     struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(app));
     struct ron_err err = {0};
 
-    ron_app_auth_reload(s->auth, ron_conf_str(conf, REW_KEY_FILE).text);
+    ron_app_auth_reload(s->auth, ron_conf_str(conf, RWD_KEY_FILE).text);
     if (ron_app_tokens_load(&s->token, token_file(conf), &err) != RON_OK) {
         RON_LOG(s->log, ERROR, "our own token was not reloaded", RON_LOG_ERR(&err));
     }
-    rew_policies_load(s);
+    rwd_policies_load(s);
     ron_conf_unref(conf);
-    rew_emitter_remind(s, "");
+    rwd_emitter_remind(s, "");
 }
 
 /* Nobody can scrape a count that is made at the very end, so the log has it. */
 static int finish(struct ron_app *app, int code)
 {
-    struct rew_svc *s = ron_app_state(app);
+    struct rwd_svc *s = ron_app_state(app);
     void *items[16];
     size_t count = 0;
 
     while (ron_chan_try_recv_many(s->results, items, RON_ARRAY_LEN(items), &count) == RON_OK) {
         for (size_t i = 0; i < count; i++) {
-            rew_outcome_drop(s, items[i]);
+            rwd_outcome_drop(s, items[i]);
         }
     }
     if (ron_au32_load(&s->dropped) > 0) {
@@ -447,7 +447,7 @@ static int finish(struct ron_app *app, int code)
     return code;
 }
 
-static void free_channels(struct rew_svc *s)
+static void free_channels(struct rwd_svc *s)
 {
     struct ron_chan *const all[] = {s->work_req, s->work,  s->results,
                                     s->intents,  s->reads, s->uploads};
@@ -461,29 +461,29 @@ static void free_channels(struct rew_svc *s)
 
 static void take_down(struct ron_app *app)
 {
-    struct rew_svc *s = ron_app_state(app);
+    struct rwd_svc *s = ron_app_state(app);
 
     if (s == NULL) {
         return;
     }
     free_channels(s); /* answers what is left in them */
-    rew_emitter_free(s);
+    rwd_emitter_free(s);
     ron_http_events_free(s->events);
-    rew_runs_free(s->runs);
+    rwd_runs_free(s->runs);
     if (s->inputs != NULL) {
         ron_cas_free(s->inputs);
     }
-    rew_book_close(s->book);
+    rwd_book_close(s->book);
     ron_memdisk_free(s->memdisk);
     ron_app_tokens_done(&s->token);
     ron_app_auth_free(s->auth);
     ron_wipe(&s->attester, sizeof s->attester);
-    rew_metrics_free(s);
+    rwd_metrics_free(s);
     ron_free(s);
 }
 
-const struct ron_app_def rew_app = {
-    .conf = &rew_conf_table,
+const struct ron_app_def rwd_app = {
+    .conf = &rwd_conf_table,
     .summary =
         "svc-rewarder: epoch payouts that anyone can recompute. Computes them from a sealed\n"
         "snapshot and a signed policy, publishes the proof, and settles them once at ron-ledger.",

@@ -31,28 +31,28 @@
 #include "ron/wire/client.h"
 
 enum {
-    REW_WORKERS_MAX = 64,
-    REW_ROUTES_MAX = 24,
-    REW_RUNS_MAX = 1024, /* in the registry: a manifest each, some 2 KiB */
-    REW_READERS = 2,
-    REW_UPLOADERS = 2, /* a snapshot of 2 GiB is mostly waiting for its sender */
-    REW_Q_READS = 256,
-    REW_Q_UPLOADS = 16,
-    REW_STREAMS_MAX = 64,       /* of GET /rewarder/events */
-    REW_EVENTS_CAPACITY = 1024, /* of the specification */
-    REW_POLICY_KEYS_MAX = 64,
-    REW_LIST_MAX = 1000, /* epochs in one page */
+    RWD_WORKERS_MAX = 64,
+    RWD_ROUTES_MAX = 24,
+    RWD_RUNS_MAX = 1024, /* in the registry: a manifest each, some 2 KiB */
+    RWD_READERS = 2,
+    RWD_UPLOADERS = 2, /* a snapshot of 2 GiB is mostly waiting for its sender */
+    RWD_Q_READS = 256,
+    RWD_Q_UPLOADS = 16,
+    RWD_STREAMS_MAX = 64,       /* of GET /rewarder/events */
+    RWD_EVENTS_CAPACITY = 1024, /* of the specification */
+    RWD_POLICY_KEYS_MAX = 64,
+    RWD_LIST_MAX = 1000, /* epochs in one page */
 };
 
-struct rew_svc;
-struct rew_metrics;
+struct rwd_svc;
+struct rwd_metrics;
 
 /* ---- messages -------------------------------------------------------------------------------- */
 
 /* work_req: a compute request as it was sent. The slices live until the reply is answered. */
-struct rew_work_req {
+struct rwd_work_req {
     struct ron_http_reply *reply;
-    char epoch[REW_EPOCH_MAX + 1];
+    char epoch[RWD_EPOCH_MAX + 1];
     struct ron_str policy_id;
     struct ron_b3 policy_hash;
     struct ron_b3 inputs_cid;
@@ -68,10 +68,10 @@ struct rew_work_req {
 };
 
 /* work: a run to compute. */
-struct rew_job {
-    struct rew_live *live;
-    struct rew_request request;
-    struct rew_policy_doc *policy;
+struct rwd_job {
+    struct rwd_live *live;
+    struct rwd_request request;
+    struct rwd_policy_doc *policy;
     struct ron_cas_obj *inputs; /* held, so that they stay */
     bool dry;
     uint32_t tries; /* workers that failed with it */
@@ -82,77 +82,77 @@ struct rew_job {
 };
 
 /* results: what came of it; with a fault there is no run. */
-struct rew_outcome {
-    struct rew_job *job;
-    struct rew_snapshot snapshot;
-    struct rew_run run;
+struct rwd_outcome {
+    struct rwd_job *job;
+    struct rwd_snapshot snapshot;
+    struct rwd_run run;
     bool has_run;
-    struct rew_fault fault;
+    struct rwd_fault fault;
 };
 
 /* intents: a run to settle, or a reminder to look at those that wait. */
-struct rew_intent {
-    char epoch[REW_EPOCH_MAX + 1]; /* "": a reminder */
+struct rwd_intent {
+    char epoch[RWD_EPOCH_MAX + 1]; /* "": a reminder */
 };
 
 /* reads: a question that needs book or files. */
-enum rew_read_kind {
-    REW_READ_MANIFEST,
-    REW_READ_SETTLEMENT,
-    REW_READ_PAYOUTS,
-    REW_READ_PROOF,
-    REW_READ_POLICY,
-    REW_READ_LIST,
-    REW_READ_EMIT,    /* POST .../emit */
-    REW_READ_RELEASE, /* POST .../quarantine/release */
+enum rwd_read_kind {
+    RWD_READ_MANIFEST,
+    RWD_READ_SETTLEMENT,
+    RWD_READ_PAYOUTS,
+    RWD_READ_PROOF,
+    RWD_READ_POLICY,
+    RWD_READ_LIST,
+    RWD_READ_EMIT,    /* POST .../emit */
+    RWD_READ_RELEASE, /* POST .../quarantine/release */
 };
-struct rew_read {
+struct rwd_read {
     struct ron_http_reply *reply;
-    enum rew_read_kind kind;
-    char epoch[REW_EPOCH_MAX + 1]; /* or policy id, or where a list begins */
-    char account[REW_ACCOUNT_MAX + 1];
+    enum rwd_read_kind kind;
+    char epoch[RWD_EPOCH_MAX + 1]; /* or policy id, or where a list begins */
+    char account[RWD_ACCOUNT_MAX + 1];
     bool has_hash;
     struct ron_b3 hash;
     uint32_t limit;
-    enum rew_state state;          /* of a list; REW_STATE_COUNT: all */
+    enum rwd_state state;          /* of a list; RWD_STATE_COUNT: all */
     char who[RON_CAP_LOG_ID_SIZE]; /* of a change, for the log */
 };
 
 /* uploads: PUT /rewarder/inputs, its body in pieces. */
-struct rew_upload {
+struct rwd_upload {
     struct ron_http_reply *reply;
-    enum rew_form form;
+    enum rwd_form form;
 };
 
 /* What happened, for GET /rewarder/events. */
-enum rew_event_kind {
-    REW_EVENT_STARTED,
-    REW_EVENT_PROGRESS,
-    REW_EVENT_SEALED,
-    REW_EVENT_FAILED,
-    REW_EVENT_QUARANTINED,
-    REW_EVENT_EMITTING,
-    REW_EVENT_EMITTED,
-    REW_EVENT_WITHHELD,
-    REW_EVENT_RELEASED,
+enum rwd_event_kind {
+    RWD_EVENT_STARTED,
+    RWD_EVENT_PROGRESS,
+    RWD_EVENT_SEALED,
+    RWD_EVENT_FAILED,
+    RWD_EVENT_QUARANTINED,
+    RWD_EVENT_EMITTING,
+    RWD_EVENT_EMITTED,
+    RWD_EVENT_WITHHELD,
+    RWD_EVENT_RELEASED,
 };
-struct rew_event {
+struct rwd_event {
     uint64_t ts_ms;
     uint64_t done; /* rows, or intents */
     uint64_t all;
     uint8_t kind;
     uint8_t phase;
     bool dry;
-    char epoch[REW_EPOCH_MAX + 1];
+    char epoch[RWD_EPOCH_MAX + 1];
     char run_key[17]; /* the first 8 bytes */
     char reason[64];
 };
 
 /* ---- the service ----------------------------------------------------------------------------- */
 
-struct rew_emitter;
+struct rwd_emitter;
 
-struct rew_svc {
+struct rwd_svc {
     struct ron_app *app;
     const struct ron_env *env;
     const struct ron_env *disk_env; /* of artifacts: env, or that of the disk in memory */
@@ -164,13 +164,13 @@ struct rew_svc {
 
     struct ron_app_auth *auth;
     struct ron_app_tokens token;
-    struct rew_policy_key policy_keys[REW_POLICY_KEYS_MAX];
+    struct rwd_policy_key policy_keys[RWD_POLICY_KEYS_MAX];
     uint32_t policy_key_count;
-    struct rew_attester attester;
+    struct rwd_attester attester;
 
-    struct rew_book *book;
+    struct rwd_book *book;
     struct ron_cas *inputs;
-    struct rew_runs *runs;
+    struct rwd_runs *runs;
 
     struct ron_chan *work_req;
     struct ron_chan *work;
@@ -183,9 +183,9 @@ struct rew_svc {
     struct ron_http_client *http;
     struct ron_http_target *wallet;
     struct lc_ledgers payers; /* the ledgers, or the wallet alone; count 0: not made */
-    struct rew_emitter *emitter;
+    struct rwd_emitter *emitter;
     struct ron_task *emitter_task;
-    struct rew_metrics *metrics;
+    struct rwd_metrics *metrics;
 
     struct ron_need *need_ledger;
     struct ron_need *need_queue;
@@ -197,99 +197,99 @@ struct rew_svc {
     struct ron_au32 withheld;   /* settlements that wait */
     struct ron_au32 dropped;    /* results, by a shutdown */
     struct ron_au32 overlooked; /* the emitter was not told of a sealed run: it looks at all */
-    char worker_names[REW_WORKERS_MAX][24];
-    char reader_names[REW_READERS][24];
-    char upload_names[REW_UPLOADERS][24];
-    struct ron_http_route routes[REW_ROUTES_MAX];
+    char worker_names[RWD_WORKERS_MAX][24];
+    char reader_names[RWD_READERS][24];
+    char upload_names[RWD_UPLOADERS][24];
+    struct ron_http_route routes[RWD_ROUTES_MAX];
     size_t route_count;
 };
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-void rew_fail(struct rew_svc *s, struct ron_http_call *call, const struct rew_fault *fault);
-void rew_reply_fail(struct rew_svc *s, struct ron_http_reply *take_reply,
-                    const struct rew_fault *fault);
+void rwd_fail(struct rwd_svc *s, struct ron_http_call *call, const struct rwd_fault *fault);
+void rwd_reply_fail(struct rwd_svc *s, struct ron_http_reply *take_reply,
+                    const struct rwd_fault *fault);
 /* {"epoch_id","run_key","status",...} of a run under way, with `code` (200 or 202). */
-void rew_reply_view(struct ron_http_reply *take_reply, int code, const struct rew_view *view);
-void rew_view_write(struct ron_buf *out, const struct rew_view *view);
+void rwd_reply_view(struct ron_http_reply *take_reply, int code, const struct rwd_view *view);
+void rwd_view_write(struct ron_buf *out, const struct rwd_view *view);
 
 /* ---- tasks ----------------------------------------------------------------------------------- */
 
 /* The body of POST .../compute into a request; `text` is changed and stays with it. False: the
  * fault names the member. Pure. */
-RON_MUST_USE bool rew_request_read(char *text, size_t len, struct rew_work_req *w,
-                                   struct rew_fault *ret_fault);
-void rew_routes_fill(struct rew_svc *s);
-RON_MUST_USE enum ron_rc rew_sched_add(struct rew_svc *s, struct ron_err *err);
-RON_MUST_USE enum ron_rc rew_workers_add(struct rew_svc *s, struct ron_err *err);
-RON_MUST_USE enum ron_rc rew_writer_add(struct rew_svc *s, struct ron_err *err);
-RON_MUST_USE enum ron_rc rew_emitter_add(struct rew_svc *s, struct ron_err *err);
-void rew_emitter_free(struct rew_svc *s);
-RON_MUST_USE enum ron_rc rew_readers_add(struct rew_svc *s, struct ron_err *err);
-RON_MUST_USE enum ron_rc rew_uploads_add(struct rew_svc *s, struct ron_err *err);
-RON_MUST_USE enum ron_rc rew_health_add(struct rew_svc *s, struct ron_err *err);
+RON_MUST_USE bool rwd_request_read(char *text, size_t len, struct rwd_work_req *w,
+                                   struct rwd_fault *ret_fault);
+void rwd_routes_fill(struct rwd_svc *s);
+RON_MUST_USE enum ron_rc rwd_sched_add(struct rwd_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd_workers_add(struct rwd_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd_writer_add(struct rwd_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd_emitter_add(struct rwd_svc *s, struct ron_err *err);
+void rwd_emitter_free(struct rwd_svc *s);
+RON_MUST_USE enum ron_rc rwd_readers_add(struct rwd_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd_uploads_add(struct rwd_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd_health_add(struct rwd_svc *s, struct ron_err *err);
 
 /* Stores the canonical bytes of a snapshot under its id. Blocking. */
-RON_MUST_USE enum ron_rc rew_inputs_seal(struct rew_svc *s, const struct rew_snapshot *snapshot,
+RON_MUST_USE enum ron_rc rwd_inputs_seal(struct rwd_svc *s, const struct rwd_snapshot *snapshot,
                                          struct ron_err *err);
 
-/* Why a run failed: rew_fault_of, but a run that was told to stop is DRAINING, not late. */
-void rew_job_fault(struct rew_fault *ret, const struct rew_job *job, enum ron_rc rc,
-                   enum rew_error bad, const struct ron_err *err);
+/* Why a run failed: rwd_fault_of, but a run that was told to stop is DRAINING, not late. */
+void rwd_job_fault(struct rwd_fault *ret, const struct rwd_job *job, enum ron_rc rc,
+                   enum rwd_error bad, const struct ron_err *err);
 /* Ends a run that has no result: registry, waiting replies, metrics, event. Takes the job. */
-void rew_job_failed(struct rew_svc *s, struct rew_job *take_job, const struct rew_fault *fault);
-void rew_job_free(struct rew_job *job);
+void rwd_job_failed(struct rwd_svc *s, struct rwd_job *take_job, const struct rwd_fault *fault);
+void rwd_job_free(struct rwd_job *job);
 /* Takes policy and inputs also when there is no memory (NULL). */
-RON_MUST_USE struct rew_job *rew_job_new(struct rew_policy_doc *take_policy,
+RON_MUST_USE struct rwd_job *rwd_job_new(struct rwd_policy_doc *take_policy,
                                          struct ron_cas_obj *take_inputs,
-                                         const struct rew_request *request);
+                                         const struct rwd_request *request);
 /* What is carried in; the book has vouched for it, except for a dry run. Blocking. */
-RON_MUST_USE enum ron_rc rew_job_find_carry(struct rew_svc *s, struct rew_job *job,
+RON_MUST_USE enum ron_rc rwd_job_find_carry(struct rwd_svc *s, struct rwd_job *job,
                                             struct ron_err *err);
 /* B1: the run of this epoch has no verdict and will have none. When the book cannot be told, the
  * keeper sees to it. False: the book has a verdict already, of a seal whose answer was lost.
  * Blocking. */
-RON_MUST_USE bool rew_epoch_give_back(struct rew_svc *s, struct ron_str epoch);
+RON_MUST_USE bool rwd_epoch_give_back(struct rwd_svc *s, struct ron_str epoch);
 /* Takes up all runs that the book names and nobody computes. Blocking; scheduler and keeper. */
-void rew_resume(struct rew_svc *s);
+void rwd_resume(struct rwd_svc *s);
 /* The same, and the epoch is given back unless we are shutting down: then the next life takes the
  * run up again. Blocking. */
-void rew_job_given_up(struct rew_svc *s, struct rew_job *take_job, const struct rew_fault *fault);
+void rwd_job_given_up(struct rwd_svc *s, struct rwd_job *take_job, const struct rwd_fault *fault);
 /* The end of a result that a shutdown leaves unwritten, counted. */
-void rew_outcome_drop(struct rew_svc *s, struct rew_outcome *take_o);
+void rwd_outcome_drop(struct rwd_svc *s, struct rwd_outcome *take_o);
 /* With a fault the job is given up, without one it has ended. */
-void rew_outcome_free(struct rew_svc *s, struct rew_outcome *take_o, const struct rew_fault *fault);
+void rwd_outcome_free(struct rwd_svc *s, struct rwd_outcome *take_o, const struct rwd_fault *fault);
 /* Reads policies of rewarder.policy_dir into the book; mistakes are logged. Blocking. */
-void rew_policies_load(struct rew_svc *s);
+void rwd_policies_load(struct rwd_svc *s);
 /* settlement.target. */
-bool rew_to_wallet(const struct ron_conf_snap *conf);
+bool rwd_to_wallet(const struct ron_conf_snap *conf);
 /* Intents of one batch: of the wallet one. */
-uint32_t rew_batch_max(const struct rew_svc *s);
+uint32_t rwd_batch_max(const struct rwd_svc *s);
 /* Readiness says whether any epoch is in quarantine. Blocking. */
-void rew_look_at_quarantine(struct rew_svc *s);
+void rwd_look_at_quarantine(struct rwd_svc *s);
 /* Wakes the emitter for an epoch that was sealed, or with "" to look at all that waits; never
  * blocks. */
-void rew_emitter_remind(struct rew_svc *s, const char *epoch);
+void rwd_emitter_remind(struct rwd_svc *s, const char *epoch);
 /* A policy that is known, as a document; RON_NOTFOUND. Blocking. */
-RON_MUST_USE enum ron_rc rew_policy_known(struct rew_svc *s, struct ron_str id,
+RON_MUST_USE enum ron_rc rwd_policy_known(struct rwd_svc *s, struct ron_str id,
                                           const struct ron_b3 *hash,
-                                          struct rew_policy_doc **ret_doc, struct ron_err *err);
+                                          struct rwd_policy_doc **ret_doc, struct ron_err *err);
 /* run.json of an epoch, or what stands for it when there was no result, as it was written, appended
  * to `out`. Blocking. */
-RON_MUST_USE enum ron_rc rew_manifest_text(const struct rew_svc *s, struct ron_str epoch,
+RON_MUST_USE enum ron_rc rwd_manifest_text(const struct rwd_svc *s, struct ron_str epoch,
                                            bool quarantined, struct ron_buf *out,
                                            struct ron_err *err);
 /* Waits, but not longer than until a shutdown begins. Blocking. */
-void rew_pause(struct rew_svc *s, uint64_t ms);
+void rwd_pause(struct rwd_svc *s, uint64_t ms);
 
-void rew_tell(struct rew_svc *s, enum rew_event_kind kind, const char *epoch,
+void rwd_tell(struct rwd_svc *s, enum rwd_event_kind kind, const char *epoch,
               const struct ron_b3 *run_key, bool dry, uint64_t done, uint64_t all,
               const char *reason);
 
 /* ---- metrics --------------------------------------------------------------------------------- */
 
 /* X(ID, TYPE, UNIT, "name", "labels", "help") */
-#define REW_METRICS(X)                                                                             \
+#define RWD_METRICS(X)                                                                             \
     X(RUNS, COUNTER, ONE, "reward_runs_total", "status", "Runs by how they ended.")                \
     X(LATENCY, HISTOGRAM, NS, "reward_compute_latency_seconds", "",                                \
       "Time of a run from its acceptance to its seal.")                                            \
@@ -318,17 +318,17 @@ void rew_tell(struct rew_svc *s, enum rew_event_kind kind, const char *epoch,
     X(TICKS, COUNTER, ONE, "metrics_ticks_total", "", "Ticks of the health reporter.")
 
 enum {
-#define X(id, ...) REW_M_##id,
-    REW_METRICS(X)
+#define X(id, ...) RWD_M_##id,
+    RWD_METRICS(X)
 #undef X
-        REW_M_COUNT
+        RWD_M_COUNT
 };
 
-RON_MUST_USE enum ron_rc rew_metrics_new(struct rew_svc *s, struct ron_err *err);
-void rew_metrics_free(struct rew_svc *s);
+RON_MUST_USE enum ron_rc rwd_metrics_new(struct rwd_svc *s, struct ron_err *err);
+void rwd_metrics_free(struct rwd_svc *s);
 /* The one series of a metric without labels, or that of one label. */
-void rew_count(struct rew_svc *s, int metric, uint64_t n);
-void rew_count_of(struct rew_svc *s, int metric, const char *label, uint64_t n);
-void rew_observe(struct rew_svc *s, int metric, uint64_t ns);
-void rew_set(struct rew_svc *s, int metric, struct ron_money value);
-void rew_timed_out(struct rew_svc *s, const char *op, const char *peer); /* io_timeouts_total */
+void rwd_count(struct rwd_svc *s, int metric, uint64_t n);
+void rwd_count_of(struct rwd_svc *s, int metric, const char *label, uint64_t n);
+void rwd_observe(struct rwd_svc *s, int metric, uint64_t ns);
+void rwd_set(struct rwd_svc *s, int metric, struct ron_money value);
+void rwd_timed_out(struct rwd_svc *s, const char *op, const char *peer); /* io_timeouts_total */

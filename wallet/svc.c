@@ -12,7 +12,7 @@
 #include "ron/base/assert.h"
 #include "wallet/wallet.h"
 
-static const struct ron_conf_key keys[] = {WAL_CONF(RON_CONF_ROW)};
+static const struct ron_conf_key keys[] = {WLT_CONF(RON_CONF_ROW)};
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
@@ -31,7 +31,7 @@ static enum ron_rc money_of(const struct ron_conf_snap *conf, size_t key, struct
 
 static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_err *err)
 {
-    static const size_t required[] = {WAL_KEY_FILE, WAL_LEDGER_ADDR, WAL_LEDGER_TOKEN};
+    static const size_t required[] = {WLT_KEY_FILE, WLT_LEDGER_ADDR, WLT_LEDGER_TOKEN};
     struct ron_money one;
     struct ron_money day;
     struct ron_money total;
@@ -41,9 +41,9 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
             return ron_err_set(err, RON_INVALID, "%s must be set", keys[required[i]].name);
         }
     }
-    RON_TRY(money_of(conf, WAL_AMOUNT_MAX, &one, err));
-    RON_TRY(money_of(conf, WAL_DAILY_MAX, &day, err));
-    RON_TRY(money_of(conf, WAL_TOTAL_MAX, &total, err));
+    RON_TRY(money_of(conf, WLT_AMOUNT_MAX, &one, err));
+    RON_TRY(money_of(conf, WLT_DAILY_MAX, &day, err));
+    RON_TRY(money_of(conf, WLT_TOTAL_MAX, &total, err));
     if (ron_money_is_zero(one)) {
         return ron_err_set(err, RON_INVALID, "wallet.max_amount_per_op must be above 0");
     }
@@ -58,27 +58,27 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
     return RON_OK;
 }
 
-const struct ron_conf_table wal_conf_table = {
-    .service = "wallet", .keys = keys, .key_count = WAL_CONF_COUNT, .check = check_settings};
+const struct ron_conf_table wlt_conf_table = {
+    .service = "wallet", .keys = keys, .key_count = WLT_CONF_COUNT, .check = check_settings};
 
 /* ---- keys and token -------------------------------------------------------------------------- */
 
-static enum ron_rc open_keys(struct wal_svc *s, struct ron_err *err)
+static enum ron_rc open_keys(struct wlt_svc *s, struct ron_err *err)
 {
-    RON_TRY(ron_app_auth_new(s->app, ron_conf_str(s->conf, WAL_KEY_FILE).text, "wallet", &s->auth,
+    RON_TRY(ron_app_auth_new(s->app, ron_conf_str(s->conf, WLT_KEY_FILE).text, "wallet", &s->auth,
                              err));
     ron_app_tokens_init(&s->token, s->env, "upstreams.ledger_token_file");
-    return ron_app_tokens_load(&s->token, ron_conf_str(s->conf, WAL_LEDGER_TOKEN).text, err);
+    return ron_app_tokens_load(&s->token, ron_conf_str(s->conf, WLT_LEDGER_TOKEN).text, err);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static void read_rules(struct wal_svc *s)
+static void read_rules(struct wlt_svc *s)
 {
-    struct ron_conf_list list = ron_conf_list(s->conf, WAL_ASSETS);
+    struct ron_conf_list list = ron_conf_list(s->conf, WLT_ASSETS);
     struct ron_err err = {0};
 
-    RON_IGNORE(money_of(s->conf, WAL_AMOUNT_MAX, &s->rules.amount_max, &err)); /* was checked */
+    RON_IGNORE(money_of(s->conf, WLT_AMOUNT_MAX, &s->rules.amount_max, &err)); /* was checked */
     for (size_t i = 0; i < list.count; i++) {
         s->assets[i] = (struct ron_str){list.items[i].text, list.items[i].len};
     }
@@ -94,12 +94,12 @@ static struct ron_money far_below(struct ron_money total_max, struct ron_money a
     return half.v >> 32 >= amount_max.v ? half : RON_MONEY_ZERO;
 }
 
-static enum ron_rc make_core(struct wal_svc *s, struct ron_err *err)
+static enum ron_rc make_core(struct wlt_svc *s, struct ron_err *err)
 {
     const struct ron_conf_snap *c = s->conf;
-    struct wal_core *core = &s->core;
-    uint32_t shards = (uint32_t)ron_conf_int(c, WAL_SHARDS);
-    uint32_t accounts = (uint32_t)ron_conf_int(c, WAL_ACCOUNTS);
+    struct wlt_core *core = &s->core;
+    uint32_t shards = (uint32_t)ron_conf_int(c, WLT_SHARDS);
+    uint32_t accounts = (uint32_t)ron_conf_int(c, WLT_ACCOUNTS);
     struct ron_breaker_rules rules = *ron_breaker_preset(RON_BREAKER_WALLET);
 
     core->env = s->env;
@@ -108,34 +108,34 @@ static enum ron_rc make_core(struct wal_svc *s, struct ron_err *err)
 
         memcpy(core->secret.bytes + i, &random, sizeof random);
     }
-    RON_IGNORE(money_of(c, WAL_DAILY_MAX, &core->daily_ceiling, err));
-    RON_IGNORE(money_of(c, WAL_TOTAL_MAX, &core->total_max, err));
+    RON_IGNORE(money_of(c, WLT_DAILY_MAX, &core->daily_ceiling, err));
+    RON_IGNORE(money_of(c, WLT_TOTAL_MAX, &core->total_max, err));
     core->total_far = far_below(core->total_max, s->rules.amount_max);
     if (ron_money_is_zero(core->daily_ceiling)) {
         core->daily_ceiling = RON_MONEY_MAX;
     }
-    core->rpc_ms = (uint32_t)ron_conf_ms(c, WAL_RPC);
+    core->rpc_ms = (uint32_t)ron_conf_ms(c, WLT_RPC);
     core->curve = *ron_retry_curve(RON_RETRY_WALLET);
-    core->curve.tries_max = (uint32_t)ron_conf_int(c, WAL_RETRY_TRIES);
-    core->curve.first_ms = (uint32_t)ron_conf_ms(c, WAL_RETRY_BASE);
-    core->curve.base_max_ms = (uint32_t)ron_conf_ms(c, WAL_RETRY_MAX);
-    core->curve.factor = (uint32_t)ron_conf_int(c, WAL_RETRY_FACTOR);
-    core->curve.jitter_ms = (uint32_t)ron_conf_ms(c, WAL_RETRY_JITTER);
-    rules.count_max = (uint32_t)ron_conf_int(c, WAL_CB_FAILS);
-    rules.open_ms = (uint32_t)ron_conf_ms(c, WAL_CB_OPEN);
-    rules.probes = (uint32_t)ron_conf_int(c, WAL_CB_HALF);
-    RON_TRY(lc_ledgers_init(&s->ledgers, ron_conf_str(c, WAL_LEDGER_ADDR).text, &rules,
+    core->curve.tries_max = (uint32_t)ron_conf_int(c, WLT_RETRY_TRIES);
+    core->curve.first_ms = (uint32_t)ron_conf_ms(c, WLT_RETRY_BASE);
+    core->curve.base_max_ms = (uint32_t)ron_conf_ms(c, WLT_RETRY_MAX);
+    core->curve.factor = (uint32_t)ron_conf_int(c, WLT_RETRY_FACTOR);
+    core->curve.jitter_ms = (uint32_t)ron_conf_ms(c, WLT_RETRY_JITTER);
+    rules.count_max = (uint32_t)ron_conf_int(c, WLT_CB_FAILS);
+    rules.open_ms = (uint32_t)ron_conf_ms(c, WLT_CB_OPEN);
+    rules.probes = (uint32_t)ron_conf_int(c, WLT_CB_HALF);
+    RON_TRY(lc_ledgers_init(&s->ledgers, ron_conf_str(c, WLT_LEDGER_ADDR).text, &rules,
                             &s->env->clock, err));
     core->ledgers = &s->ledgers;
-    RON_TRY(wal_nonces_new(shards, accounts, &core->nonces, err));
-    RON_TRY(wal_daily_new(shards, accounts, &core->daily, err));
-    RON_TRY(wal_cache_new(shards, accounts, &core->cache, err));
-    return wal_idem_new(
-        &(struct wal_idem_opts){.shards = shards,
-                                .bytes_max = (uint64_t)ron_conf_bytes(c, WAL_IDEM_BYTES),
+    RON_TRY(wlt_nonces_new(shards, accounts, &core->nonces, err));
+    RON_TRY(wlt_daily_new(shards, accounts, &core->daily, err));
+    RON_TRY(wlt_cache_new(shards, accounts, &core->cache, err));
+    return wlt_idem_new(
+        &(struct wlt_idem_opts){.shards = shards,
+                                .bytes_max = (uint64_t)ron_conf_bytes(c, WLT_IDEM_BYTES),
                                 .pending_max = (uint32_t)(ron_conf_int(c, RON_APP_INFLIGHT) +
-                                                          ron_conf_int(c, WAL_Q_WORK)),
-                                .ttl_ms = (uint64_t)ron_conf_ms(c, WAL_IDEM_TTL)},
+                                                          ron_conf_int(c, WLT_Q_WORK)),
+                                .ttl_ms = (uint64_t)ron_conf_ms(c, WLT_IDEM_TTL)},
         &core->idem, err);
 }
 
@@ -144,16 +144,16 @@ static enum ron_rc make_core(struct wal_svc *s, struct ron_err *err)
 /* What is left in the queue at the very end. */
 static void drop_write(void *item, void *arg)
 {
-    struct wal_svc *s = arg;
-    struct wal_write *w = item;
-    struct wal_fault fault;
+    struct wlt_svc *s = arg;
+    struct wlt_write *w = item;
+    struct wlt_fault fault;
 
-    wal_fault_set(&fault, WAL_REASON_DRAINING, "", NULL);
-    wal_reply_fail(s, w->reply, &fault);
-    wal_write_put(s, w);
+    wlt_fault_set(&fault, WLT_REASON_DRAINING, "", NULL);
+    wlt_reply_fail(s, w->reply, &fault);
+    wlt_write_put(s, w);
 }
 
-static enum ron_rc make_work(struct wal_svc *s, struct ron_err *err)
+static enum ron_rc make_work(struct wlt_svc *s, struct ron_err *err)
 {
     struct ron_needs *needs = ron_app_needs(s->app);
 
@@ -167,7 +167,7 @@ static enum ron_rc make_work(struct wal_svc *s, struct ron_err *err)
                                 .producers = "http",
                                 .consumers = "workers",
                                 .drop_text = "answered 429 busy; busy_rejections_total",
-                                .capacity = (uint32_t)ron_conf_int(s->conf, WAL_Q_WORK),
+                                .capacity = (uint32_t)ron_conf_int(s->conf, WLT_Q_WORK),
                                 .policy = RON_CHAN_REJECT,
                                 .drop = drop_write,
                                 .drop_arg = s},
@@ -178,7 +178,7 @@ static enum ron_rc make_work(struct wal_svc *s, struct ron_err *err)
 
 static enum ron_rc build(struct ron_app *app, struct ron_err *err)
 {
-    struct wal_svc *s = ron_alloc_zero(sizeof *s);
+    struct wlt_svc *s = ron_alloc_zero(sizeof *s);
 
     if (s == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the wallet");
@@ -190,40 +190,40 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
     s->log = ron_app_log(app);
     s->cpus = ron_exec_workers(ron_app_exec(app));
     s->amnesia = ron_conf_bool(s->conf, RON_APP_AMNESIA);
-    s->staleness_ms = (uint64_t)ron_conf_ms(s->conf, WAL_STALENESS);
-    s->stall_ms = (uint64_t)ron_conf_ms(s->conf, WAL_LEDGER_STALL);
+    s->staleness_ms = (uint64_t)ron_conf_ms(s->conf, WLT_STALENESS);
+    s->stall_ms = (uint64_t)ron_conf_ms(s->conf, WLT_LEDGER_STALL);
     ron_mutex_init(&s->pool_lock, RON_RANK_LEAF, "wallet.pools");
     RON_TRY(open_keys(s, err));
     read_rules(s);
     RON_TRY(make_core(s, err));
-    RON_TRY(wal_metrics_new(s, err));
+    RON_TRY(wlt_metrics_new(s, err));
     RON_TRY(make_work(s, err));
-    RON_TRY(wal_events_add(s, err));
-    RON_TRY(wal_workers_add(s, err));
-    RON_TRY(wal_follow_add(s, err));
-    RON_TRY(wal_ticker_add(s, err));
-    wal_routes_fill(s);
+    RON_TRY(wlt_events_add(s, err));
+    RON_TRY(wlt_workers_add(s, err));
+    RON_TRY(wlt_follow_add(s, err));
+    RON_TRY(wlt_ticker_add(s, err));
+    wlt_routes_fill(s);
     return RON_OK;
 }
 
 /* Key file, token and what may change of the settings. A mistake leaves the old in force. */
 static void reloaded(struct ron_app *app)
 {
-    struct wal_svc *s = ron_app_state(app);
+    struct wlt_svc *s = ron_app_state(app);
     struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(app));
     struct ron_err err = {0};
 
-    ron_app_auth_reload(s->auth, ron_conf_str(conf, WAL_KEY_FILE).text);
-    if (ron_app_tokens_load(&s->token, ron_conf_str(conf, WAL_LEDGER_TOKEN).text, &err) != RON_OK) {
+    ron_app_auth_reload(s->auth, ron_conf_str(conf, WLT_KEY_FILE).text);
+    if (ron_app_tokens_load(&s->token, ron_conf_str(conf, WLT_LEDGER_TOKEN).text, &err) != RON_OK) {
         RON_LOG(s->log, ERROR, "the ledger token was not reloaded", RON_LOG_ERR(&err));
     }
-    wal_idem_set_ttl(s->core.idem, (uint64_t)ron_conf_ms(conf, WAL_IDEM_TTL));
+    wlt_idem_set_ttl(s->core.idem, (uint64_t)ron_conf_ms(conf, WLT_IDEM_TTL));
     ron_conf_unref(conf);
 }
 
 static void take_down(struct ron_app *app)
 {
-    struct wal_svc *s = ron_app_state(app);
+    struct wlt_svc *s = ron_app_state(app);
 
     if (s == NULL) {
         return;
@@ -231,24 +231,24 @@ static void take_down(struct ron_app *app)
     if (s->work != NULL) {
         ron_chan_free(s->work);
     }
-    wal_workers_free(s); /* ends the calls under way, whose clients it frees */
-    wal_follow_free(s);
-    wal_events_free(s);
-    wal_pools_free(s);
-    wal_idem_free(s->core.idem);
-    wal_cache_free(s->core.cache);
-    wal_daily_free(s->core.daily);
-    wal_nonces_free(s->core.nonces);
+    wlt_workers_free(s); /* ends the calls under way, whose clients it frees */
+    wlt_follow_free(s);
+    wlt_events_free(s);
+    wlt_pools_free(s);
+    wlt_idem_free(s->core.idem);
+    wlt_cache_free(s->core.cache);
+    wlt_daily_free(s->core.daily);
+    wlt_nonces_free(s->core.nonces);
     lc_ledgers_done(&s->ledgers);
     ron_app_auth_free(s->auth);
     ron_app_tokens_done(&s->token);
-    wal_metrics_free(s);
+    wlt_metrics_free(s);
     ron_mutex_done(&s->pool_lock);
     ron_free(s);
 }
 
-const struct ron_app_def wal_app = {
-    .conf = &wal_conf_table,
+const struct ron_app_def wlt_app = {
+    .conf = &wlt_conf_table,
     .summary =
         "svc-wallet: the front door for value. Issue, transfer, burn and hold over HTTP, each\n"
         "committed once by ron-ledger and answered with a receipt.",

@@ -7,4 +7,4 @@
 #include "ron/app/app.h"
 
 /* `ron wallet` as a service. */
-extern const struct ron_app_def wal_app;
+extern const struct ron_app_def wlt_app;

@@ -353,8 +353,8 @@ static int signing_key(struct up *up, const char *name, const char *id, char *re
     path_in(up, name, path);
     ron_buf_init(&out, 4096);
     rc = up->env->disk->stat(up->env, path, &st) == RON_NOTFOUND
-             ? rew_tool_key_new(path, id, &out, &err)
-             : rew_tool_key_show(path, &out, &err);
+             ? rwd_tool_key_new(path, id, &out, &err)
+             : rwd_tool_key_show(path, &out, &err);
     at = rc == RON_OK ? strstr(ron_buf_text(&out), "public key") : NULL;
     if (at != NULL) {
         at += strlen("public key");

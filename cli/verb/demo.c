@@ -367,7 +367,7 @@ static void make_snapshot(uint64_t epoch, struct ron_rand *rand, struct ron_buf 
 static int epoch(struct demo *d, struct ron_rand *rand)
 {
     struct text_reader reader = {.text = policy_text};
-    const struct rew_tool_in in = {.name = "policy", .read = read_text, .arg = &reader};
+    const struct rwd_tool_in in = {.name = "policy", .read = read_text, .arg = &reader};
     char key[RON_FILE_PATH_SIZE + 32];
     char name[48];
     struct ron_buf policy;
@@ -384,7 +384,7 @@ static int epoch(struct demo *d, struct ron_rand *rand)
     ron_buf_init(&policy, POLICY_MAX);
     ron_buf_init(&snapshot, SNAPSHOT_MAX);
     make_snapshot(d->next / EPOCH_EVERY, rand, &snapshot);
-    if (rew_tool_policy_sign(&in, key, NULL, &policy, &err) != RON_OK) {
+    if (rwd_tool_policy_sign(&in, key, NULL, &policy, &err) != RON_OK) {
         fprintf(stderr, "ron demo: %s\n", err.msg);
     } else {
         size_t len = ron_buf_len(&policy);
@@ -442,7 +442,7 @@ static bool read_board(struct demo *d)
 
     (void)snprintf(path, sizeof path, "%s/keys/board.key", d->c.sys.data);
     ron_buf_init(&out, 4096);
-    if (rew_tool_key_show(path, &out, &err) != RON_OK) {
+    if (rwd_tool_key_show(path, &out, &err) != RON_OK) {
         fprintf(stderr, "ron demo: %s\n", err.msg);
         ron_buf_done(&out);
         return false;

@@ -229,7 +229,7 @@ static void check_keys(struct doctor *d)
         struct ron_buf out;
 
         ron_buf_init(&out, 4096);
-        if (rew_tool_key_show(in_dir(d, signers[i], path), &out, &err) != RON_OK) {
+        if (rwd_tool_key_show(in_dir(d, signers[i], path), &out, &err) != RON_OK) {
             tell(d, FAIL, "keys",
                  "restore it from a backup, or move it away: the next start makes another",
                  "%s: %s", signers[i], err.msg);

@@ -82,9 +82,9 @@ static enum ron_rc stream_read(void *arg, void *bytes, size_t size, size_t *ret_
     return RON_OK;
 }
 
-static struct rew_tool_in input(struct stream *s)
+static struct rwd_tool_in input(struct stream *s)
 {
-    return (struct rew_tool_in){.name = s->name, .read = stream_read, .arg = s};
+    return (struct rwd_tool_in){.name = s->name, .read = stream_read, .arg = s};
 }
 
 static enum ron_rc stdout_write(void *arg, const void *bytes, size_t len, struct ron_err *err)
@@ -126,7 +126,7 @@ struct run_words {
     const char *snapshot;
     const char *policy;
     uint64_t parts;
-    struct rew_tool_run run;
+    struct rwd_tool_run run;
 };
 
 #define RUN_OPTIONS(w)                                                                             \
@@ -156,9 +156,9 @@ static int needed(const char *verb, const char *const *values, const char *const
 /* Opens the inputs and runs one of the two with a bar when a person looks on. */
 static int run_tool(const char *verb, const struct run_words *w, bool verify)
 {
-    struct rew_tool_run run = w->run;
+    struct rwd_tool_run run = w->run;
     struct ron_progress bar;
-    const struct rew_tool_watch watch = {.show = draw, .arg = &bar};
+    const struct rwd_tool_watch watch = {.show = draw, .arg = &bar};
     uint64_t begin_ns = ron_env_now_ns(ron_env_linux());
     struct stream snapshot = {0};
     struct stream policy = {0};
@@ -186,7 +186,7 @@ static int run_tool(const char *verb, const struct run_words *w, bool verify)
     run.parts = (uint32_t)w->parts;
     run.watch = bar.on ? &watch : NULL;
     ron_buf_init(&out, OUT_MAX);
-    rc = verify ? rew_tool_verify(&run, &out, &err) : rew_tool_compute(&run, &out, &good, &err);
+    rc = verify ? rwd_tool_verify(&run, &out, &err) : rwd_tool_compute(&run, &out, &good, &err);
     stream_close(&policy);
     stream_close(&snapshot);
     ron_progress_end(&bar);
@@ -331,18 +331,18 @@ int cli_reward_proof(int argc, char **argv)
         return code;
     }
     ron_buf_init(&out, OUT_MAX);
-    rc = rew_tool_prove(dir, account, &out, &err);
+    rc = rwd_tool_prove(dir, account, &out, &err);
     return told("reward proof", rc, &err, &out, stdout);
 }
 
 /* What a tool says of the document in FILE (- is standard input) and of one more word. */
 static int tell_of(const char *name, const char *file,
-                   enum ron_rc (*tool)(const struct rew_tool_in *in, const char *word,
+                   enum ron_rc (*tool)(const struct rwd_tool_in *in, const char *word,
                                        struct ron_buf *out, struct ron_err *err),
                    const char *word)
 {
     struct stream s;
-    struct rew_tool_in in;
+    struct rwd_tool_in in;
     struct ron_err err = {0};
     struct ron_buf out;
     enum ron_rc rc;
@@ -372,7 +372,7 @@ int cli_reward_check_proof(int argc, char **argv)
                                options, RON_ARRAY_LEN(options), argc, argv, &code);
 
     return file == NULL ? code
-                        : tell_of("reward check-proof", file, rew_tool_check_proof, public_key);
+                        : tell_of("reward check-proof", file, rwd_tool_check_proof, public_key);
 }
 
 int cli_reward_key_new(int argc, char **argv)
@@ -395,7 +395,7 @@ int cli_reward_key_new(int argc, char **argv)
         return code;
     }
     ron_buf_init(&out, OUT_MAX);
-    rc = rew_tool_key_new(file, key_id, &out, &err);
+    rc = rwd_tool_key_new(file, key_id, &out, &err);
     return told("reward key new", rc, &err, &out, stdout);
 }
 
@@ -414,7 +414,7 @@ int cli_reward_key_show(int argc, char **argv)
         return code;
     }
     ron_buf_init(&out, OUT_MAX);
-    rc = rew_tool_key_show(file, &out, &err);
+    rc = rwd_tool_key_show(file, &out, &err);
     return told("reward key show", rc, &err, &out, stdout);
 }
 
@@ -423,7 +423,7 @@ int cli_reward_policy_sign(int argc, char **argv)
     const char *key = NULL;
     const char *key_id = NULL;
     struct stream s;
-    struct rew_tool_in in;
+    struct rwd_tool_in in;
     struct ron_err err = {0};
     struct ron_buf out;
     enum ron_rc rc;
@@ -451,7 +451,7 @@ int cli_reward_policy_sign(int argc, char **argv)
     }
     in = input(&s);
     ron_buf_init(&out, OUT_MAX);
-    rc = rew_tool_policy_sign(&in, key, key_id, &out, &err);
+    rc = rwd_tool_policy_sign(&in, key, key_id, &out, &err);
     stream_close(&s);
     return told("reward policy sign", rc, &err, &out, stdout);
 }
@@ -470,13 +470,13 @@ int cli_reward_policy_show(int argc, char **argv)
                 "  ron reward policy show policy.json",
                 options, RON_ARRAY_LEN(options), argc, argv, &code);
 
-    return file == NULL ? code : tell_of("reward policy show", file, rew_tool_policy_show, key);
+    return file == NULL ? code : tell_of("reward policy show", file, rwd_tool_policy_show, key);
 }
 
 int cli_reward_snapshot(int argc, char **argv)
 {
     struct stream s;
-    struct rew_tool_in in;
+    struct rwd_tool_in in;
     struct ron_err err = {0};
     struct ron_buf out;
     enum ron_rc rc;
@@ -496,7 +496,7 @@ int cli_reward_snapshot(int argc, char **argv)
     }
     in = input(&s);
     ron_buf_init(&out, OUT_MAX);
-    rc = rew_tool_snapshot(&in, stdout_write, NULL, &out, &err);
+    rc = rwd_tool_snapshot(&in, stdout_write, NULL, &out, &err);
     if (rc == RON_OK && fflush(stdout) != 0) {
         rc = ron_err_set(&err, RON_IO, "standard output cannot be written");
     }

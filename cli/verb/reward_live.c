@@ -98,7 +98,7 @@ int cli_reward_run(struct cli_client *c, const char *epoch, struct ron_str snaps
                    struct ron_str policy, const char *policy_key, struct cli_answer *ret_answer)
 {
     struct text_reader reader = {.text = policy};
-    const struct rew_tool_in in = {.name = "policy", .read = read_text, .arg = &reader};
+    const struct rwd_tool_in in = {.name = "policy", .read = read_text, .arg = &reader};
     char cid[NAME_SIZE];
     char hash[NAME_SIZE];
     char id[NAME_SIZE];
@@ -112,7 +112,7 @@ int cli_reward_run(struct cli_client *c, const char *epoch, struct ron_str snaps
 
     *ret_answer = (struct cli_answer){0};
     ron_buf_init(&text, FILE_MAX);
-    known = rew_tool_policy_show(&in, policy_key, &text, &err) == RON_OK &&
+    known = rwd_tool_policy_show(&in, policy_key, &text, &err) == RON_OK &&
             value_of(ron_buf_text(&text), "hash", hash, sizeof hash) &&
             value_of(ron_buf_text(&text), "id", id, sizeof id);
     ron_buf_done(&text);

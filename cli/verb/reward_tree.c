@@ -30,7 +30,7 @@ static int told(const char *verb, enum ron_rc rc, const struct ron_err *err, str
     return rc == RON_OK ? CLI_OK : CLI_FAILED;
 }
 
-static int make(const char *verb, struct rew_tool_tree *t)
+static int make(const char *verb, struct rwd_tool_tree *t)
 {
     struct ron_err err = {0};
     struct ron_buf out;
@@ -42,12 +42,12 @@ static int make(const char *verb, struct rew_tool_tree *t)
         return CLI_USAGE;
     }
     ron_buf_init(&out, OUT_MAX);
-    return told(verb, rew_tool_tree_make(t, &out, &err), &err, &out);
+    return told(verb, rwd_tool_tree_make(t, &out, &err), &err, &out);
 }
 
 int cli_reward_tree_oz(int argc, char **argv)
 {
-    struct rew_tool_tree t = {.types = "address,uint256"};
+    struct rwd_tool_tree t = {.types = "address,uint256"};
     bool done = false;
     const struct cli_option options[] = {
         CLI_WORD("run", "DIR", "folder of a run: payees that are addresses", &t.run_dir),
@@ -68,7 +68,7 @@ int cli_reward_tree_oz(int argc, char **argv)
 int cli_reward_tree_rocketpool(int argc, char **argv)
 {
     static const char *const assets[] = {"rpl", "eth", NULL};
-    struct rew_tool_tree t = {.rocket_pool = true};
+    struct rwd_tool_tree t = {.rocket_pool = true};
     const char *asset = "rpl";
     bool done = false;
     const struct cli_option options[] = {
@@ -124,7 +124,7 @@ int cli_reward_tree_check(int argc, char **argv)
         return CLI_USAGE;
     }
     ron_buf_init(&out, OUT_MAX);
-    return told("reward tree check", rew_tool_tree_check(file, &out, &err), &err, &out);
+    return told("reward tree check", rwd_tool_tree_check(file, &out, &err), &err, &out);
 }
 
 int cli_reward_tree_proof(int argc, char **argv)
@@ -151,5 +151,5 @@ int cli_reward_tree_proof(int argc, char **argv)
         return CLI_USAGE;
     }
     ron_buf_init(&out, OUT_MAX);
-    return told("reward tree proof", rew_tool_tree_prove(file, address, &out, &err), &err, &out);
+    return told("reward tree proof", rwd_tool_tree_prove(file, address, &out, &err), &err, &out);
 }

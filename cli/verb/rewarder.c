@@ -5,5 +5,5 @@
 
 int cli_rewarder(int argc, char **argv)
 {
-    return ron_app_main(&rew_app, argc, argv);
+    return ron_app_main(&rwd_app, argc, argv);
 }

@@ -5,5 +5,5 @@
 
 int cli_wallet(int argc, char **argv)
 {
-    return ron_app_main(&wal_app, argc, argv);
+    return ron_app_main(&wlt_app, argc, argv);
 }

@@ -8,70 +8,70 @@
 
 /* ---- statements ------------------------------------------------------------------------------ */
 
-struct rew__use rew__ask(struct rew_book *b, enum rew__statement statement)
+struct rwd__use rwd__ask(struct rwd_book *b, enum rwd__statement statement)
 {
-    struct rew__use u = {.book = b, .statement = statement, .next = 1};
+    struct rwd__use u = {.book = b, .statement = statement, .next = 1};
 
     b->engine->ask(&u);
     return u;
 }
 
-void rew__put_text(struct rew__use *u, struct ron_str text)
+void rwd__put_text(struct rwd__use *u, struct ron_str text)
 {
-    u->book->engine->put(u, REW__TEXT, text.ptr, text.len, 0);
+    u->book->engine->put(u, RWD__TEXT, text.ptr, text.len, 0);
 }
 
-void rew__put_bytes(struct rew__use *u, const void *bytes, size_t len)
+void rwd__put_bytes(struct rwd__use *u, const void *bytes, size_t len)
 {
-    u->book->engine->put(u, REW__BYTES, bytes, len, 0);
+    u->book->engine->put(u, RWD__BYTES, bytes, len, 0);
 }
 
-void rew__put_u64(struct rew__use *u, uint64_t value)
+void rwd__put_u64(struct rwd__use *u, uint64_t value)
 {
-    u->book->engine->put(u, REW__INT, NULL, 0, value);
+    u->book->engine->put(u, RWD__INT, NULL, 0, value);
 }
 
-void rew__put_null(struct rew__use *u)
+void rwd__put_null(struct rwd__use *u)
 {
-    u->book->engine->put(u, REW__NULL, NULL, 0, 0);
+    u->book->engine->put(u, RWD__NULL, NULL, 0, 0);
 }
 
-enum ron_rc rew__row(struct rew__use *u, bool *ret_row, struct ron_err *err)
+enum ron_rc rwd__row(struct rwd__use *u, bool *ret_row, struct ron_err *err)
 {
     return u->book->engine->row(u, ret_row, err);
 }
 
-void rew__end(struct rew__use *u)
+void rwd__end(struct rwd__use *u)
 {
     u->book->engine->end(u);
 }
 
-enum ron_rc rew__run(struct rew__use *u, uint64_t *ret_changes, struct ron_err *err)
+enum ron_rc rwd__run(struct rwd__use *u, uint64_t *ret_changes, struct ron_err *err)
 {
     bool row = false;
-    enum ron_rc rc = rew__row(u, &row, err);
+    enum ron_rc rc = rwd__row(u, &row, err);
 
     if (rc == RON_OK && ret_changes != NULL) {
         *ret_changes = u->book->engine->changes(u);
     }
-    rew__end(u);
+    rwd__end(u);
     return rc;
 }
 
-uint64_t rew__get_u64(const struct rew__use *u, int column)
+uint64_t rwd__get_u64(const struct rwd__use *u, int column)
 {
     return u->book->engine->get_u64(u, column);
 }
 
-struct ron_str rew__get_str(const struct rew__use *u, int column)
+struct ron_str rwd__get_str(const struct rwd__use *u, int column)
 {
     return u->book->engine->get_str(u, column);
 }
 
-enum ron_rc rew__get_text(const struct rew__use *u, int column, char *ret_text, size_t size,
+enum ron_rc rwd__get_text(const struct rwd__use *u, int column, char *ret_text, size_t size,
                           struct ron_err *err)
 {
-    struct ron_str text = rew__get_str(u, column);
+    struct ron_str text = rwd__get_str(u, column);
 
     if (text.len >= size || (text.len > 0 && memchr(text.ptr, '\0', text.len) != NULL)) {
         return ron_err_set(err, RON_CORRUPT, "book: a text of %zu bytes where %zu fit", text.len,
@@ -84,10 +84,10 @@ enum ron_rc rew__get_text(const struct rew__use *u, int column, char *ret_text, 
     return RON_OK;
 }
 
-enum ron_rc rew__get_bytes(const struct rew__use *u, int column, void *ret_bytes, size_t len,
+enum ron_rc rwd__get_bytes(const struct rwd__use *u, int column, void *ret_bytes, size_t len,
                            struct ron_err *err)
 {
-    struct ron_str bytes = rew__get_str(u, column);
+    struct ron_str bytes = rwd__get_str(u, column);
 
     if (bytes.len != len) {
         return ron_err_set(err, RON_CORRUPT, "book: %zu bytes where %zu belong", bytes.len, len);
@@ -96,9 +96,9 @@ enum ron_rc rew__get_bytes(const struct rew__use *u, int column, void *ret_bytes
     return RON_OK;
 }
 
-enum ron_rc rew__get_whole(const struct rew__use *u, int column, struct ron_err *err)
+enum ron_rc rwd__get_whole(const struct rwd__use *u, int column, struct ron_err *err)
 {
-    if (rew__get_u64(u, column) != 1) {
+    if (rwd__get_u64(u, column) != 1) {
         return ron_err_set(err, RON_CORRUPT, "book: a row is not what was written");
     }
     return RON_OK;
@@ -106,12 +106,12 @@ enum ron_rc rew__get_whole(const struct rew__use *u, int column, struct ron_err 
 
 /* ---- checksums ------------------------------------------------------------------------------- */
 
-void rew__sum_add(struct ron_b3_hasher *h, enum rew__kind kind, const void *bytes, size_t len,
+void rwd__sum_add(struct ron_b3_hasher *h, enum rwd__kind kind, const void *bytes, size_t len,
                   uint64_t number)
 {
     uint8_t head[9] = {(uint8_t)kind};
 
-    number = kind == REW__TEXT || kind == REW__BYTES ? len : number;
+    number = kind == RWD__TEXT || kind == RWD__BYTES ? len : number;
     for (int byte = 0; byte < 8; byte++) {
         head[1 + byte] = (uint8_t)(number >> (56 - 8 * byte));
     }
@@ -119,13 +119,13 @@ void rew__sum_add(struct ron_b3_hasher *h, enum rew__kind kind, const void *byte
     ron_b3_update(h, len > 0 ? bytes : "", len);
 }
 
-uint64_t rew__sum_end(struct ron_b3_hasher *h)
+uint64_t rwd__sum_end(struct ron_b3_hasher *h)
 {
     struct ron_b3 hash;
     uint64_t sum = 0;
 
     ron_b3_final(h, &hash);
-    for (int byte = 0; byte < REW__SUM_BYTES; byte++) {
+    for (int byte = 0; byte < RWD__SUM_BYTES; byte++) {
         sum = sum << 8 | hash.bytes[byte];
     }
     return sum;
@@ -133,9 +133,9 @@ uint64_t rew__sum_end(struct ron_b3_hasher *h)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static void claim(struct rew_book *b)
+static void claim(struct rwd_book *b)
 {
-    ron_blocking_point("rew_book");
+    ron_blocking_point("rwd_book");
     ron_mutex_lock(&b->lock);
     while (b->taken) {
         /* Each call is a short transaction and always gives the connection back. */
@@ -145,7 +145,7 @@ static void claim(struct rew_book *b)
     ron_mutex_unlock(&b->lock);
 }
 
-static void unclaim(struct rew_book *b)
+static void unclaim(struct rwd_book *b)
 {
     ron_mutex_lock(&b->lock);
     b->taken = false;
@@ -153,7 +153,7 @@ static void unclaim(struct rew_book *b)
     ron_mutex_unlock(&b->lock);
 }
 
-enum ron_rc rew__book_begin(struct rew_book *b, bool writes, struct ron_err *err)
+enum ron_rc rwd__book_begin(struct rwd_book *b, bool writes, struct ron_err *err)
 {
     enum ron_rc rc;
 
@@ -165,7 +165,7 @@ enum ron_rc rew__book_begin(struct rew_book *b, bool writes, struct ron_err *err
     return rc;
 }
 
-enum ron_rc rew__book_end(struct rew_book *b, enum ron_rc rc, struct ron_err *err)
+enum ron_rc rwd__book_end(struct rwd_book *b, enum ron_rc rc, struct ron_err *err)
 {
     if (b->engine->within(b)) {
         if (rc == RON_OK) {
@@ -181,41 +181,41 @@ enum ron_rc rew__book_end(struct rew_book *b, enum ron_rc rc, struct ron_err *er
 
 /* ---- opening --------------------------------------------------------------------------------- */
 
-enum ron_rc rew_book_open_with(const struct rew_book_opts *opts, struct rew_book **ret_book,
+enum ron_rc rwd_book_open_with(const struct rwd_book_opts *opts, struct rwd_book **ret_book,
                                struct ron_err *err)
 {
-    struct rew_book *b = ron_alloc_zero(sizeof *b);
+    struct rwd_book *b = ron_alloc_zero(sizeof *b);
     enum ron_rc rc;
 
-    ron_blocking_point("rew_book_open");
+    ron_blocking_point("rwd_book_open");
     if (b == NULL) {
         return ron_err_set(err, RON_NOMEM, "book: no memory");
     }
-    ron_mutex_init(&b->lock, RON_RANK_SHARED, "rew_book");
+    ron_mutex_init(&b->lock, RON_RANK_SHARED, "rwd_book");
     ron_cond_init(&b->free);
-    rc = opts->dsn != NULL ? rew__open_pg(b, opts, err)
-                           : rew__open_sqlite(b, opts->env, opts->path, err);
+    rc = opts->dsn != NULL ? rwd__open_pg(b, opts, err)
+                           : rwd__open_sqlite(b, opts->env, opts->path, err);
     if (rc != RON_OK) {
-        rew_book_close(b);
+        rwd_book_close(b);
         return rc;
     }
     *ret_book = b;
     return RON_OK;
 }
 
-enum ron_rc rew_book_open(const struct ron_env *env, const char *path, struct rew_book **ret_book,
+enum ron_rc rwd_book_open(const struct ron_env *env, const char *path, struct rwd_book **ret_book,
                           struct ron_err *err)
 {
-    return rew_book_open_with(&(struct rew_book_opts){.env = env, .path = path}, ret_book, err);
+    return rwd_book_open_with(&(struct rwd_book_opts){.env = env, .path = path}, ret_book, err);
 }
 
-void rew_book_close(struct rew_book *b)
+void rwd_book_close(struct rwd_book *b)
 {
     if (b == NULL) {
         return;
     }
     RON_ASSERT(!b->taken);
-    ron_blocking_point("rew_book_close");
+    ron_blocking_point("rwd_book_close");
     if (b->engine != NULL) { /* it may have failed before it had one */
         b->engine->close(b);
     }

@@ -6,67 +6,67 @@
 
 /* ---- planning -------------------------------------------------------------------------------- */
 
-static enum ron_rc any_row(struct rew_book *b, enum rew__statement statement, struct ron_str epoch,
+static enum ron_rc any_row(struct rwd_book *b, enum rwd__statement statement, struct ron_str epoch,
                            bool *ret_any, struct ron_err *err)
 {
-    struct rew__use u = rew__ask(b, statement);
+    struct rwd__use u = rwd__ask(b, statement);
     enum ron_rc rc;
 
-    rew__put_text(&u, epoch);
-    rc = rew__row(&u, ret_any, err);
-    rew__end(&u);
+    rwd__put_text(&u, epoch);
+    rc = rwd__row(&u, ret_any, err);
+    rwd__end(&u);
     return rc;
 }
 
-static enum ron_rc plan(struct rew_book *b, const struct rew_epoch *e, uint32_t batch_max,
+static enum ron_rc plan(struct rwd_book *b, const struct rwd_epoch *e, uint32_t batch_max,
                         uint64_t now_ms, struct ron_err *err)
 {
     uint64_t first = 0;
 
     for (uint64_t no = 0; first < e->intents; no++) {
-        struct rew__use u = rew__ask(b, REW__BATCH_ADD);
+        struct rwd__use u = rwd__ask(b, RWD__BATCH_ADD);
         uint64_t count = RON_MIN((uint64_t)batch_max, e->intents - first);
 
-        rew__put_text(&u, rew__str(e->request.epoch));
-        rew__put_u64(&u, no);
-        rew__put_u64(&u, first);
-        rew__put_u64(&u, count);
-        rew__put_u64(&u, 0); /* attempt */
-        rew__put_u64(&u, now_ms);
+        rwd__put_text(&u, rwd__str(e->request.epoch));
+        rwd__put_u64(&u, no);
+        rwd__put_u64(&u, first);
+        rwd__put_u64(&u, count);
+        rwd__put_u64(&u, 0); /* attempt */
+        rwd__put_u64(&u, now_ms);
         for (int i = 0; i < 4; i++) { /* done, seq_first, seq_last, commit_ms */
-            rew__put_u64(&u, 0);
+            rwd__put_u64(&u, 0);
         }
-        RON_TRY(rew__run(&u, NULL, err));
+        RON_TRY(rwd__run(&u, NULL, err));
         first += count;
     }
     return RON_OK;
 }
 
-static enum ron_rc emit(struct rew_book *b, struct ron_str epoch, uint32_t batch_max,
+static enum ron_rc emit(struct rwd_book *b, struct ron_str epoch, uint32_t batch_max,
                         uint64_t now_ms, bool *ret_all, struct ron_err *err)
 {
-    struct rew_epoch e;
+    struct rwd_epoch e;
     bool any = false;
     bool open = false;
 
-    RON_TRY(rew__epoch_get(b, epoch, &e, err));
-    if (e.state != REW_SEALED && e.state != REW_WITHHELD) {
-        return rew__epoch_refuse(&e, "it cannot be emitted", err);
+    RON_TRY(rwd__epoch_get(b, epoch, &e, err));
+    if (e.state != RWD_SEALED && e.state != RWD_WITHHELD) {
+        return rwd__epoch_refuse(&e, "it cannot be emitted", err);
     }
     if ((e.intents + batch_max - 1) / batch_max > UINT32_MAX) {
         return ron_err_set(err, RON_LIMIT, "too many batches");
     }
-    RON_TRY(any_row(b, REW__BATCH_ANY, epoch, &any, err));
+    RON_TRY(any_row(b, RWD__BATCH_ANY, epoch, &any, err));
     if (!any) {
         RON_TRY(plan(b, &e, batch_max, now_ms, err));
     }
-    RON_TRY(any_row(b, REW__BATCH_OPEN, epoch, &open, err));
+    RON_TRY(any_row(b, RWD__BATCH_OPEN, epoch, &open, err));
     *ret_all = !open;
-    return rew__epoch_move(b, &e, open ? REW_EMITTING : REW_EMITTED, REW_BREACH_NONE, NULL, now_ms,
+    return rwd__epoch_move(b, &e, open ? RWD_EMITTING : RWD_EMITTED, RWD_BREACH_NONE, NULL, now_ms,
                            err);
 }
 
-enum ron_rc rew_book_emit(struct rew_book *b, struct ron_str epoch, uint32_t batch_max,
+enum ron_rc rwd_book_emit(struct rwd_book *b, struct ron_str epoch, uint32_t batch_max,
                           uint64_t now_ms, bool *ret_all, struct ron_err *err)
 {
     bool all = false;
@@ -74,90 +74,90 @@ enum ron_rc rew_book_emit(struct rew_book *b, struct ron_str epoch, uint32_t bat
     if (batch_max == 0) {
         return ron_err_set(err, RON_INVALID, "a batch has at least one entry");
     }
-    RON_TRY(rew__book_begin(b, true, err));
-    RON_TRY(rew__book_end(b, emit(b, epoch, batch_max, now_ms, &all, err), err));
+    RON_TRY(rwd__book_begin(b, true, err));
+    RON_TRY(rwd__book_end(b, emit(b, epoch, batch_max, now_ms, &all, err), err));
     *ret_all = all;
     return RON_OK;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static enum ron_rc list(struct rew_book *b, struct ron_str epoch, uint32_t no,
-                        struct rew_batch *ret_batches, size_t max, size_t *ret_count,
+static enum ron_rc list(struct rwd_book *b, struct ron_str epoch, uint32_t no,
+                        struct rwd_batch *ret_batches, size_t max, size_t *ret_count,
                         struct ron_err *err)
 {
-    struct rew__use u = rew__ask(b, REW__BATCH_LIST);
+    struct rwd__use u = rwd__ask(b, RWD__BATCH_LIST);
     enum ron_rc rc = RON_OK;
     size_t count = 0;
     bool row = true;
 
-    rew__put_text(&u, epoch);
-    rew__put_u64(&u, no);
-    rew__put_u64(&u, max);
+    rwd__put_text(&u, epoch);
+    rwd__put_u64(&u, no);
+    rwd__put_u64(&u, max);
     while (rc == RON_OK && row && count < max) {
-        rc = rew__row(&u, &row, err);
+        rc = rwd__row(&u, &row, err);
         if (rc == RON_OK && row) {
-            rc = rew__get_whole(&u, 5, err);
-            ret_batches[count++] = (struct rew_batch){.no = (uint32_t)rew__get_u64(&u, 0),
-                                                      .first = rew__get_u64(&u, 1),
-                                                      .count = (uint32_t)rew__get_u64(&u, 2),
-                                                      .attempt = (uint32_t)rew__get_u64(&u, 3),
-                                                      .ts_ms = rew__get_u64(&u, 4),
-                                                      .state = REW_BATCH_PLANNED};
+            rc = rwd__get_whole(&u, 5, err);
+            ret_batches[count++] = (struct rwd_batch){.no = (uint32_t)rwd__get_u64(&u, 0),
+                                                      .first = rwd__get_u64(&u, 1),
+                                                      .count = (uint32_t)rwd__get_u64(&u, 2),
+                                                      .attempt = (uint32_t)rwd__get_u64(&u, 3),
+                                                      .ts_ms = rwd__get_u64(&u, 4),
+                                                      .state = RWD_BATCH_PLANNED};
         }
     }
-    rew__end(&u);
+    rwd__end(&u);
     if (rc == RON_OK) {
         *ret_count = count;
     }
     return rc;
 }
 
-enum ron_rc rew_book_batches(struct rew_book *b, struct ron_str epoch, uint32_t no,
-                             struct rew_batch *ret_batches, size_t max, size_t *ret_count,
+enum ron_rc rwd_book_batches(struct rwd_book *b, struct ron_str epoch, uint32_t no,
+                             struct rwd_batch *ret_batches, size_t max, size_t *ret_count,
                              struct ron_err *err)
 {
-    RON_TRY(rew__book_begin(b, false, err));
-    return rew__book_end(b, list(b, epoch, no, ret_batches, max, ret_count, err), err);
+    RON_TRY(rwd__book_begin(b, false, err));
+    return rwd__book_end(b, list(b, epoch, no, ret_batches, max, ret_count, err), err);
 }
 
-static enum ron_rc settlement(struct rew_book *b, struct ron_str epoch, struct rew_settlement *s,
+static enum ron_rc settlement(struct rwd_book *b, struct ron_str epoch, struct rwd_settlement *s,
                               struct ron_err *err)
 {
-    struct rew__use u = rew__ask(b, REW__SETTLEMENT);
-    struct rew_epoch e;
+    struct rwd__use u = rwd__ask(b, RWD__SETTLEMENT);
+    struct rwd_epoch e;
     enum ron_rc rc;
     bool row = false;
 
-    RON_TRY(rew__epoch_get(b, epoch, &e, err));
-    rew__put_text(&u, epoch);
-    rc = rew__row(&u, &row, err);
+    RON_TRY(rwd__epoch_get(b, epoch, &e, err));
+    rwd__put_text(&u, epoch);
+    rc = rwd__row(&u, &row, err);
     if (rc == RON_OK) {
-        rc = rew__get_whole(&u, 6, err);
+        rc = rwd__get_whole(&u, 6, err);
     }
     if (rc == RON_OK) {
-        *s = (struct rew_settlement){.batches = (uint32_t)rew__get_u64(&u, 0),
-                                     .batches_done = (uint32_t)rew__get_u64(&u, 1),
+        *s = (struct rwd_settlement){.batches = (uint32_t)rwd__get_u64(&u, 0),
+                                     .batches_done = (uint32_t)rwd__get_u64(&u, 1),
                                      .intents = e.intents,
-                                     .intents_done = rew__get_u64(&u, 3),
-                                     .seq_first = rew__get_u64(&u, 4),
-                                     .seq_last = rew__get_u64(&u, 5)};
-        if (s->batches != 0 && rew__get_u64(&u, 2) != e.intents) {
+                                     .intents_done = rwd__get_u64(&u, 3),
+                                     .seq_first = rwd__get_u64(&u, 4),
+                                     .seq_last = rwd__get_u64(&u, 5)};
+        if (s->batches != 0 && rwd__get_u64(&u, 2) != e.intents) {
             rc =
                 ron_err_set(err, RON_CORRUPT, "book: the plan of %s is not whole", e.request.epoch);
         }
     }
-    rew__end(&u);
+    rwd__end(&u);
     return rc;
 }
 
-enum ron_rc rew_book_settlement(struct rew_book *b, struct ron_str epoch,
-                                struct rew_settlement *ret_settlement, struct ron_err *err)
+enum ron_rc rwd_book_settlement(struct rwd_book *b, struct ron_str epoch,
+                                struct rwd_settlement *ret_settlement, struct ron_err *err)
 {
-    struct rew_settlement s;
+    struct rwd_settlement s;
 
-    RON_TRY(rew__book_begin(b, false, err));
-    RON_TRY(rew__book_end(b, settlement(b, epoch, &s, err), err));
+    RON_TRY(rwd__book_begin(b, false, err));
+    RON_TRY(rwd__book_end(b, settlement(b, epoch, &s, err), err));
     *ret_settlement = s;
     return RON_OK;
 }
@@ -169,92 +169,92 @@ struct mark {
     uint32_t attempt;
 };
 
-static enum ron_rc get_batch(struct rew_book *b, struct ron_str epoch, uint32_t no,
+static enum ron_rc get_batch(struct rwd_book *b, struct ron_str epoch, uint32_t no,
                              struct mark *ret_mark, struct ron_err *err)
 {
-    struct rew__use u = rew__ask(b, REW__BATCH_GET);
+    struct rwd__use u = rwd__ask(b, RWD__BATCH_GET);
     bool row = false;
     enum ron_rc rc;
 
-    rew__put_text(&u, epoch);
-    rew__put_u64(&u, no);
-    rc = rew__row(&u, &row, err);
+    rwd__put_text(&u, epoch);
+    rwd__put_u64(&u, no);
+    rc = rwd__row(&u, &row, err);
     if (rc == RON_OK && !row) {
         rc = ron_err_set(err, RON_NOTFOUND, "no batch %u of epoch %.*s", (unsigned)no,
                          (int)epoch.len, epoch.ptr);
     }
     if (rc == RON_OK) {
-        *ret_mark = (struct mark){.done = rew__get_u64(&u, 0) != 0,
-                                  .attempt = (uint32_t)rew__get_u64(&u, 1)};
-        rc = rew__get_whole(&u, 2, err);
+        *ret_mark = (struct mark){.done = rwd__get_u64(&u, 0) != 0,
+                                  .attempt = (uint32_t)rwd__get_u64(&u, 1)};
+        rc = rwd__get_whole(&u, 2, err);
     }
-    rew__end(&u);
+    rwd__end(&u);
     return rc;
 }
 
-static enum ron_rc sum_batch(struct rew_book *b, struct ron_str epoch, uint32_t no,
+static enum ron_rc sum_batch(struct rwd_book *b, struct ron_str epoch, uint32_t no,
                              struct ron_err *err)
 {
-    struct rew__use u = rew__ask(b, REW__BATCH_SUM);
+    struct rwd__use u = rwd__ask(b, RWD__BATCH_SUM);
 
-    rew__put_text(&u, epoch);
-    rew__put_u64(&u, no);
-    return rew__run(&u, NULL, err);
+    rwd__put_text(&u, epoch);
+    rwd__put_u64(&u, no);
+    return rwd__run(&u, NULL, err);
 }
 
-static enum ron_rc mark_done(struct rew_book *b, struct ron_str epoch, const struct rew_batch *row,
+static enum ron_rc mark_done(struct rwd_book *b, struct ron_str epoch, const struct rwd_batch *row,
                              struct ron_err *err)
 {
-    struct rew__use u = rew__ask(b, REW__BATCH_DONE);
+    struct rwd__use u = rwd__ask(b, RWD__BATCH_DONE);
     struct mark mark;
 
     RON_TRY(get_batch(b, epoch, row->no, &mark, err));
     if (mark.done) {
         return RON_OK; /* the first word stays */
     }
-    rew__put_text(&u, epoch);
-    rew__put_u64(&u, row->no);
-    rew__put_u64(&u, row->seq_first);
-    rew__put_u64(&u, row->seq_last);
-    rew__put_u64(&u, row->commit_ms);
-    RON_TRY(rew__run(&u, NULL, err));
+    rwd__put_text(&u, epoch);
+    rwd__put_u64(&u, row->no);
+    rwd__put_u64(&u, row->seq_first);
+    rwd__put_u64(&u, row->seq_last);
+    rwd__put_u64(&u, row->commit_ms);
+    RON_TRY(rwd__run(&u, NULL, err));
     return sum_batch(b, epoch, row->no, err);
 }
 
-static enum ron_rc done(struct rew_book *b, struct ron_str epoch, const struct rew_batch *batches,
+static enum ron_rc done(struct rwd_book *b, struct ron_str epoch, const struct rwd_batch *batches,
                         size_t count, uint64_t now_ms, bool *ret_all, struct ron_err *err)
 {
-    struct rew_epoch e;
+    struct rwd_epoch e;
     bool open = false;
 
-    RON_TRY(rew__epoch_get(b, epoch, &e, err));
+    RON_TRY(rwd__epoch_get(b, epoch, &e, err));
     for (size_t i = 0; i < count; i++) {
         RON_TRY(mark_done(b, epoch, &batches[i], err));
     }
-    RON_TRY(any_row(b, REW__BATCH_OPEN, epoch, &open, err));
-    if (!open && (e.state == REW_EMITTING || e.state == REW_WITHHELD)) {
-        RON_TRY(rew__epoch_move(b, &e, REW_EMITTED, REW_BREACH_NONE, NULL, now_ms, err));
-        e.state = REW_EMITTED;
+    RON_TRY(any_row(b, RWD__BATCH_OPEN, epoch, &open, err));
+    if (!open && (e.state == RWD_EMITTING || e.state == RWD_WITHHELD)) {
+        RON_TRY(rwd__epoch_move(b, &e, RWD_EMITTED, RWD_BREACH_NONE, NULL, now_ms, err));
+        e.state = RWD_EMITTED;
     }
-    *ret_all = e.state == REW_EMITTED;
+    *ret_all = e.state == RWD_EMITTED;
     return RON_OK;
 }
 
-enum ron_rc rew_book_done(struct rew_book *b, struct ron_str epoch, const struct rew_batch *batches,
+enum ron_rc rwd_book_done(struct rwd_book *b, struct ron_str epoch, const struct rwd_batch *batches,
                           size_t count, uint64_t now_ms, bool *ret_all, struct ron_err *err)
 {
     bool all = false;
 
-    RON_TRY(rew__book_begin(b, true, err));
-    RON_TRY(rew__book_end(b, done(b, epoch, batches, count, now_ms, &all, err), err));
+    RON_TRY(rwd__book_begin(b, true, err));
+    RON_TRY(rwd__book_end(b, done(b, epoch, batches, count, now_ms, &all, err), err));
     *ret_all = all;
     return RON_OK;
 }
 
-static enum ron_rc stamp(struct rew_book *b, struct ron_str epoch, uint32_t no, uint64_t ts_ms,
+static enum ron_rc stamp(struct rwd_book *b, struct ron_str epoch, uint32_t no, uint64_t ts_ms,
                          uint32_t *ret_attempt, struct ron_err *err)
 {
-    struct rew__use u = rew__ask(b, REW__BATCH_STAMP);
+    struct rwd__use u = rwd__ask(b, RWD__BATCH_STAMP);
     struct mark mark;
 
     RON_TRY(get_batch(b, epoch, no, &mark, err));
@@ -262,20 +262,20 @@ static enum ron_rc stamp(struct rew_book *b, struct ron_str epoch, uint32_t no, 
         return ron_err_set(err, RON_CONFLICT, "batch %u is done", (unsigned)no);
     }
     *ret_attempt = mark.attempt + 1;
-    rew__put_text(&u, epoch);
-    rew__put_u64(&u, no);
-    rew__put_u64(&u, ts_ms);
-    RON_TRY(rew__run(&u, NULL, err));
+    rwd__put_text(&u, epoch);
+    rwd__put_u64(&u, no);
+    rwd__put_u64(&u, ts_ms);
+    RON_TRY(rwd__run(&u, NULL, err));
     return sum_batch(b, epoch, no, err);
 }
 
-enum ron_rc rew_book_stamp(struct rew_book *b, struct ron_str epoch, uint32_t no, uint64_t ts_ms,
+enum ron_rc rwd_book_stamp(struct rwd_book *b, struct ron_str epoch, uint32_t no, uint64_t ts_ms,
                            uint32_t *ret_attempt, struct ron_err *err)
 {
     uint32_t attempt = 0;
 
-    RON_TRY(rew__book_begin(b, true, err));
-    RON_TRY(rew__book_end(b, stamp(b, epoch, no, ts_ms, &attempt, err), err));
+    RON_TRY(rwd__book_begin(b, true, err));
+    RON_TRY(rwd__book_end(b, stamp(b, epoch, no, ts_ms, &attempt, err), err));
     *ret_attempt = attempt;
     return RON_OK;
 }

@@ -48,15 +48,15 @@ static const char *const steps[] = {step_1};
 
 /* ---- dialect --------------------------------------------------------------------------------- */
 
-/* Kinds of the facts of a table, in the order of REW__..._FACTS. */
+/* Kinds of the facts of a table, in the order of RWD__..._FACTS. */
 #define EPOCH_KINDS "tbbtbbittttbttiiii"
 #define BATCH_KINDS "tiiiiiiiii"
 #define CARRY_KINDS "tt"
 #define POLICY_KINDS "btiibi"
 
 #define EPOCH_SELECT                                                                               \
-    "SELECT " REW__EPOCH_FACTS                                                                     \
-    ",(SELECT into_epoch FROM rewarder_carries WHERE from_epoch=e.epoch)," REW__EPOCH_FACTS        \
+    "SELECT " RWD__EPOCH_FACTS                                                                     \
+    ",(SELECT into_epoch FROM rewarder_carries WHERE from_epoch=e.epoch)," RWD__EPOCH_FACTS        \
     ",sum FROM rewarder_epochs e "
 
 enum form {
@@ -74,92 +74,92 @@ struct dialect {
     const char *then;
 };
 
-static const struct dialect dialects[REW__STATEMENT_COUNT] = {
-    [REW__EPOCH_GET] = {PLAIN, EPOCH_SELECT "WHERE epoch=$1", 19, EPOCH_KINDS, NULL},
-    [REW__EPOCH_LIST] = {PLAIN, EPOCH_SELECT "WHERE epoch>$1 ORDER BY epoch LIMIT $2", 19,
+static const struct dialect dialects[RWD__STATEMENT_COUNT] = {
+    [RWD__EPOCH_GET] = {PLAIN, EPOCH_SELECT "WHERE epoch=$1", 19, EPOCH_KINDS, NULL},
+    [RWD__EPOCH_LIST] = {PLAIN, EPOCH_SELECT "WHERE epoch>$1 ORDER BY epoch LIMIT $2", 19,
                          EPOCH_KINDS, NULL},
-    [REW__EPOCH_LIST_STATE] = {PLAIN,
+    [RWD__EPOCH_LIST_STATE] = {PLAIN,
                                EPOCH_SELECT "WHERE state=$3 AND epoch>$1 ORDER BY epoch LIMIT $2",
                                19, EPOCH_KINDS, NULL},
-    [REW__EPOCH_ADD] = {ADD,
-                        "INSERT INTO rewarder_epochs(" REW__EPOCH_FACTS ",sum) VALUES"
+    [RWD__EPOCH_ADD] = {ADD,
+                        "INSERT INTO rewarder_epochs(" RWD__EPOCH_FACTS ",sum) VALUES"
                         "($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11,$12,$13,$14,$15,$16,$17,$18,$19)",
                         0, NULL, NULL},
-    [REW__EPOCH_MOVE] = {PLAIN,
+    [RWD__EPOCH_MOVE] = {PLAIN,
                          "UPDATE rewarder_epochs SET state=$2,breach=$3,reason=$4,changed_ms=$5 "
                          "WHERE epoch=$1",
                          0, NULL, NULL},
-    [REW__EPOCH_SEAL] = {PLAIN,
+    [RWD__EPOCH_SEAL] = {PLAIN,
                          "UPDATE rewarder_epochs SET state='sealed',commitment=$2,paid=$3,"
                          "residual=$4,carries=$5,intents=$6,changed_ms=$7 WHERE epoch=$1",
                          0, NULL, NULL},
-    [REW__EPOCH_DROP] = {PLAIN, "DELETE FROM rewarder_epochs WHERE epoch=$1", 0, NULL, NULL},
-    [REW__EPOCH_SUM] = {SUM, "SELECT " REW__EPOCH_FACTS " FROM rewarder_epochs WHERE epoch=$1", 0,
+    [RWD__EPOCH_DROP] = {PLAIN, "DELETE FROM rewarder_epochs WHERE epoch=$1", 0, NULL, NULL},
+    [RWD__EPOCH_SUM] = {SUM, "SELECT " RWD__EPOCH_FACTS " FROM rewarder_epochs WHERE epoch=$1", 0,
                         EPOCH_KINDS, "UPDATE rewarder_epochs SET sum=$2 WHERE epoch=$1"},
-    [REW__EPOCH_OLD] = {PLAIN,
+    [RWD__EPOCH_OLD] = {PLAIN,
                         "SELECT epoch FROM rewarder_epochs e WHERE state='emitted' AND epoch>$1 "
                         "AND changed_ms<$2 AND NOT (carries<>0 AND residual<>'0' AND NOT EXISTS"
                         "(SELECT 1 FROM rewarder_carries WHERE from_epoch=e.epoch)) "
                         "ORDER BY epoch LIMIT $3",
                         1, NULL, NULL},
-    [REW__CARRY_GET] = {PLAIN,
-                        "SELECT into_epoch," REW__CARRY_FACTS
+    [RWD__CARRY_GET] = {PLAIN,
+                        "SELECT into_epoch," RWD__CARRY_FACTS
                         ",sum FROM rewarder_carries WHERE from_epoch=$1",
                         1, CARRY_KINDS, NULL},
-    [REW__CARRY_ADD] = {ADD,
-                        "INSERT INTO rewarder_carries(" REW__CARRY_FACTS ",sum) VALUES($1,$2,$3)",
+    [RWD__CARRY_ADD] = {ADD,
+                        "INSERT INTO rewarder_carries(" RWD__CARRY_FACTS ",sum) VALUES($1,$2,$3)",
                         0, NULL, NULL},
-    [REW__CARRY_DROP] = {PLAIN, "DELETE FROM rewarder_carries WHERE into_epoch=$1", 0, NULL, NULL},
-    [REW__BATCH_ADD] = {ADD,
-                        "INSERT INTO rewarder_batches(" REW__BATCH_FACTS ",sum) VALUES"
+    [RWD__CARRY_DROP] = {PLAIN, "DELETE FROM rewarder_carries WHERE into_epoch=$1", 0, NULL, NULL},
+    [RWD__BATCH_ADD] = {ADD,
+                        "INSERT INTO rewarder_batches(" RWD__BATCH_FACTS ",sum) VALUES"
                         "($1,$2,$3,$4,$5,$6,$7,$8,$9,$10,$11)",
                         0, NULL, NULL},
-    [REW__BATCH_ANY] = {PLAIN, "SELECT 1 FROM rewarder_batches WHERE epoch=$1 LIMIT 1", 1, NULL,
+    [RWD__BATCH_ANY] = {PLAIN, "SELECT 1 FROM rewarder_batches WHERE epoch=$1 LIMIT 1", 1, NULL,
                         NULL},
-    [REW__BATCH_OPEN] = {PLAIN, "SELECT 1 FROM rewarder_batches WHERE epoch=$1 AND done=0 LIMIT 1",
+    [RWD__BATCH_OPEN] = {PLAIN, "SELECT 1 FROM rewarder_batches WHERE epoch=$1 AND done=0 LIMIT 1",
                          1, NULL, NULL},
-    [REW__BATCH_GET] = {PLAIN,
-                        "SELECT done,attempt," REW__BATCH_FACTS
+    [RWD__BATCH_GET] = {PLAIN,
+                        "SELECT done,attempt," RWD__BATCH_FACTS
                         ",sum FROM rewarder_batches WHERE epoch=$1 AND no=$2",
                         2, BATCH_KINDS, NULL},
-    [REW__BATCH_LIST] = {PLAIN,
-                         "SELECT no,first,entries,attempt,ts_ms," REW__BATCH_FACTS
+    [RWD__BATCH_LIST] = {PLAIN,
+                         "SELECT no,first,entries,attempt,ts_ms," RWD__BATCH_FACTS
                          ",sum FROM rewarder_batches WHERE epoch=$1 AND no>=$2 AND done=0 "
                          "ORDER BY no LIMIT $3",
                          5, BATCH_KINDS, NULL},
-    [REW__BATCH_DONE] = {PLAIN,
+    [RWD__BATCH_DONE] = {PLAIN,
                          "UPDATE rewarder_batches SET done=1,seq_first=$3,seq_last=$4,commit_ms=$5 "
                          "WHERE epoch=$1 AND no=$2",
                          0, NULL, NULL},
-    [REW__BATCH_STAMP] = {PLAIN,
+    [RWD__BATCH_STAMP] = {PLAIN,
                           "UPDATE rewarder_batches SET attempt=attempt+1,ts_ms=$3 "
                           "WHERE epoch=$1 AND no=$2",
                           0, NULL, NULL},
-    [REW__BATCH_SUM] = {SUM,
-                        "SELECT " REW__BATCH_FACTS
+    [RWD__BATCH_SUM] = {SUM,
+                        "SELECT " RWD__BATCH_FACTS
                         " FROM rewarder_batches WHERE epoch=$1 AND no=$2",
                         0, BATCH_KINDS,
                         "UPDATE rewarder_batches SET sum=$3 WHERE epoch=$1 AND no=$2"},
-    [REW__BATCH_DROP] = {PLAIN, "DELETE FROM rewarder_batches WHERE epoch=$1", 0, NULL, NULL},
-    [REW__SETTLEMENT] = {TOTALS,
-                         "SELECT " REW__BATCH_FACTS ",sum FROM rewarder_batches WHERE epoch=$1", 0,
+    [RWD__BATCH_DROP] = {PLAIN, "DELETE FROM rewarder_batches WHERE epoch=$1", 0, NULL, NULL},
+    [RWD__SETTLEMENT] = {TOTALS,
+                         "SELECT " RWD__BATCH_FACTS ",sum FROM rewarder_batches WHERE epoch=$1", 0,
                          BATCH_KINDS, NULL},
-    [REW__POLICY_ADD] = {ADD,
-                         "INSERT INTO rewarder_policies(" REW__POLICY_FACTS
+    [RWD__POLICY_ADD] = {ADD,
+                         "INSERT INTO rewarder_policies(" RWD__POLICY_FACTS
                          ",sum) VALUES($1,$2,$3,$4,$5,$6,$7)",
                          0, NULL, NULL},
-    [REW__POLICY_DROP] = {PLAIN, "DELETE FROM rewarder_policies WHERE hash=$1", 0, NULL, NULL},
-    [REW__POLICY_COUNT] = {PLAIN, "SELECT count(*) FROM rewarder_policies", 1, NULL, NULL},
-    [REW__POLICY_VERSION] = {PLAIN,
+    [RWD__POLICY_DROP] = {PLAIN, "DELETE FROM rewarder_policies WHERE hash=$1", 0, NULL, NULL},
+    [RWD__POLICY_COUNT] = {PLAIN, "SELECT count(*) FROM rewarder_policies", 1, NULL, NULL},
+    [RWD__POLICY_VERSION] = {PLAIN,
                              "SELECT hash,is_signed FROM rewarder_policies WHERE id=$1 AND "
                              "version=$2",
                              2, NULL, NULL},
-    [REW__POLICY_HASH] = {PLAIN,
-                          "SELECT document," REW__POLICY_FACTS
+    [RWD__POLICY_HASH] = {PLAIN,
+                          "SELECT document," RWD__POLICY_FACTS
                           ",sum FROM rewarder_policies WHERE id=$1 AND hash=$2",
                           1, POLICY_KINDS, NULL},
-    [REW__POLICY_NEWEST] = {PLAIN,
-                            "SELECT document," REW__POLICY_FACTS
+    [RWD__POLICY_NEWEST] = {PLAIN,
+                            "SELECT document," RWD__POLICY_FACTS
                             ",sum FROM rewarder_policies WHERE id=$1 ORDER BY version DESC LIMIT 1",
                             1, POLICY_KINDS, NULL},
 };
@@ -172,7 +172,7 @@ static enum ron_rc failed(enum ron_rc rc, const struct ron_err *why, struct ron_
     return ron_err_set(err, rc, "book: %s", why->msg);
 }
 
-static enum ron_rc ask_pg(struct rew_book *b, const char *sql, const struct ron_pg_param *params,
+static enum ron_rc ask_pg(struct rwd_book *b, const char *sql, const struct ron_pg_param *params,
                           size_t count, struct ron_pg_result *ret, struct ron_err *err)
 {
     struct ron_err why = {0};
@@ -183,9 +183,9 @@ static enum ron_rc ask_pg(struct rew_book *b, const char *sql, const struct ron_
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static enum rew__kind kind_of(char letter)
+static enum rwd__kind kind_of(char letter)
 {
-    return letter == 'i' ? REW__INT : letter == 't' ? REW__TEXT : REW__BYTES;
+    return letter == 'i' ? RWD__INT : letter == 't' ? RWD__TEXT : RWD__BYTES;
 }
 
 static uint64_t number_of(const uint8_t *bytes, size_t len)
@@ -205,22 +205,22 @@ static uint64_t sum_of(const struct ron_pg_result *r, size_t row, size_t column,
 
     ron_b3_init(&h);
     for (size_t i = 0; kinds[i] != '\0'; i++) {
-        enum rew__kind kind = kind_of(kinds[i]);
+        enum rwd__kind kind = kind_of(kinds[i]);
         const uint8_t *bytes = NULL;
         size_t len = 0;
 
         if (ron_pg_is_null(r, row, column + i)) {
-            rew__sum_add(&h, REW__NULL, NULL, 0, 0);
+            rwd__sum_add(&h, RWD__NULL, NULL, 0, 0);
             continue;
         }
         ron_pg_value(r, row, column + i, &bytes, &len);
-        if (kind == REW__INT) {
-            rew__sum_add(&h, kind, NULL, 0, number_of(bytes, len));
+        if (kind == RWD__INT) {
+            rwd__sum_add(&h, kind, NULL, 0, number_of(bytes, len));
         } else {
-            rew__sum_add(&h, kind, bytes, len, 0);
+            rwd__sum_add(&h, kind, bytes, len, 0);
         }
     }
-    return rew__sum_end(&h);
+    return rwd__sum_end(&h);
 }
 
 static bool whole(const struct ron_pg_result *r, size_t row, size_t column, const char *kinds)
@@ -229,48 +229,48 @@ static bool whole(const struct ron_pg_result *r, size_t row, size_t column, cons
     size_t len = 0;
 
     ron_pg_value(r, row, column + strlen(kinds), &bytes, &len);
-    return len == REW__SUM_BYTES && number_of(bytes, len) == sum_of(r, row, column, kinds);
+    return len == RWD__SUM_BYTES && number_of(bytes, len) == sum_of(r, row, column, kinds);
 }
 
-static void put_sum(struct rew__use *u, uint64_t sum)
+static void put_sum(struct rwd__use *u, uint64_t sum)
 {
-    for (int i = 0; i < REW__SUM_BYTES; i++) {
+    for (int i = 0; i < RWD__SUM_BYTES; i++) {
         u->sum[i] = (uint8_t)(sum >> (56 - 8 * i));
     }
     ron_pg_bytes(&u->params[u->next - 1], u->sum, sizeof u->sum);
     u->next++;
 }
 
-static void pg_ask(struct rew__use *u)
+static void pg_ask(struct rwd__use *u)
 {
     u->row = 0;
 }
 
-static void pg_put(struct rew__use *u, enum rew__kind kind, const void *bytes, size_t len,
+static void pg_put(struct rwd__use *u, enum rwd__kind kind, const void *bytes, size_t len,
                    uint64_t number)
 {
     struct ron_pg_param *p = &u->params[u->next - 1];
 
     *p = (struct ron_pg_param){0};
     switch (kind) {
-    case REW__INT:
+    case RWD__INT:
         ron_pg_i64(p, (int64_t)number);
         break;
-    case REW__TEXT: /* the column says whether it is text; a sentence need not be */
+    case RWD__TEXT: /* the column says whether it is text; a sentence need not be */
         p->data = len > 0 ? bytes : "";
         p->len = len;
         break;
-    case REW__BYTES:
+    case RWD__BYTES:
         ron_pg_bytes(p, bytes, len);
         break;
-    case REW__NULL:
+    case RWD__NULL:
         break;
     }
     u->kinds[u->next - 1] = kind;
     u->next++;
 }
 
-static void sum_params(struct rew__use *u)
+static void sum_params(struct rwd__use *u)
 {
     struct ron_b3_hasher h;
 
@@ -278,19 +278,19 @@ static void sum_params(struct rew__use *u)
     for (int i = 0; i < u->next - 1; i++) {
         const struct ron_pg_param *p = &u->params[i];
 
-        if (u->kinds[i] == REW__INT) {
-            rew__sum_add(&h, REW__INT, NULL, 0, number_of(p->number, sizeof p->number));
+        if (u->kinds[i] == RWD__INT) {
+            rwd__sum_add(&h, RWD__INT, NULL, 0, number_of(p->number, sizeof p->number));
         } else {
-            rew__sum_add(&h, u->kinds[i], p->data, p->len, 0);
+            rwd__sum_add(&h, u->kinds[i], p->data, p->len, 0);
         }
     }
-    put_sum(u, rew__sum_end(&h));
+    put_sum(u, rwd__sum_end(&h));
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
 /* The new checksum of the row that was read. */
-static enum ron_rc write_sum(struct rew__use *u, const struct dialect *d, struct ron_err *err)
+static enum ron_rc write_sum(struct rwd__use *u, const struct dialect *d, struct ron_err *err)
 {
     if (ron_pg_rows(&u->rows) != 1) {
         return ron_err_set(err, RON_CORRUPT, "book: a row is missing");
@@ -311,7 +311,7 @@ static uint64_t fact(const struct ron_pg_result *r, size_t row, size_t column)
 
 /* As the statement of SQLite does: batches, done, entries, entries done, first and last seq, and
  * whether all rows are whole. */
-static void add_up(struct rew__use *u, const char *kinds)
+static void add_up(struct rwd__use *u, const char *kinds)
 {
     enum { ENTRIES = 3, DONE = 6, SEQ_FIRST = 7, SEQ_LAST = 8 };
     uint64_t *t = u->totals;
@@ -334,7 +334,7 @@ static void add_up(struct rew__use *u, const char *kinds)
     }
 }
 
-static enum ron_rc run_once(struct rew__use *u, const struct dialect *d, struct ron_err *err)
+static enum ron_rc run_once(struct rwd__use *u, const struct dialect *d, struct ron_err *err)
 {
     if (d->form == ADD) {
         sum_params(u);
@@ -349,7 +349,7 @@ static enum ron_rc run_once(struct rew__use *u, const struct dialect *d, struct 
     return RON_OK;
 }
 
-static enum ron_rc pg_row(struct rew__use *u, bool *ret_row, struct ron_err *err)
+static enum ron_rc pg_row(struct rwd__use *u, bool *ret_row, struct ron_err *err)
 {
     const struct dialect *d = &dialects[u->statement];
 
@@ -361,19 +361,19 @@ static enum ron_rc pg_row(struct rew__use *u, bool *ret_row, struct ron_err *err
     return RON_OK;
 }
 
-static void pg_end(struct rew__use *u)
+static void pg_end(struct rwd__use *u)
 {
     ron_pg_result_done(&u->rows);
     u->row = 0;
     u->next = 1;
 }
 
-static uint64_t pg_changes(const struct rew__use *u)
+static uint64_t pg_changes(const struct rwd__use *u)
 {
     return u->rows.affected;
 }
 
-static uint64_t pg_get_u64(const struct rew__use *u, int column)
+static uint64_t pg_get_u64(const struct rwd__use *u, int column)
 {
     const struct dialect *d = &dialects[u->statement];
 
@@ -386,7 +386,7 @@ static uint64_t pg_get_u64(const struct rew__use *u, int column)
     return fact(&u->rows, u->row - 1, (size_t)column);
 }
 
-static struct ron_str pg_get_str(const struct rew__use *u, int column)
+static struct ron_str pg_get_str(const struct rwd__use *u, int column)
 {
     const uint8_t *bytes = NULL;
     size_t len = 0;
@@ -397,7 +397,7 @@ static struct ron_str pg_get_str(const struct rew__use *u, int column)
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
-static enum ron_rc pg_begin(struct rew_book *b, bool writes, struct ron_err *err)
+static enum ron_rc pg_begin(struct rwd_book *b, bool writes, struct ron_err *err)
 {
     struct ron_deadline until = ron_deadline_after_ms(ron_env_now_ns(b->env), b->wait_ms);
     struct ron_err why = {0};
@@ -418,12 +418,12 @@ static enum ron_rc pg_begin(struct rew_book *b, bool writes, struct ron_err *err
     }
 }
 
-static bool pg_within(struct rew_book *b)
+static bool pg_within(struct rwd_book *b)
 {
     return ron_pg_own_within(b->own);
 }
 
-static enum ron_rc pg_commit(struct rew_book *b, struct ron_err *err)
+static enum ron_rc pg_commit(struct rwd_book *b, struct ron_err *err)
 {
     struct ron_err why = {0};
     enum ron_rc rc = ron_pg_own_commit(b->own, b->wait_ms, &why);
@@ -431,7 +431,7 @@ static enum ron_rc pg_commit(struct rew_book *b, struct ron_err *err)
     return rc == RON_OK ? RON_OK : failed(rc, &why, err);
 }
 
-static void pg_rollback(struct rew_book *b)
+static void pg_rollback(struct rwd_book *b)
 {
     ron_pg_own_rollback(b->own);
 }
@@ -439,7 +439,7 @@ static void pg_rollback(struct rew_book *b)
 /* ---- opening --------------------------------------------------------------------------------- */
 
 /* B6, page by page. */
-static enum ron_rc check_table(struct rew_book *b, const char *sql, const char *kinds,
+static enum ron_rc check_table(struct rwd_book *b, const char *sql, const char *kinds,
                                struct ron_err *err)
 {
     size_t rows = CHECK_ROWS;
@@ -467,21 +467,21 @@ static enum ron_rc check_table(struct rew_book *b, const char *sql, const char *
     return RON_OK;
 }
 
-static enum ron_rc check_rows(struct rew_book *b, struct ron_err *err)
+static enum ron_rc check_rows(struct rwd_book *b, struct ron_err *err)
 {
     static const struct {
         const char *sql;
         const char *kinds;
     } tables[] = {
-        {"SELECT " REW__EPOCH_FACTS ",sum FROM rewarder_epochs ORDER BY epoch LIMIT $1 OFFSET $2",
+        {"SELECT " RWD__EPOCH_FACTS ",sum FROM rewarder_epochs ORDER BY epoch LIMIT $1 OFFSET $2",
          EPOCH_KINDS},
-        {"SELECT " REW__CARRY_FACTS
+        {"SELECT " RWD__CARRY_FACTS
          ",sum FROM rewarder_carries ORDER BY from_epoch LIMIT $1 OFFSET $2",
          CARRY_KINDS},
-        {"SELECT " REW__BATCH_FACTS
+        {"SELECT " RWD__BATCH_FACTS
          ",sum FROM rewarder_batches ORDER BY epoch,no LIMIT $1 OFFSET $2",
          BATCH_KINDS},
-        {"SELECT " REW__POLICY_FACTS ",sum FROM rewarder_policies ORDER BY hash LIMIT $1 OFFSET $2",
+        {"SELECT " RWD__POLICY_FACTS ",sum FROM rewarder_policies ORDER BY hash LIMIT $1 OFFSET $2",
          POLICY_KINDS}};
 
     for (size_t i = 0; i < RON_ARRAY_LEN(tables); i++) {
@@ -490,12 +490,12 @@ static enum ron_rc check_rows(struct rew_book *b, struct ron_err *err)
     return RON_OK;
 }
 
-static void pg_close(struct rew_book *b)
+static void pg_close(struct rwd_book *b)
 {
     ron_pg_own_close(b->own);
 }
 
-static const struct rew__engine engine = {.close = pg_close,
+static const struct rwd__engine engine = {.close = pg_close,
                                           .begin = pg_begin,
                                           .within = pg_within,
                                           .commit = pg_commit,
@@ -508,7 +508,7 @@ static const struct rew__engine engine = {.close = pg_close,
                                           .get_u64 = pg_get_u64,
                                           .get_str = pg_get_str};
 
-enum ron_rc rew__open_pg(struct rew_book *b, const struct rew_book_opts *opts, struct ron_err *err)
+enum ron_rc rwd__open_pg(struct rwd_book *b, const struct rwd_book_opts *opts, struct ron_err *err)
 {
     struct ron_err why = {0};
     enum ron_rc rc;

@@ -11,48 +11,48 @@ struct kept {
     bool is_signed;
 };
 
-static enum ron_rc look(struct rew_book *b, const struct rew_policy *p, struct kept *ret_kept,
+static enum ron_rc look(struct rwd_book *b, const struct rwd_policy *p, struct kept *ret_kept,
                         struct ron_err *err)
 {
-    struct rew__use u = rew__ask(b, REW__POLICY_VERSION);
+    struct rwd__use u = rwd__ask(b, RWD__POLICY_VERSION);
     struct ron_b3 hash = {0};
     enum ron_rc rc;
 
     *ret_kept = (struct kept){0};
-    rew__put_text(&u, p->id);
-    rew__put_u64(&u, p->version);
-    rc = rew__row(&u, &ret_kept->there, err);
+    rwd__put_text(&u, p->id);
+    rwd__put_u64(&u, p->version);
+    rc = rwd__row(&u, &ret_kept->there, err);
     if (rc == RON_OK && ret_kept->there) {
-        rc = rew__get_bytes(&u, 0, hash.bytes, sizeof hash.bytes, err);
+        rc = rwd__get_bytes(&u, 0, hash.bytes, sizeof hash.bytes, err);
         ret_kept->same = ron_b3_equal(&hash, &p->hash);
-        ret_kept->is_signed = rew__get_u64(&u, 1) != 0;
+        ret_kept->is_signed = rwd__get_u64(&u, 1) != 0;
     }
-    rew__end(&u);
+    rwd__end(&u);
     return rc;
 }
 
-static enum ron_rc check_room(struct rew_book *b, struct ron_err *err)
+static enum ron_rc check_room(struct rwd_book *b, struct ron_err *err)
 {
-    struct rew__use u = rew__ask(b, REW__POLICY_COUNT);
+    struct rwd__use u = rwd__ask(b, RWD__POLICY_COUNT);
     uint64_t count = 0;
     bool row = false;
-    enum ron_rc rc = rew__row(&u, &row, err);
+    enum ron_rc rc = rwd__row(&u, &row, err);
 
     if (rc == RON_OK) {
-        count = rew__get_u64(&u, 0);
+        count = rwd__get_u64(&u, 0);
     }
-    rew__end(&u);
-    if (rc == RON_OK && count >= REW_BOOK_POLICIES_MAX) {
+    rwd__end(&u);
+    if (rc == RON_OK && count >= RWD_BOOK_POLICIES_MAX) {
         rc = ron_err_set(err, RON_LIMIT, "the book has %llu policies", (unsigned long long)count);
     }
     return rc;
 }
 
-static enum ron_rc put(struct rew_book *b, const struct rew_policy *p, struct ron_str document,
+static enum ron_rc put(struct rwd_book *b, const struct rwd_policy *p, struct ron_str document,
                        uint64_t now_ms, struct ron_err *err)
 {
-    struct rew__use u = rew__ask(b, REW__POLICY_ADD);
-    struct rew__use drop = rew__ask(b, REW__POLICY_DROP);
+    struct rwd__use u = rwd__ask(b, RWD__POLICY_ADD);
+    struct rwd__use drop = rwd__ask(b, RWD__POLICY_DROP);
     struct kept kept;
 
     RON_TRY(look(b, p, &kept, err));
@@ -64,23 +64,23 @@ static enum ron_rc put(struct rew_book *b, const struct rew_policy *p, struct ro
         return RON_OK;
     }
     if (kept.there) {
-        rew__put_bytes(&drop, p->hash.bytes, sizeof p->hash.bytes);
-        RON_TRY(rew__run(&drop, NULL, err));
+        rwd__put_bytes(&drop, p->hash.bytes, sizeof p->hash.bytes);
+        RON_TRY(rwd__run(&drop, NULL, err));
     }
     RON_TRY(check_room(b, err));
-    rew__put_bytes(&u, p->hash.bytes, sizeof p->hash.bytes);
-    rew__put_text(&u, p->id);
-    rew__put_u64(&u, p->version);
-    rew__put_u64(&u, p->is_signed);
-    rew__put_bytes(&u, document.ptr, document.len);
-    rew__put_u64(&u, now_ms);
-    return rew__run(&u, NULL, err);
+    rwd__put_bytes(&u, p->hash.bytes, sizeof p->hash.bytes);
+    rwd__put_text(&u, p->id);
+    rwd__put_u64(&u, p->version);
+    rwd__put_u64(&u, p->is_signed);
+    rwd__put_bytes(&u, document.ptr, document.len);
+    rwd__put_u64(&u, now_ms);
+    return rwd__run(&u, NULL, err);
 }
 
-enum ron_rc rew_book_policy_put(struct rew_book *b, const struct rew_policy_doc *doc,
+enum ron_rc rwd_book_policy_put(struct rwd_book *b, const struct rwd_policy_doc *doc,
                                 uint64_t now_ms, struct ron_err *err)
 {
-    const struct rew_policy *p = rew_policy_of(doc);
+    const struct rwd_policy *p = rwd_policy_of(doc);
     struct ron_buf text;
     enum ron_rc rc;
 
@@ -88,52 +88,52 @@ enum ron_rc rew_book_policy_put(struct rew_book *b, const struct rew_policy_doc 
     if (p->version > INT64_MAX) {
         return ron_err_set(err, RON_INVALID, "version: above 2^63 - 1");
     }
-    ron_buf_init(&text, REW_POLICY_TEXT_MAX);
-    rc = rew_policy_write(doc, &text);
+    ron_buf_init(&text, RWD_POLICY_TEXT_MAX);
+    rc = rwd_policy_write(doc, &text);
     if (rc != RON_OK) {
-        rc = ron_err_set(err, rc, "policy: it does not fit %d bytes", REW_POLICY_TEXT_MAX);
+        rc = ron_err_set(err, rc, "policy: it does not fit %d bytes", RWD_POLICY_TEXT_MAX);
     } else {
-        rc = rew__book_begin(b, true, err);
+        rc = rwd__book_begin(b, true, err);
     }
     if (rc == RON_OK) {
         struct ron_str document = {(const char *)ron_buf_data(&text), ron_buf_len(&text)};
 
-        rc = rew__book_end(b, put(b, p, document, now_ms, err), err);
+        rc = rwd__book_end(b, put(b, p, document, now_ms, err), err);
     }
     ron_buf_done(&text);
     return rc;
 }
 
-static enum ron_rc get(struct rew_book *b, struct ron_str id, const struct ron_b3 *hash,
+static enum ron_rc get(struct rwd_book *b, struct ron_str id, const struct ron_b3 *hash,
                        struct ron_buf *out, struct ron_err *err)
 {
-    struct rew__use u = rew__ask(b, hash != NULL ? REW__POLICY_HASH : REW__POLICY_NEWEST);
+    struct rwd__use u = rwd__ask(b, hash != NULL ? RWD__POLICY_HASH : RWD__POLICY_NEWEST);
     bool row = false;
     enum ron_rc rc;
 
-    rew__put_text(&u, id);
+    rwd__put_text(&u, id);
     if (hash != NULL) {
-        rew__put_bytes(&u, hash->bytes, sizeof hash->bytes);
+        rwd__put_bytes(&u, hash->bytes, sizeof hash->bytes);
     }
-    rc = rew__row(&u, &row, err);
+    rc = rwd__row(&u, &row, err);
     if (rc == RON_OK && !row) {
         rc = ron_err_set(err, RON_NOTFOUND, "no policy %.*s", (int)id.len, id.ptr);
     }
     if (rc == RON_OK) {
-        rc = rew__get_whole(&u, 1, err);
+        rc = rwd__get_whole(&u, 1, err);
     }
     if (rc == RON_OK) {
-        struct ron_str text = rew__get_str(&u, 0);
+        struct ron_str text = rwd__get_str(&u, 0);
 
         rc = ron_buf_append(out, text.ptr, text.len);
     }
-    rew__end(&u);
+    rwd__end(&u);
     return rc;
 }
 
-enum ron_rc rew_book_policy_get(struct rew_book *b, struct ron_str id, const struct ron_b3 *hash,
+enum ron_rc rwd_book_policy_get(struct rwd_book *b, struct ron_str id, const struct ron_b3 *hash,
                                 struct ron_buf *out, struct ron_err *err)
 {
-    RON_TRY(rew__book_begin(b, false, err));
-    return rew__book_end(b, get(b, id, hash, out, err), err);
+    RON_TRY(rwd__book_begin(b, false, err));
+    return rwd__book_end(b, get(b, id, hash, out, err), err);
 }

@@ -57,18 +57,18 @@ static const char schema[] =
 
 /* Rows that are not what was written. */
 static const char damaged[] =
-    "SELECT (SELECT count(*) FROM epochs WHERE sum IS NOT row_sum(" REW__EPOCH_FACTS "))"
-    "+(SELECT count(*) FROM carries WHERE sum IS NOT row_sum(" REW__CARRY_FACTS "))"
-    "+(SELECT count(*) FROM batches WHERE sum IS NOT row_sum(" REW__BATCH_FACTS "))"
-    "+(SELECT count(*) FROM policies WHERE sum IS NOT row_sum(" REW__POLICY_FACTS "))";
+    "SELECT (SELECT count(*) FROM epochs WHERE sum IS NOT row_sum(" RWD__EPOCH_FACTS "))"
+    "+(SELECT count(*) FROM carries WHERE sum IS NOT row_sum(" RWD__CARRY_FACTS "))"
+    "+(SELECT count(*) FROM batches WHERE sum IS NOT row_sum(" RWD__BATCH_FACTS "))"
+    "+(SELECT count(*) FROM policies WHERE sum IS NOT row_sum(" RWD__POLICY_FACTS "))";
 
 static const char *const statement_sql[] = {
-#define X(name, sql) [REW__##name] = (sql),
-    REW__STATEMENTS(X)
+#define X(name, sql) [RWD__##name] = (sql),
+    RWD__STATEMENTS(X)
 #undef X
 };
 
-static enum ron_rc failed(struct rew_book *b, int code, const char *what, struct ron_err *err)
+static enum ron_rc failed(struct rwd_book *b, int code, const char *what, struct ron_err *err)
 {
     const char *text = b->db != NULL ? sqlite3_errmsg(b->db) : sqlite3_errstr(code);
 
@@ -94,12 +94,12 @@ static enum ron_rc failed(struct rew_book *b, int code, const char *what, struct
 
 /* ---- statements ------------------------------------------------------------------------------ */
 
-static void sq_ask(struct rew__use *u)
+static void sq_ask(struct rwd__use *u)
 {
     u->stmt = u->book->statements[u->statement];
 }
 
-static void sq_put(struct rew__use *u, enum rew__kind kind, const void *bytes, size_t len,
+static void sq_put(struct rwd__use *u, enum rwd__kind kind, const void *bytes, size_t len,
                    uint64_t number)
 {
     /* A NULL pointer would be bound as NULL. */
@@ -107,16 +107,16 @@ static void sq_put(struct rew__use *u, enum rew__kind kind, const void *bytes, s
     int code = SQLITE_OK;
 
     switch (kind) {
-    case REW__INT:
+    case RWD__INT:
         code = sqlite3_bind_int64(u->stmt, u->next, (int64_t)number);
         break;
-    case REW__TEXT:
+    case RWD__TEXT:
         code = sqlite3_bind_text64(u->stmt, u->next, some, len, SQLITE_STATIC, SQLITE_UTF8);
         break;
-    case REW__BYTES:
+    case RWD__BYTES:
         code = sqlite3_bind_blob64(u->stmt, u->next, some, len, SQLITE_STATIC);
         break;
-    case REW__NULL:
+    case RWD__NULL:
         code = sqlite3_bind_null(u->stmt, u->next);
         break;
     }
@@ -124,7 +124,7 @@ static void sq_put(struct rew__use *u, enum rew__kind kind, const void *bytes, s
     u->code = u->code != SQLITE_OK ? u->code : code;
 }
 
-static enum ron_rc sq_row(struct rew__use *u, bool *ret_row, struct ron_err *err)
+static enum ron_rc sq_row(struct rwd__use *u, bool *ret_row, struct ron_err *err)
 {
     int code = u->code;
 
@@ -138,24 +138,24 @@ static enum ron_rc sq_row(struct rew__use *u, bool *ret_row, struct ron_err *err
     return RON_OK;
 }
 
-static void sq_end(struct rew__use *u)
+static void sq_end(struct rwd__use *u)
 {
     /* The code of a reset repeats that of the step, which was looked at. */
     (void)sqlite3_reset(u->stmt);
     (void)sqlite3_clear_bindings(u->stmt);
 }
 
-static uint64_t sq_changes(const struct rew__use *u)
+static uint64_t sq_changes(const struct rwd__use *u)
 {
     return (uint64_t)sqlite3_changes64(u->book->db);
 }
 
-static uint64_t sq_get_u64(const struct rew__use *u, int column)
+static uint64_t sq_get_u64(const struct rwd__use *u, int column)
 {
     return (uint64_t)sqlite3_column_int64(u->stmt, column);
 }
 
-static struct ron_str sq_get_str(const struct rew__use *u, int column)
+static struct ron_str sq_get_str(const struct rwd__use *u, int column)
 {
     const void *bytes = sqlite3_column_blob(u->stmt, column);
 
@@ -165,35 +165,35 @@ static struct ron_str sq_get_str(const struct rew__use *u, int column)
 
 /* ---- transactions ---------------------------------------------------------------------------- */
 
-static enum ron_rc sq_begin(struct rew_book *b, bool writes, struct ron_err *err)
+static enum ron_rc sq_begin(struct rwd_book *b, bool writes, struct ron_err *err)
 {
-    struct rew__use u = rew__ask(b, REW__BEGIN);
+    struct rwd__use u = rwd__ask(b, RWD__BEGIN);
 
-    return writes ? rew__run(&u, NULL, err) : RON_OK;
+    return writes ? rwd__run(&u, NULL, err) : RON_OK;
 }
 
-static bool sq_within(struct rew_book *b)
+static bool sq_within(struct rwd_book *b)
 {
     return sqlite3_get_autocommit(b->db) == 0;
 }
 
-static enum ron_rc sq_commit(struct rew_book *b, struct ron_err *err)
+static enum ron_rc sq_commit(struct rwd_book *b, struct ron_err *err)
 {
-    struct rew__use u = rew__ask(b, REW__COMMIT);
+    struct rwd__use u = rwd__ask(b, RWD__COMMIT);
 
-    return rew__run(&u, NULL, err);
+    return rwd__run(&u, NULL, err);
 }
 
-static void sq_rollback(struct rew_book *b)
+static void sq_rollback(struct rwd_book *b)
 {
     /* Nothing of it was committed; a rollback needs no disk to say so. */
-    (void)sqlite3_step(b->statements[REW__ROLLBACK]);
-    (void)sqlite3_reset(b->statements[REW__ROLLBACK]);
+    (void)sqlite3_step(b->statements[RWD__ROLLBACK]);
+    (void)sqlite3_reset(b->statements[RWD__ROLLBACK]);
 }
 
-static void sq_close(struct rew_book *b)
+static void sq_close(struct rwd_book *b)
 {
-    for (unsigned i = 0; i < REW__STATEMENT_COUNT; i++) {
+    for (unsigned i = 0; i < RWD__STATEMENT_COUNT; i++) {
         (void)sqlite3_finalize(b->statements[i]);
     }
     /* What is committed is in the log already; a checkpoint that fails here is made at the next
@@ -201,7 +201,7 @@ static void sq_close(struct rew_book *b)
     (void)sqlite3_close(b->db);
 }
 
-static const struct rew__engine engine = {.close = sq_close,
+static const struct rwd__engine engine = {.close = sq_close,
                                           .begin = sq_begin,
                                           .within = sq_within,
                                           .commit = sq_commit,
@@ -223,21 +223,21 @@ static void row_sum(sqlite3_context *context, int count, sqlite3_value **values)
 
     ron_b3_init(&h);
     for (int i = 0; i < count; i++) {
-        enum rew__kind kind = (enum rew__kind)sqlite3_value_type(values[i]);
+        enum rwd__kind kind = (enum rwd__kind)sqlite3_value_type(values[i]);
 
-        if (kind == REW__INT || kind == REW__NULL) {
-            rew__sum_add(&h, kind, NULL, 0,
-                         kind == REW__INT ? (uint64_t)sqlite3_value_int64(values[i]) : 0);
+        if (kind == RWD__INT || kind == RWD__NULL) {
+            rwd__sum_add(&h, kind, NULL, 0,
+                         kind == RWD__INT ? (uint64_t)sqlite3_value_int64(values[i]) : 0);
         } else {
             const void *bytes = sqlite3_value_blob(values[i]);
 
-            rew__sum_add(&h, kind, bytes, (size_t)sqlite3_value_bytes(values[i]), 0);
+            rwd__sum_add(&h, kind, bytes, (size_t)sqlite3_value_bytes(values[i]), 0);
         }
     }
-    sqlite3_result_int64(context, (int64_t)rew__sum_end(&h));
+    sqlite3_result_int64(context, (int64_t)rwd__sum_end(&h));
 }
 
-static enum ron_rc run_sql(struct rew_book *b, const char *sql, const char *what,
+static enum ron_rc run_sql(struct rwd_book *b, const char *sql, const char *what,
                            struct ron_err *err)
 {
     int code = RON_FAULT(RON_FAULT_SYSCALL, "sqlite3_exec")
@@ -248,7 +248,7 @@ static enum ron_rc run_sql(struct rew_book *b, const char *sql, const char *what
 }
 
 /* The first column of the first row as a number, and whether it reads "ok". */
-static enum ron_rc ask_sql(struct rew_book *b, const char *sql, int64_t *ret_number, bool *ret_ok,
+static enum ron_rc ask_sql(struct rwd_book *b, const char *sql, int64_t *ret_number, bool *ret_ok,
                            struct ron_err *err)
 {
     sqlite3_stmt *stmt = NULL;
@@ -271,7 +271,7 @@ static enum ron_rc ask_sql(struct rew_book *b, const char *sql, int64_t *ret_num
 }
 
 /* Makes the schema in an empty file, or finds ours. */
-static enum ron_rc check_schema(struct rew_book *b, const char *path, struct ron_err *err)
+static enum ron_rc check_schema(struct rwd_book *b, const char *path, struct ron_err *err)
 {
     int64_t tables = 0;
     int64_t application = 0;
@@ -299,7 +299,7 @@ static enum ron_rc check_schema(struct rew_book *b, const char *path, struct ron
     return RON_OK;
 }
 
-static enum ron_rc check_rows(struct rew_book *b, const char *path, struct ron_err *err)
+static enum ron_rc check_rows(struct rwd_book *b, const char *path, struct ron_err *err)
 {
     int64_t number = 0;
     bool ok = false;
@@ -316,9 +316,9 @@ static enum ron_rc check_rows(struct rew_book *b, const char *path, struct ron_e
     return RON_OK;
 }
 
-static enum ron_rc prepare(struct rew_book *b, struct ron_err *err)
+static enum ron_rc prepare(struct rwd_book *b, struct ron_err *err)
 {
-    for (unsigned i = 0; i < REW__STATEMENT_COUNT; i++) {
+    for (unsigned i = 0; i < RWD__STATEMENT_COUNT; i++) {
         int code = sqlite3_prepare_v3(b->db, statement_sql[i], -1, SQLITE_PREPARE_PERSISTENT,
                                       &b->statements[i], NULL);
 
@@ -367,7 +367,7 @@ static enum ron_rc make_file(const struct ron_env *env, const char *path, struct
     return sync_folder(env, path, err);
 }
 
-static enum ron_rc start(struct rew_book *b, const char *path, struct ron_err *err)
+static enum ron_rc start(struct rwd_book *b, const char *path, struct ron_err *err)
 {
     int code = sqlite3_open_v2(
         path, &b->db, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE, NULL);
@@ -395,7 +395,7 @@ static enum ron_rc start(struct rew_book *b, const char *path, struct ron_err *e
     return prepare(b, err);
 }
 
-enum ron_rc rew__open_sqlite(struct rew_book *b, const struct ron_env *env, const char *path,
+enum ron_rc rwd__open_sqlite(struct rwd_book *b, const struct ron_env *env, const char *path,
                              struct ron_err *err)
 {
     if (path != NULL) {

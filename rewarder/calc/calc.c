@@ -25,12 +25,12 @@
 enum {
     /* A tenth of a millisecond of work between two looks at `cancelled`; also 2^12 by 2^115. */
     PIECE_ROWS = 4096,
-    SEGMENTS_MAX = 2 * REW_CATEGORIES_MAX + 1,
-    NO_CATEGORY = REW_CATEGORIES_MAX,
+    SEGMENTS_MAX = 2 * RWD_CATEGORIES_MAX + 1,
+    NO_CATEGORY = RWD_CATEGORIES_MAX,
 };
 
 struct segment {
-    struct rew_span span;
+    struct rwd_span span;
     uint32_t category;
     uint32_t group;
     uint64_t active; /* rows with a score */
@@ -41,55 +41,55 @@ struct group {
     ron_u128 pool;
     ron_u128 total; /* 0: the group is empty */
     ron_u128 given;
-    struct rew_share share;
+    struct rwd_share share;
 };
 
 struct calc {
-    const struct rew_calc_input *input;
-    const struct rew_policy *policy;
+    const struct rwd_calc_input *input;
+    const struct rwd_policy *policy;
     uint64_t count;
     struct segment segments[SEGMENTS_MAX];
     size_t segment_count;
-    struct group groups[REW_GROUPS_MAX];
+    struct group groups[RWD_GROUPS_MAX];
     ron_u128 total;
     bool overflow;
     ron_u128 *rests; /* NULL unless largest remainder */
-    struct rew_result *result;
+    struct rwd_result *result;
 };
 
-const char *rew_breach_label(enum rew_breach breach)
+const char *rwd_breach_label(enum rwd_breach breach)
 {
-    static const char *const labels[REW_BREACH_COUNT] = {
-#define X(name, label) [REW_BREACH_##name] = (label),
-        REW_BREACHES(X)
+    static const char *const labels[RWD_BREACH_COUNT] = {
+#define X(name, label) [RWD_BREACH_##name] = (label),
+        RWD_BREACHES(X)
 #undef X
     };
 
-    RON_ASSERT(breach < REW_BREACH_COUNT);
+    RON_ASSERT(breach < RWD_BREACH_COUNT);
     return labels[breach];
 }
 
 /* ---- scores ---------------------------------------------------------------------------------- */
 
-static struct rew_factor factor_of(struct rew_fraction weight)
+static struct rwd_factor factor_of(struct rwd_fraction weight)
 {
-    return (struct rew_factor){
+    return (struct rwd_factor){
         .num = weight.num,
         .shift = (uint32_t)__builtin_ctzll(weight.den),
         .by_shift = (weight.den & (weight.den - 1)) == 0,
-        .den = rew_div64_of(weight.den),
+        .den = rwd_div64_of(weight.den),
     };
 }
 
-static void scores_piece(struct calc *c, struct segment *segment, struct rew_span piece)
+static void scores_piece(struct calc *c, struct segment *segment, struct rwd_span piece)
 {
-    const struct rew_scale *scale = &c->result->scale;
+    const struct rwd_scale *scale = &c->result->scale;
     ron_u128 *amounts = c->result->amounts;
     ron_u128 sum = 0;
     uint64_t active = 0;
 
     for (uint64_t i = piece.first; i < piece.end; i++) {
-        ron_u128 score = rew__score(scale, rew_rows_counters(c->input->rows, i));
+        ron_u128 score = rwd__score(scale, rwd_rows_counters(c->input->rows, i));
 
         amounts[i] = score;
         sum += score;
@@ -103,12 +103,12 @@ static void scores_piece(struct calc *c, struct segment *segment, struct rew_spa
 
 /* ---- walks ----------------------------------------------------------------------------------- */
 
-typedef void piece_fn(struct calc *c, struct segment *segment, struct rew_span piece);
+typedef void piece_fn(struct calc *c, struct segment *segment, struct rwd_span piece);
 
 /* Calls `each` for every piece of every part, or returns RON_CANCELLED between two. */
 static enum ron_rc walk(struct calc *c, piece_fn *each, bool counted)
 {
-    const struct rew_calc_input *in = c->input;
+    const struct rwd_calc_input *in = c->input;
     uint64_t parts = in->parts == 0 ? 1 : in->parts;
 
     for (uint64_t part = 0; part < parts; part++) {
@@ -120,7 +120,7 @@ static enum ron_rc walk(struct calc *c, piece_fn *each, bool counted)
             struct segment *segment = &c->segments[s];
 
             while (at < RON_MIN(end, segment->span.end)) {
-                struct rew_span piece = {at, RON_MIN(end, segment->span.end)};
+                struct rwd_span piece = {at, RON_MIN(end, segment->span.end)};
 
                 piece.end = RON_MIN(piece.end, at + PIECE_ROWS);
                 if (in->cancelled != NULL && ron_au32_load(in->cancelled) != 0) {
@@ -156,7 +156,7 @@ static uint64_t find_row(const struct calc *c, uint64_t from, struct ron_str pre
     while (from < end) {
         uint64_t middle = from + (end - from) / 2;
 
-        if (place_of(rew_rows_account(c->input->rows, middle), prefix) < place) {
+        if (place_of(rwd_rows_account(c->input->rows, middle), prefix) < place) {
             from = middle + 1;
         } else {
             end = middle;
@@ -194,8 +194,8 @@ static void find_segments(struct calc *c)
 /* Step 3. False when the sum that is offered does not fit. */
 static bool set_pool(struct calc *c)
 {
-    struct rew_totals *t = &c->result->totals;
-    struct ron_money most = rew_policy_pool_max(c->policy, c->input->produced_at_ms);
+    struct rwd_totals *t = &c->result->totals;
+    struct ron_money most = rwd_policy_pool_max(c->policy, c->input->produced_at_ms);
 
     if (ron_money_add(c->input->pool, c->input->carry_in, &t->offered) != RON_MONEY_OK) {
         return false;
@@ -218,20 +218,20 @@ static bool add_totals(struct calc *c)
 /* Step 4: gives each segment its group and each group its pool. */
 static void split(struct calc *c)
 {
-    struct rew_totals *t = &c->result->totals;
-    bool rounds_up = c->policy->rounding == REW_ROUND_LARGEST_REMAINDER;
+    struct rwd_totals *t = &c->result->totals;
+    bool rounds_up = c->policy->rounding == RWD_ROUND_LARGEST_REMAINDER;
     ron_u128 rest;
-    struct rew_share whole;
+    struct rwd_share whole;
 
     if (c->total == 0) {
         return;
     }
-    whole = rew_share_of(t->pool.v, c->total);
+    whole = rwd_share_of(t->pool.v, c->total);
     for (size_t s = 0; s < c->segment_count; s++) {
         struct segment *segment = &c->segments[s];
 
         if (segment->category != NO_CATEGORY) {
-            ron_u128 share = rew_share(&whole, segment->total, &rest);
+            ron_u128 share = rwd_share(&whole, segment->total, &rest);
             ron_u128 cap = c->policy->categories[segment->category].cap.v;
 
             if (share > cap || (rounds_up && segment->active > cap - share)) {
@@ -242,21 +242,21 @@ static void split(struct calc *c)
         }
         c->groups[segment->group].total += segment->total;
     }
-    c->groups[0].pool = rew_share(&whole, c->groups[0].total, &rest);
-    for (size_t g = 0; g < REW_GROUPS_MAX; g++) {
+    c->groups[0].pool = rwd_share(&whole, c->groups[0].total, &rest);
+    for (size_t g = 0; g < RWD_GROUPS_MAX; g++) {
         if (c->groups[g].total != 0) {
-            c->groups[g].share = rew_share_of(c->groups[g].pool, c->groups[g].total);
+            c->groups[g].share = rwd_share_of(c->groups[g].pool, c->groups[g].total);
         }
     }
 }
 
 /* ---- share ----------------------------------------------------------------------------------- */
 
-static void share_piece(struct calc *c, struct segment *segment, struct rew_span piece)
+static void share_piece(struct calc *c, struct segment *segment, struct rwd_span piece)
 {
     struct group *group = &c->groups[segment->group];
     /* A copy the compiler can keep in registers while it writes amounts. */
-    const struct rew_share share = group->share;
+    const struct rwd_share share = group->share;
     ron_u128 *amounts = c->result->amounts;
     ron_u128 *rests = c->rests;
     ron_u128 given = 0;
@@ -266,7 +266,7 @@ static void share_piece(struct calc *c, struct segment *segment, struct rew_span
         return; /* all idle: the scores are 0, and so are the amounts */
     }
     for (uint64_t i = piece.first; i < piece.end; i++) {
-        ron_u128 amount = rew_share(&share, amounts[i], &rest);
+        ron_u128 amount = rwd_share(&share, amounts[i], &rest);
 
         amounts[i] = amount;
         given += amount;
@@ -280,13 +280,13 @@ static void share_piece(struct calc *c, struct segment *segment, struct rew_span
 /* Step 6. */
 static enum ron_rc round_up(struct calc *c)
 {
-    uint64_t *cells = ron_alloc(REW_PICK_CELLS * sizeof *cells);
+    uint64_t *cells = ron_alloc(RWD_PICK_CELLS * sizeof *cells);
 
     if (cells == NULL) {
         return RON_NOMEM;
     }
-    for (uint32_t g = 0; g < REW_GROUPS_MAX; g++) {
-        struct rew_span spans[SEGMENTS_MAX];
+    for (uint32_t g = 0; g < RWD_GROUPS_MAX; g++) {
+        struct rwd_span spans[SEGMENTS_MAX];
         size_t span_count = 0;
 
         if (c->groups[g].total == 0) {
@@ -297,7 +297,7 @@ static enum ron_rc round_up(struct calc *c)
                 spans[span_count++] = c->segments[s].span;
             }
         }
-        rew__pick(spans, span_count, c->rests, c->result->amounts,
+        rwd__pick(spans, span_count, c->rests, c->result->amounts,
                   (uint64_t)(c->groups[g].pool - c->groups[g].given), cells,
                   &c->result->last_up[g]);
     }
@@ -310,8 +310,8 @@ static enum ron_rc round_up(struct calc *c)
 /* Steps 7 and 8. Payout k is at or before row k, so amounts[] is read before it is overwritten. */
 static void settle(struct calc *c)
 {
-    struct rew_result *r = c->result;
-    struct rew_totals *t = &r->totals;
+    struct rwd_result *r = c->result;
+    struct rwd_totals *t = &r->totals;
     ron_u128 cap = c->policy->has_actor_cap ? c->policy->actor_cap.v : RON_U128_MAX;
     ron_u128 min = RON_MAX(c->policy->min.v, (ron_u128)1);
     uint64_t payouts = 0;
@@ -338,10 +338,10 @@ static void settle(struct calc *c)
 
 /* ---- a calculation --------------------------------------------------------------------------- */
 
-static enum ron_rc breach(struct rew_result *r)
+static enum ron_rc breach(struct rwd_result *r)
 {
-    r->breach = REW_BREACH_OVERFLOW;
-    r->totals = (struct rew_totals){0};
+    r->breach = RWD_BREACH_OVERFLOW;
+    r->totals = (struct rwd_totals){0};
     return RON_OK;
 }
 
@@ -364,22 +364,22 @@ static enum ron_rc calculate(struct calc *c)
     return RON_OK;
 }
 
-static enum ron_rc result_new(const struct rew_calc_input *input, uint64_t count,
-                              struct rew_result **ret_result)
+static enum ron_rc result_new(const struct rwd_calc_input *input, uint64_t count,
+                              struct rwd_result **ret_result)
 {
-    struct rew_result *r = ron_alloc_zero(sizeof *r);
+    struct rwd_result *r = ron_alloc_zero(sizeof *r);
 
     if (r == NULL) {
         return RON_NOMEM;
     }
     r->rows = input->rows;
     r->scale =
-        (struct rew_scale){factor_of(input->policy->stored), factor_of(input->policy->served),
+        (struct rwd_scale){factor_of(input->policy->stored), factor_of(input->policy->served),
                            factor_of(input->policy->uptime), input->policy->weight_bps};
     r->amounts = ron_alloc(count * sizeof r->amounts[0]);
     r->payees = ron_alloc(count * sizeof r->payees[0]);
     if (r->amounts == NULL || r->payees == NULL) {
-        rew_result_free(r);
+        rwd_result_free(r);
         return RON_NOMEM;
     }
     ron_alloc_advise_huge(r->amounts, count * sizeof r->amounts[0]);
@@ -387,22 +387,22 @@ static enum ron_rc result_new(const struct rew_calc_input *input, uint64_t count
     return RON_OK;
 }
 
-enum ron_rc rew_calc(const struct rew_calc_input *input, struct rew_result **ret_result,
+enum ron_rc rwd_calc(const struct rwd_calc_input *input, struct rwd_result **ret_result,
                      struct ron_err *err)
 {
-    const struct rew_policy *policy = input->policy;
+    const struct rwd_policy *policy = input->policy;
     RON_AUTO_FREE struct calc *c = ron_alloc_zero(sizeof *c);
     RON_AUTO_FREE ron_u128 *rests = NULL;
-    uint64_t count = rew_rows_count(input->rows);
-    struct rew_result *result = NULL;
+    uint64_t count = rwd_rows_count(input->rows);
+    struct rwd_result *result = NULL;
     enum ron_rc rc = RON_NOMEM;
 
     RON_ASSERT(count <= UINT32_MAX);
-    RON_ASSERT(policy->category_count <= REW_CATEGORIES_MAX);
-    if (policy->rounding == REW_ROUND_LARGEST_REMAINDER) {
+    RON_ASSERT(policy->category_count <= RWD_CATEGORIES_MAX);
+    if (policy->rounding == RWD_ROUND_LARGEST_REMAINDER) {
         rests = ron_alloc(count * sizeof *rests);
     }
-    if (c != NULL && (rests != NULL || policy->rounding != REW_ROUND_LARGEST_REMAINDER)) {
+    if (c != NULL && (rests != NULL || policy->rounding != RWD_ROUND_LARGEST_REMAINDER)) {
         rc = result_new(input, count, &result);
     }
     if (rc == RON_OK) {
@@ -414,7 +414,7 @@ enum ron_rc rew_calc(const struct rew_calc_input *input, struct rew_result **ret
         rc = calculate(c);
     }
     if (rc != RON_OK) {
-        rew_result_free(result);
+        rwd_result_free(result);
         return ron_err_set(err, rc,
                            rc == RON_NOMEM ? "no memory for %llu amounts"
                                            : "the calculation of %llu rows was stopped",
@@ -424,7 +424,7 @@ enum ron_rc rew_calc(const struct rew_calc_input *input, struct rew_result **ret
     return RON_OK;
 }
 
-void rew_result_free(struct rew_result *r)
+void rwd_result_free(struct rwd_result *r)
 {
     if (r != NULL) {
         ron_free(r->amounts);
@@ -433,25 +433,25 @@ void rew_result_free(struct rew_result *r)
     }
 }
 
-const struct rew_totals *rew_result_totals(const struct rew_result *r)
+const struct rwd_totals *rwd_result_totals(const struct rwd_result *r)
 {
     return &r->totals;
 }
 
-enum rew_breach rew_result_breach(const struct rew_result *r)
+enum rwd_breach rwd_result_breach(const struct rwd_result *r)
 {
     return r->breach;
 }
 
-void rew_result_payout(const struct rew_result *r, uint64_t index, struct rew_payout *ret_payout)
+void rwd_result_payout(const struct rwd_result *r, uint64_t index, struct rwd_payout *ret_payout)
 {
     uint64_t row;
 
     RON_ASSERT(index < r->totals.paid_accounts);
     row = r->payees[index];
-    *ret_payout = (struct rew_payout){
-        .account = rew_rows_account(r->rows, row),
+    *ret_payout = (struct rwd_payout){
+        .account = rwd_rows_account(r->rows, row),
         .amount = {r->amounts[index]},
-        .score = rew__score(&r->scale, rew_rows_counters(r->rows, row)),
+        .score = rwd__score(&r->scale, rwd_rows_counters(r->rows, row)),
     };
 }

@@ -18,9 +18,9 @@
  * Rules:
  *   C1. The result depends on rows, policy and carried sum alone: not on the order of rows, not on
  *       the number of parts the rows are cut into, not on the machine.
- *   C2. rew_calc_check proves conservation and every other invariant on the result itself, from
+ *   C2. rwd_calc_check proves conservation and every other invariant on the result itself, from
  *       rows, policy and payouts, by other arithmetic than the one that made them.
- *   C3. What does not fit 128 bits is an overflow and no payout: REW_BREACH_OVERFLOW.
+ *   C3. What does not fit 128 bits is an overflow and no payout: RWD_BREACH_OVERFLOW.
  *
  * Cost: at least 10 M rows/s on a core for steps 1-5. Memory: 20 bytes a row for the result, 16
  * more for remainders while largest remainder is at work.
@@ -35,7 +35,7 @@
 #include "ron/sync/sync.h"
 
 /* X(NAME, "label") why an epoch is quarantined. */
-#define REW_BREACHES(X)                                                                            \
+#define RWD_BREACHES(X)                                                                            \
     X(NONE, "")                                                                                    \
     X(CONSERVATION, "conservation")                                                                \
     X(OVERFLOW, "overflow")                                                                        \
@@ -46,17 +46,17 @@
     X(ORDER, "order")                                                                              \
     X(HANDOVER, "handover")             /* the intents could not be handed over */                 \
     X(LEDGER_REFUSED, "ledger_refused") /* for good */
-enum rew_breach {
-#define X(name, label) REW_BREACH_##name,
-    REW_BREACHES(X)
+enum rwd_breach {
+#define X(name, label) RWD_BREACH_##name,
+    RWD_BREACHES(X)
 #undef X
-        REW_BREACH_COUNT
+        RWD_BREACH_COUNT
 };
-const char *rew_breach_label(enum rew_breach breach);
+const char *rwd_breach_label(enum rwd_breach breach);
 
-struct rew_calc_input {
-    const struct rew_rows *rows; /* sealed */
-    const struct rew_policy *policy;
+struct rwd_calc_input {
+    const struct rwd_rows *rows; /* sealed */
+    const struct rwd_policy *policy;
     struct ron_money pool; /* of the snapshot */
     struct ron_money carry_in;
     uint64_t produced_at_ms;
@@ -65,7 +65,7 @@ struct rew_calc_input {
     struct ron_au64 *done_rows; /* counted for who looks; may be NULL */
 };
 
-struct rew_totals {
+struct rwd_totals {
     struct ron_money pool;     /* what was shared: step 3 */
     struct ron_money offered;  /* snapshot pool and carried sum */
     struct ron_money cut;      /* offered - pool */
@@ -77,24 +77,24 @@ struct rew_totals {
     uint64_t idle_accounts; /* with score 0 */
 };
 
-struct rew_result;
+struct rwd_result;
 
 /* RON_OK with a result, perhaps with a breach in it: then nobody is paid and the totals are 0;
  * RON_CANCELLED; RON_NOMEM. */
-RON_MUST_USE enum ron_rc rew_calc(const struct rew_calc_input *input,
-                                  struct rew_result **ret_result, struct ron_err *err);
-void rew_result_free(struct rew_result *r);
-const struct rew_totals *rew_result_totals(const struct rew_result *r);
-enum rew_breach rew_result_breach(const struct rew_result *r);
+RON_MUST_USE enum ron_rc rwd_calc(const struct rwd_calc_input *input,
+                                  struct rwd_result **ret_result, struct ron_err *err);
+void rwd_result_free(struct rwd_result *r);
+const struct rwd_totals *rwd_result_totals(const struct rwd_result *r);
+enum rwd_breach rwd_result_breach(const struct rwd_result *r);
 /* Payouts in the order of accounts; index < paid_accounts. */
-struct rew_payout {
+struct rwd_payout {
     struct ron_str account;
     struct ron_money amount;
     ron_u128 score; /* weighted */
 };
-void rew_result_payout(const struct rew_result *r, uint64_t index, struct rew_payout *ret_payout);
+void rwd_result_payout(const struct rwd_result *r, uint64_t index, struct rwd_payout *ret_payout);
 
-/* C2. REW_BREACH_NONE, or the first breach with a sentence in `err`. A result that has a breach
- * already keeps it. Counts into input->done_rows like rew_calc; is not cancelled. */
-enum rew_breach rew_calc_check(const struct rew_calc_input *input, const struct rew_result *r,
+/* C2. RWD_BREACH_NONE, or the first breach with a sentence in `err`. A result that has a breach
+ * already keeps it. Counts into input->done_rows like rwd_calc; is not cancelled. */
+enum rwd_breach rwd_calc_check(const struct rwd_calc_input *input, const struct rwd_result *r,
                                struct ron_err *err);

@@ -31,9 +31,9 @@ struct check_category {
 };
 
 struct check {
-    const struct rew_calc_input *input;
-    const struct rew_policy *policy;
-    const struct rew_result *result;
+    const struct rwd_calc_input *input;
+    const struct rwd_policy *policy;
+    const struct rwd_result *result;
     struct ron_err *err;
     ron_u128 total;
     ron_u128 cap; /* of an actor */
@@ -41,29 +41,29 @@ struct check {
     ron_u128 dust;
     ron_u128 capped;
     uint64_t next; /* payout that the walk has not met yet; none is 0, see check_payouts */
-    struct check_group groups[REW_GROUPS_MAX];
-    struct check_category categories[REW_CATEGORIES_MAX];
+    struct check_group groups[RWD_GROUPS_MAX];
+    struct check_category categories[RWD_CATEGORIES_MAX];
     uint32_t at; /* category that the walk is at or before */
 };
 
 /* The breach, with its sentence. */
 #define BREACH(c, name, ...)                                                                       \
-    ((void)(ron_err_set((c)->err, RON_CONFLICT, __VA_ARGS__)), REW_BREACH_##name)
+    ((void)(ron_err_set((c)->err, RON_CONFLICT, __VA_ARGS__)), RWD_BREACH_##name)
 
 #define CHECK_TRY(expr)                                                                            \
     do {                                                                                           \
-        enum rew_breach check_breach_ = (expr);                                                    \
-        if (check_breach_ != REW_BREACH_NONE) {                                                    \
+        enum rwd_breach check_breach_ = (expr);                                                    \
+        if (check_breach_ != RWD_BREACH_NONE) {                                                    \
             return check_breach_;                                                                  \
         }                                                                                          \
     } while (0)
 
 /* ---- payouts and totals alone ---------------------------------------------------------------- */
 
-static enum rew_breach check_payouts(struct check *c)
+static enum rwd_breach check_payouts(struct check *c)
 {
-    const struct rew_result *r = c->result;
-    uint64_t count = rew_rows_count(c->input->rows);
+    const struct rwd_result *r = c->result;
+    uint64_t count = rwd_rows_count(c->input->rows);
     struct ron_money sum = RON_MONEY_ZERO;
 
     if (r->totals.paid_accounts > count) {
@@ -88,13 +88,13 @@ static enum rew_breach check_payouts(struct check *c)
     if (sum.v != r->totals.paid.v) {
         return BREACH(c, CONSERVATION, "the payouts do not add up to the total paid");
     }
-    return REW_BREACH_NONE;
+    return RWD_BREACH_NONE;
 }
 
-static enum rew_breach check_totals(struct check *c)
+static enum rwd_breach check_totals(struct check *c)
 {
-    const struct rew_totals *t = &c->result->totals;
-    ron_u128 most = rew_policy_pool_max(c->policy, c->input->produced_at_ms).v;
+    const struct rwd_totals *t = &c->result->totals;
+    ron_u128 most = rwd_policy_pool_max(c->policy, c->input->produced_at_ms).v;
     struct ron_money offered;
     struct ron_money sum;
 
@@ -117,12 +117,12 @@ static enum rew_breach check_totals(struct check *c)
     if (ron_money_add(t->paid, t->residual, &sum) != RON_MONEY_OK || sum.v != t->pool.v) {
         return BREACH(c, CONSERVATION, "payouts and residual are not the pool");
     }
-    return REW_BREACH_NONE;
+    return RWD_BREACH_NONE;
 }
 
 /* ---- scores and groups ----------------------------------------------------------------------- */
 
-static ron_u128 plain_weigh(uint64_t counter, struct rew_fraction weight)
+static ron_u128 plain_weigh(uint64_t counter, struct rwd_fraction weight)
 {
     ron_u128 product = (ron_u128)counter * weight.num;
 
@@ -132,7 +132,7 @@ static ron_u128 plain_weigh(uint64_t counter, struct rew_fraction weight)
 
 static ron_u128 plain_score(const struct check *c, uint64_t row)
 {
-    const struct rew_counters *n = rew_rows_counters(c->input->rows, row);
+    const struct rwd_counters *n = rwd_rows_counters(c->input->rows, row);
 
     return (plain_weigh(n->bytes_stored, c->policy->stored) +
             plain_weigh(n->bytes_served, c->policy->served) +
@@ -165,23 +165,23 @@ static struct check_category *category_of(struct check *c, struct ron_str accoun
 }
 
 /* What the payouts give to each category against its cap. */
-static enum rew_breach check_category_caps(struct check *c)
+static enum rwd_breach check_category_caps(struct check *c)
 {
     for (uint32_t i = 0; i < c->policy->category_count; i++) {
-        struct rew_category category = c->policy->categories[i];
+        struct rwd_category category = c->policy->categories[i];
 
         if (c->categories[i].paid > category.cap.v) {
             return BREACH(c, CAP, "category %.*s is paid more than its cap",
                           (int)category.prefix.len, category.prefix.ptr);
         }
     }
-    return REW_BREACH_NONE;
+    return RWD_BREACH_NONE;
 }
 
 /* The payout of the next row of a walk; 0: none. */
 static ron_u128 next_paid(struct check *c, uint64_t row)
 {
-    const struct rew_result *r = c->result;
+    const struct rwd_result *r = c->result;
 
     if (c->next < r->totals.paid_accounts && r->payees[c->next] == row) {
         return r->amounts[c->next++];
@@ -190,15 +190,15 @@ static ron_u128 next_paid(struct check *c, uint64_t row)
 }
 
 /* First walk: the order of rows, all sums of scores, and the caps of categories. */
-static enum rew_breach check_rows(struct check *c)
+static enum rwd_breach check_rows(struct check *c)
 {
-    uint64_t count = rew_rows_count(c->input->rows);
+    uint64_t count = rwd_rows_count(c->input->rows);
     struct ron_str before = {"", 0};
     uint64_t idle = 0;
 
     c->at = 0;
     for (uint64_t i = 0; i < count; i++) {
-        struct ron_str account = rew_rows_account(c->input->rows, i);
+        struct ron_str account = rwd_rows_account(c->input->rows, i);
         struct check_category *category = category_of(c, account);
         ron_u128 score = plain_score(c, i);
         ron_u128 paid = next_paid(c, i);
@@ -236,7 +236,7 @@ static ron_u128 plain_share(ron_u128 a, ron_u128 b, ron_u128 d, ron_u128 *ret_re
 static void find_groups(struct check *c)
 {
     ron_u128 pool = c->result->totals.pool.v;
-    bool rounds_up = c->policy->rounding == REW_ROUND_LARGEST_REMAINDER;
+    bool rounds_up = c->policy->rounding == RWD_ROUND_LARGEST_REMAINDER;
 
     if (c->total == 0) {
         return;
@@ -302,7 +302,7 @@ static ron_u128 expected(struct check *c, struct check_category *category, uint6
                          ron_u128 score, ron_u128 guess)
 {
     uint32_t no = category == NULL ? 0 : category->group;
-    const struct rew_last_up *last = &c->result->last_up[no];
+    const struct rwd_last_up *last = &c->result->last_up[no];
     struct check_group *g = &c->groups[no];
     ron_u128 amount = 0;
     ron_u128 rest = 0;
@@ -310,7 +310,7 @@ static ron_u128 expected(struct check *c, struct check_category *category, uint6
     if (score != 0) {
         amount = prove_share(g, score, guess, &rest);
         g->given += amount;
-        if (c->policy->rounding == REW_ROUND_LARGEST_REMAINDER && last->count > 0 &&
+        if (c->policy->rounding == RWD_ROUND_LARGEST_REMAINDER && last->count > 0 &&
             (rest > last->rest || (rest == last->rest && row <= last->row))) {
             g->ups++;
             amount++;
@@ -327,13 +327,13 @@ static ron_u128 expected(struct check *c, struct check_category *category, uint6
     return amount;
 }
 
-static enum rew_breach check_row(struct check *c, uint64_t row)
+static enum rwd_breach check_row(struct check *c, uint64_t row)
 {
-    struct ron_str account = rew_rows_account(c->input->rows, row);
+    struct ron_str account = rwd_rows_account(c->input->rows, row);
     struct check_category *category = category_of(c, account);
     ron_u128 paid = next_paid(c, row);
     ron_u128 score = plain_score(c, row);
-    struct rew_payout payout;
+    struct rwd_payout payout;
 
     if (paid != 0 && score == 0) {
         return BREACH(c, CONSERVATION, "%.*s is paid without a score", (int)account.len,
@@ -344,19 +344,19 @@ static enum rew_breach check_row(struct check *c, uint64_t row)
                       account.ptr);
     }
     if (paid != 0) {
-        rew_result_payout(c->result, c->next - 1, &payout);
+        rwd_result_payout(c->result, c->next - 1, &payout);
         if (payout.score != score) {
             return BREACH(c, CONSERVATION, "the score of %.*s is wrong", (int)account.len,
                           account.ptr);
         }
     }
-    return REW_BREACH_NONE;
+    return RWD_BREACH_NONE;
 }
 
 /* Second walk. */
-static enum rew_breach check_amounts(struct check *c)
+static enum rwd_breach check_amounts(struct check *c)
 {
-    uint64_t count = rew_rows_count(c->input->rows);
+    uint64_t count = rwd_rows_count(c->input->rows);
 
     c->at = 0;
     c->next = 0;
@@ -366,15 +366,15 @@ static enum rew_breach check_amounts(struct check *c)
             (void)ron_au64_add(c->input->done_rows, i % PROGRESS_ROWS + 1);
         }
     }
-    return REW_BREACH_NONE;
+    return RWD_BREACH_NONE;
 }
 
 /* What was counted on the way. */
-static enum rew_breach check_sums(struct check *c)
+static enum rwd_breach check_sums(struct check *c)
 {
-    bool rounds_up = c->policy->rounding == REW_ROUND_LARGEST_REMAINDER;
+    bool rounds_up = c->policy->rounding == RWD_ROUND_LARGEST_REMAINDER;
 
-    for (uint32_t g = 0; g < REW_GROUPS_MAX; g++) {
+    for (uint32_t g = 0; g < RWD_GROUPS_MAX; g++) {
         const struct check_group *group = &c->groups[g];
 
         if (group->total != 0 && rounds_up && group->ups != group->pool - group->given) {
@@ -387,10 +387,10 @@ static enum rew_breach check_sums(struct check *c)
     if (c->capped != c->result->totals.capped.v) {
         return BREACH(c, CAP, "the sum above the caps is wrong");
     }
-    return REW_BREACH_NONE;
+    return RWD_BREACH_NONE;
 }
 
-enum rew_breach rew_calc_check(const struct rew_calc_input *input, const struct rew_result *r,
+enum rwd_breach rwd_calc_check(const struct rwd_calc_input *input, const struct rwd_result *r,
                                struct ron_err *err)
 {
     struct check c = {
@@ -402,9 +402,9 @@ enum rew_breach rew_calc_check(const struct rew_calc_input *input, const struct 
         .min = input->policy->min.v > 0 ? input->policy->min.v : 1,
     };
 
-    if (r->breach != REW_BREACH_NONE) {
+    if (r->breach != RWD_BREACH_NONE) {
         (void)(ron_err_set(err, RON_CONFLICT, "the calculation met a breach: %s",
-                           rew_breach_label(r->breach)));
+                           rwd_breach_label(r->breach)));
         return r->breach;
     }
     CHECK_TRY(check_payouts(&c));

@@ -21,27 +21,27 @@
 
 /* ---- a divisor of 64 bits -------------------------------------------------------------------- */
 
-struct rew_div64 {
+struct rwd_div64 {
     uint64_t d; /* shifted */
     uint64_t reciprocal;
     uint32_t shift;
 };
 
 /* floor((2^128 - 1) / d) - 2^64 for a d whose highest bit is set. */
-static inline uint64_t rew__reciprocal(uint64_t d)
+static inline uint64_t rwd__reciprocal(uint64_t d)
 {
     return (uint64_t)(ron_u128_make(~d, UINT64_MAX) / d);
 }
 
-static inline struct rew_div64 rew_div64_of(uint64_t d)
+static inline struct rwd_div64 rwd_div64_of(uint64_t d)
 {
     uint32_t shift = (uint32_t)__builtin_clzll(d);
 
-    return (struct rew_div64){d << shift, rew__reciprocal(d << shift), shift};
+    return (struct rwd_div64){d << shift, rwd__reciprocal(d << shift), shift};
 }
 
 /* (u1, u0) / d with u1 < d. */
-static inline uint64_t rew__div_2by1(uint64_t u1, uint64_t u0, const struct rew_div64 *by,
+static inline uint64_t rwd__div_2by1(uint64_t u1, uint64_t u0, const struct rwd_div64 *by,
                                      uint64_t *ret_rest)
 {
     ron_u128 q = (ron_u128)by->reciprocal * u1 + ron_u128_make(u1, u0);
@@ -61,22 +61,22 @@ static inline uint64_t rew__div_2by1(uint64_t u1, uint64_t u0, const struct rew_
 }
 
 /* floor(n / d), of 128 bits. */
-static inline ron_u128 rew_div64(ron_u128 n, const struct rew_div64 *by)
+static inline ron_u128 rwd_div64(ron_u128 n, const struct rwd_div64 *by)
 {
     /* Three words; the highest one is below 2^shift and so below d. A shift by 64 - 0 would be none
      * that C knows, hence in two steps. */
     uint64_t u2 = ron_u128_hi(n) >> 1 >> (63 - by->shift);
     ron_u128 u10 = n << by->shift;
     uint64_t rest;
-    uint64_t q1 = rew__div_2by1(u2, ron_u128_hi(u10), by, &rest);
-    uint64_t q0 = rew__div_2by1(rest, ron_u128_lo(u10), by, &rest);
+    uint64_t q1 = rwd__div_2by1(u2, ron_u128_hi(u10), by, &rest);
+    uint64_t q0 = rwd__div_2by1(rest, ron_u128_lo(u10), by, &rest);
 
     return ron_u128_make(q1, q0);
 }
 
 /* ---- shares: a * b / d for one a, one d and many b <= d -------------------------------------- */
 
-struct rew_share {
+struct rwd_share {
     ron_u128 a;
     ron_u128 d; /* shifted */
     uint64_t reciprocal;
@@ -84,13 +84,13 @@ struct rew_share {
 };
 
 /* d is not 0. */
-static inline struct rew_share rew_share_of(ron_u128 a, ron_u128 d)
+static inline struct rwd_share rwd_share_of(ron_u128 a, ron_u128 d)
 {
     uint32_t shift = ron_u128_hi(d) != 0 ? (uint32_t)__builtin_clzll(ron_u128_hi(d))
                                          : 64 + (uint32_t)__builtin_clzll(ron_u128_lo(d));
     uint64_t d1 = ron_u128_hi(d << shift);
     uint64_t d0 = ron_u128_lo(d << shift);
-    uint64_t v = rew__reciprocal(d1);
+    uint64_t v = rwd__reciprocal(d1);
     uint64_t p = d1 * v + d0;
     ron_u128 t;
 
@@ -110,11 +110,11 @@ static inline struct rew_share rew_share_of(ron_u128 a, ron_u128 d)
             v--;
         }
     }
-    return (struct rew_share){a, d << shift, v, shift};
+    return (struct rwd_share){a, d << shift, v, shift};
 }
 
 /* (u21, u0) / d with u21 < d. */
-static inline uint64_t rew__div_3by2(ron_u128 u21, uint64_t u0, const struct rew_share *s,
+static inline uint64_t rwd__div_3by2(ron_u128 u21, uint64_t u0, const struct rwd_share *s,
                                      ron_u128 *ret_rest)
 {
     ron_u128 q = (ron_u128)s->reciprocal * ron_u128_hi(u21) + u21;
@@ -137,7 +137,7 @@ static inline uint64_t rew__div_3by2(ron_u128 u21, uint64_t u0, const struct rew
 
 /* floor(a * b / d) and what is left of the division. b <= d, so b shifted as d was fits, and the
  * words that are divided first are below d: a * b is below 2^128 * d, or 2^64 * d for a small a. */
-static inline ron_u128 rew_share(const struct rew_share *s, ron_u128 b, ron_u128 *ret_rest)
+static inline ron_u128 rwd_share(const struct rwd_share *s, ron_u128 b, ron_u128 *ret_rest)
 {
     ron_u128 c = b << s->shift;
     ron_u128 a0c0 = (ron_u128)ron_u128_lo(s->a) * ron_u128_lo(c);
@@ -148,7 +148,7 @@ static inline ron_u128 rew_share(const struct rew_share *s, ron_u128 b, ron_u128
     uint64_t q0;
 
     if (RON_LIKELY(ron_u128_hi(s->a) == 0)) {
-        q0 = rew__div_3by2(middle, ron_u128_lo(a0c0), s, &rest);
+        q0 = rwd__div_3by2(middle, ron_u128_lo(a0c0), s, &rest);
         *ret_rest = rest >> s->shift;
         return q0;
     }
@@ -158,8 +158,8 @@ static inline ron_u128 rew_share(const struct rew_share *s, ron_u128 b, ron_u128
     ron_u128 low = (ron_u128)ron_u128_lo(middle) + ron_u128_lo(a1c0);
     ron_u128 high = a1c1 + ron_u128_hi(a1c0) + ron_u128_hi(middle) + ron_u128_hi(low);
 
-    q1 = rew__div_3by2(high, ron_u128_lo(low), s, &rest);
-    q0 = rew__div_3by2(rest, ron_u128_lo(a0c0), s, &rest);
+    q1 = rwd__div_3by2(high, ron_u128_lo(low), s, &rest);
+    q0 = rwd__div_3by2(rest, ron_u128_lo(a0c0), s, &rest);
     *ret_rest = rest >> s->shift;
     return ron_u128_make(q1, q0);
 }

@@ -13,10 +13,10 @@
 #include "rewarder/calc/priv.h"
 #include "ron/base/assert.h"
 
-enum { DIGIT_BITS = 16, DIGIT_MASK = REW_PICK_CELLS - 1, TOP_SHIFT = 128 - DIGIT_BITS };
+enum { DIGIT_BITS = 16, DIGIT_MASK = RWD_PICK_CELLS - 1, TOP_SHIFT = 128 - DIGIT_BITS };
 
 struct pick {
-    const struct rew_span *spans;
+    const struct rwd_span *spans;
     size_t span_count;
     const ron_u128 *rests;
 };
@@ -40,9 +40,9 @@ static uint32_t top_place(const struct pick *p)
 
 /* Counts the digits at `shift` of the remainders whose higher digits are `above`. */
 static void count_digits(const struct pick *p, uint32_t shift, ron_u128 above,
-                         uint64_t cells[REW_PICK_CELLS])
+                         uint64_t cells[RWD_PICK_CELLS])
 {
-    memset(cells, 0, REW_PICK_CELLS * sizeof cells[0]);
+    memset(cells, 0, RWD_PICK_CELLS * sizeof cells[0]);
     for (size_t s = 0; s < p->span_count; s++) {
         for (uint64_t i = p->spans[s].first; i < p->spans[s].end; i++) {
             ron_u128 from_here = p->rests[i] >> shift;
@@ -55,7 +55,7 @@ static void count_digits(const struct pick *p, uint32_t shift, ron_u128 above,
 }
 
 /* The smallest remainder that gets a unit, and how many with exactly it do. */
-static ron_u128 find_least(const struct pick *p, uint64_t units, uint64_t cells[REW_PICK_CELLS],
+static ron_u128 find_least(const struct pick *p, uint64_t units, uint64_t cells[RWD_PICK_CELLS],
                            uint64_t *ret_equal)
 {
     ron_u128 above = 0;
@@ -78,12 +78,12 @@ static ron_u128 find_least(const struct pick *p, uint64_t units, uint64_t cells[
     }
 }
 
-void rew__pick(const struct rew_span *spans, size_t span_count, const ron_u128 *rests,
-               ron_u128 *amounts, uint64_t units, uint64_t cells[REW_PICK_CELLS],
-               struct rew_last_up *ret_last)
+void rwd__pick(const struct rwd_span *spans, size_t span_count, const ron_u128 *rests,
+               ron_u128 *amounts, uint64_t units, uint64_t cells[RWD_PICK_CELLS],
+               struct rwd_last_up *ret_last)
 {
     const struct pick p = {spans, span_count, rests};
-    struct rew_last_up last = {.count = units};
+    struct rwd_last_up last = {.count = units};
     uint64_t equal;
 
     if (units == 0) {

@@ -4,24 +4,24 @@
 
 #include <stdio.h>
 
-static const struct ron_http_error rows[REW_ERROR_COUNT] = {
+static const struct ron_http_error rows[RWD_ERROR_COUNT] = {
 #define X(name, label_, code_, status_, retry_, doc_)                                              \
-    [REW_ERROR_##name] = {.status = (status_),                                                     \
+    [RWD_ERROR_##name] = {.status = (status_),                                                     \
                           .code = code_,                                                           \
                           .message = doc_,                                                         \
                           .reason = label_,                                                        \
                           .retryable = (retry_),                                                   \
                           .retry_after_s = (retry_) ? 1 : 0},
-    REW_ERRORS(X)
+    RWD_ERRORS(X)
 #undef X
 };
 
-const char *rew_error_label(enum rew_error error)
+const char *rwd_error_label(enum rwd_error error)
 {
     return rows[error].reason;
 }
 
-void rew_fault_set(struct rew_fault *ret, enum rew_error error, const char *detail)
+void rwd_fault_set(struct rwd_fault *ret, enum rwd_error error, const char *detail)
 {
     ret->error = error;
     (void)snprintf(ret->detail, sizeof ret->detail, "%s",
@@ -33,22 +33,22 @@ void rew_fault_set(struct rew_fault *ret, enum rew_error error, const char *deta
     }
 }
 
-void rew_fault_of(struct rew_fault *ret, enum ron_rc rc, enum rew_error bad,
+void rwd_fault_of(struct rwd_fault *ret, enum ron_rc rc, enum rwd_error bad,
                   const struct ron_err *err)
 {
-    enum rew_error error = rc == RON_INVALID || rc == RON_DENIED || rc == RON_EXISTS ? bad
-                           : rc == RON_NOTFOUND                       ? REW_ERROR_NOT_FOUND
-                           : rc == RON_CONFLICT                       ? REW_ERROR_CONFLICT
-                           : rc == RON_LIMIT || rc == RON_IO          ? REW_ERROR_STORAGE
-                           : rc == RON_TIMEOUT || rc == RON_CANCELLED ? REW_ERROR_TIMEOUT
-                           : rc == RON_FULL || rc == RON_NOMEM        ? REW_ERROR_BUSY
-                           : rc == RON_CLOSED                         ? REW_ERROR_DRAINING
-                                                                      : REW_ERROR_INTERNAL;
+    enum rwd_error error = rc == RON_INVALID || rc == RON_DENIED || rc == RON_EXISTS ? bad
+                           : rc == RON_NOTFOUND                       ? RWD_ERROR_NOT_FOUND
+                           : rc == RON_CONFLICT                       ? RWD_ERROR_CONFLICT
+                           : rc == RON_LIMIT || rc == RON_IO          ? RWD_ERROR_STORAGE
+                           : rc == RON_TIMEOUT || rc == RON_CANCELLED ? RWD_ERROR_TIMEOUT
+                           : rc == RON_FULL || rc == RON_NOMEM        ? RWD_ERROR_BUSY
+                           : rc == RON_CLOSED                         ? RWD_ERROR_DRAINING
+                                                                      : RWD_ERROR_INTERNAL;
 
-    rew_fault_set(ret, error, err->msg);
+    rwd_fault_set(ret, error, err->msg);
 }
 
-struct ron_http_error rew_http_error(const struct rew_fault *fault)
+struct ron_http_error rwd_http_error(const struct rwd_fault *fault)
 {
     struct ron_http_error error = rows[fault->error];
 

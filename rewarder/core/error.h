@@ -10,7 +10,7 @@
 #include "ron/http/reason.h"
 
 /* X(NAME, "label", "CODE", status, retryable, "meaning"). Names are stable. */
-#define REW_ERRORS(X)                                                                              \
+#define RWD_ERRORS(X)                                                                              \
     X(NONE, "", "", 200, false, "not refused")                                                     \
     X(SCHEMA, "schema", "BAD_REQUEST", 400, false, "the request breaks a rule")                    \
     X(CID, "cid_mismatch", "BAD_REQUEST", 400, false, "the snapshot is not the one named")         \
@@ -39,22 +39,22 @@
     X(DRAINING, "draining", "DRAINING", 503, true, "the rewarder is shutting down")                \
     X(INTERNAL, "internal", "INTERNAL", 500, false, "a fault of the rewarder")
 
-enum rew_error {
-#define X(name, label, code, status, retry, doc) REW_ERROR_##name,
-    REW_ERRORS(X)
+enum rwd_error {
+#define X(name, label, code, status, retry, doc) RWD_ERROR_##name,
+    RWD_ERRORS(X)
 #undef X
-        REW_ERROR_COUNT,
+        RWD_ERROR_COUNT,
 };
 
-struct rew_fault {
-    enum rew_error error;
+struct rwd_fault {
+    enum rwd_error error;
     char detail[192]; /* printable ASCII */
 };
 
-const char *rew_error_label(enum rew_error error);
+const char *rwd_error_label(enum rwd_error error);
 /* `detail` NULL: the row's own meaning. Cut to its room; what is not printable turns into '?'. */
-void rew_fault_set(struct rew_fault *ret, enum rew_error error, const char *detail);
+void rwd_fault_set(struct rwd_fault *ret, enum rwd_error error, const char *detail);
 /* What a failure below means: RON_LIMIT and RON_IO of a disk are STORAGE, RON_INVALID is `bad`. */
-void rew_fault_of(struct rew_fault *ret, enum ron_rc rc, enum rew_error bad,
+void rwd_fault_of(struct rwd_fault *ret, enum ron_rc rc, enum rwd_error bad,
                   const struct ron_err *err);
-struct ron_http_error rew_http_error(const struct rew_fault *fault);
+struct ron_http_error rwd_http_error(const struct rwd_fault *fault);

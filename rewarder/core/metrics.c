@@ -3,24 +3,24 @@
 #include "rewarder/svc.h"
 #include "ron/base/alloc.h"
 
-struct rew_metrics {
-    struct ron_metric *of[REW_M_COUNT];
+struct rwd_metrics {
+    struct ron_metric *of[RWD_M_COUNT];
 };
 
-static const struct ron_metric_def defs[REW_M_COUNT] = {
+static const struct ron_metric_def defs[RWD_M_COUNT] = {
 #define X(id, type_, unit_, name_, labels_, help_)                                                 \
-    [REW_M_##id] = {.name = name_,                                                                 \
+    [RWD_M_##id] = {.name = name_,                                                                 \
                     .help = help_,                                                                 \
                     .type = RON_METRIC_##type_,                                                    \
                     .unit = RON_METRIC_##unit_,                                                    \
                     .labels = labels_},
-    REW_METRICS(X)
+    RWD_METRICS(X)
 #undef X
 };
 
 static void collect(struct ron_scrape *scrape, void *arg)
 {
-    struct rew_svc *s = arg;
+    struct rwd_svc *s = arg;
     struct ron_metrics *all = ron_scrape_metrics(scrape);
     struct ron_breaker_stats b;
 
@@ -34,76 +34,76 @@ static void collect(struct ron_scrape *scrape, void *arg)
 }
 
 /* A rate needs the zero before the first event, so series that are known are made at the start. */
-static void make_series(struct rew_svc *s)
+static void make_series(struct rwd_svc *s)
 {
     static const struct {
         int metric;
         const char *label;
     } known[] = {
-        {REW_M_RUNS, "ok"},          {REW_M_RUNS, "quarantined"}, {REW_M_RUNS, "fail"},
-        {REW_M_INTENTS, "accepted"}, {REW_M_INTENTS, "dup"},      {REW_M_INTENTS, "error"},
+        {RWD_M_RUNS, "ok"},          {RWD_M_RUNS, "quarantined"}, {RWD_M_RUNS, "fail"},
+        {RWD_M_INTENTS, "accepted"}, {RWD_M_INTENTS, "dup"},      {RWD_M_INTENTS, "error"},
     };
     struct ron_metrics *all = ron_app_metrics(s->app);
 
     for (size_t i = 0; i < RON_ARRAY_LEN(known); i++) {
-        rew_count_of(s, known[i].metric, known[i].label, 0);
+        rwd_count_of(s, known[i].metric, known[i].label, 0);
     }
-    for (size_t i = 1; i < REW_BREACH_COUNT; i++) {
-        rew_count_of(s, REW_M_INVARIANT, rew_breach_label((enum rew_breach)i), 0);
+    for (size_t i = 1; i < RWD_BREACH_COUNT; i++) {
+        rwd_count_of(s, RWD_M_INVARIANT, rwd_breach_label((enum rwd_breach)i), 0);
     }
-    for (size_t i = 1; i < REW_ERROR_COUNT; i++) {
+    for (size_t i = 1; i < RWD_ERROR_COUNT; i++) {
         (void)ron_metric_series(ron_metrics_name(all, RON_M_REJECTED),
-                                rew_error_label((enum rew_error)i));
+                                rwd_error_label((enum rwd_error)i));
     }
-    for (size_t i = 0; i < REW_M_COUNT; i++) {
+    for (size_t i = 0; i < RWD_M_COUNT; i++) {
         if (*defs[i].labels == '\0') {
             (void)ron_metric_only(s->metrics->of[i]);
         }
     }
 }
 
-enum ron_rc rew_metrics_new(struct rew_svc *s, struct ron_err *err)
+enum ron_rc rwd_metrics_new(struct rwd_svc *s, struct ron_err *err)
 {
-    struct rew_metrics *m = ron_alloc_zero(sizeof *m);
+    struct rwd_metrics *m = ron_alloc_zero(sizeof *m);
 
     if (m == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the metrics");
     }
     s->metrics = m;
-    RON_TRY(ron_metrics_declare_all(ron_app_metrics(s->app), defs, REW_M_COUNT, m->of, err));
+    RON_TRY(ron_metrics_declare_all(ron_app_metrics(s->app), defs, RWD_M_COUNT, m->of, err));
     make_series(s);
     return ron_metrics_collector(ron_app_metrics(s->app), collect, s, err);
 }
 
-void rew_metrics_free(struct rew_svc *s)
+void rwd_metrics_free(struct rwd_svc *s)
 {
     ron_free(s->metrics);
     s->metrics = NULL;
 }
 
-void rew_count(struct rew_svc *s, int metric, uint64_t n)
+void rwd_count(struct rwd_svc *s, int metric, uint64_t n)
 {
     ron_counter_add(ron_metric_only(s->metrics->of[metric]), n);
 }
 
-void rew_count_of(struct rew_svc *s, int metric, const char *label, uint64_t n)
+void rwd_count_of(struct rwd_svc *s, int metric, const char *label, uint64_t n)
 {
     ron_counter_add(ron_metric_series(s->metrics->of[metric], label), n);
 }
 
-void rew_observe(struct rew_svc *s, int metric, uint64_t ns)
+void rwd_observe(struct rwd_svc *s, int metric, uint64_t ns)
 {
     ron_histogram_observe(ron_metric_only(s->metrics->of[metric]), ns);
 }
 
-void rew_set(struct rew_svc *s, int metric, struct ron_money value)
+void rwd_set(struct rwd_svc *s, int metric, struct ron_money value)
 {
     int64_t shown = value.v > INT64_MAX ? INT64_MAX : (int64_t)value.v;
 
     ron_gauge_set(ron_metric_only(s->metrics->of[metric]), shown);
 }
 
-void rew_timed_out(struct rew_svc *s, const char *op, const char *peer)
+void rwd_timed_out(struct rwd_svc *s, const char *op, const char *peer)
 {
     ron_counter_add(
         ron_metric_series(ron_metrics_name(ron_app_metrics(s->app), RON_M_IO_TIMEOUTS), op, peer),

@@ -9,16 +9,16 @@
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"
 
-struct rew_runs {
+struct rwd_runs {
     struct ron_mutex mu;
-    struct rew_live *newest;
+    struct rwd_live *newest;
     uint32_t count;
     uint32_t max;
 };
 
-enum ron_rc rew_runs_new(uint32_t max, struct rew_runs **ret_runs, struct ron_err *err)
+enum ron_rc rwd_runs_new(uint32_t max, struct rwd_runs **ret_runs, struct ron_err *err)
 {
-    struct rew_runs *r = ron_alloc_zero(sizeof *r);
+    struct rwd_runs *r = ron_alloc_zero(sizeof *r);
 
     if (r == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the registry of runs");
@@ -29,7 +29,7 @@ enum ron_rc rew_runs_new(uint32_t max, struct rew_runs **ret_runs, struct ron_er
     return RON_OK;
 }
 
-static void unref(struct rew_live *live)
+static void unref(struct rwd_live *live)
 {
     if (ron_au32_add(&live->_refs, UINT32_MAX) == 1) { /* minus one */
         ron_free(live->_manifest);
@@ -37,13 +37,13 @@ static void unref(struct rew_live *live)
     }
 }
 
-void rew_runs_free(struct rew_runs *r)
+void rwd_runs_free(struct rwd_runs *r)
 {
     if (r == NULL) {
         return;
     }
     while (r->newest != NULL) {
-        struct rew_live *live = r->newest;
+        struct rwd_live *live = r->newest;
 
         r->newest = live->_next;
         RON_ASSERT(live->_waiter_count == 0); /* U4 */
@@ -55,14 +55,14 @@ void rew_runs_free(struct rew_runs *r)
 
 /* ---- under the lock -------------------------------------------------------------------------- */
 
-static bool is(const struct rew_live *live, struct ron_str epoch, bool dry)
+static bool is(const struct rwd_live *live, struct ron_str epoch, bool dry)
 {
     return live->dry == dry && ron_str_eq(epoch, live->epoch);
 }
 
-static struct rew_live *find(struct rew_runs *r, struct ron_str epoch, bool dry)
+static struct rwd_live *find(struct rwd_runs *r, struct ron_str epoch, bool dry)
 {
-    for (struct rew_live *live = r->newest; live != NULL; live = live->_next) {
+    for (struct rwd_live *live = r->newest; live != NULL; live = live->_next) {
         if (is(live, epoch, dry)) {
             return live;
         }
@@ -70,9 +70,9 @@ static struct rew_live *find(struct rew_runs *r, struct ron_str epoch, bool dry)
     return NULL;
 }
 
-static void cut_out(struct rew_runs *r, struct rew_live *live)
+static void cut_out(struct rwd_runs *r, struct rwd_live *live)
 {
-    struct rew_live **at = &r->newest;
+    struct rwd_live **at = &r->newest;
 
     while (*at != live) {
         at = &(*at)->_next;
@@ -83,22 +83,22 @@ static void cut_out(struct rew_runs *r, struct rew_live *live)
 }
 
 /* The oldest that ended; NULL when all are under way. */
-static struct rew_live *oldest_ended(struct rew_runs *r)
+static struct rwd_live *oldest_ended(struct rwd_runs *r)
 {
-    struct rew_live *found = NULL;
+    struct rwd_live *found = NULL;
 
-    for (struct rew_live *live = r->newest; live != NULL; live = live->_next) {
+    for (struct rwd_live *live = r->newest; live != NULL; live = live->_next) {
         found = live->_ended ? live : found;
     }
     return found;
 }
 
-static void copy(const struct rew_live *live, struct rew_view *ret)
+static void copy(const struct rwd_live *live, struct rwd_view *ret)
 {
     memcpy(ret->epoch, live->epoch, sizeof ret->epoch);
     ret->run_key = live->run_key;
     ret->ended = live->_ended;
-    ret->phase = (enum rew_phase)ron_au32_load(&live->progress.phase);
+    ret->phase = (enum rwd_phase)ron_au32_load(&live->progress.phase);
     ret->rows_done = ron_au64_load(&live->progress.rows_done);
     ret->rows = ron_au64_load(&live->progress.rows);
     ret->began_ms = live->began_ms;
@@ -107,10 +107,10 @@ static void copy(const struct rew_live *live, struct rew_view *ret)
 
 /* ---- life of a run --------------------------------------------------------------------------- */
 
-static enum ron_rc enter(struct rew_runs *r, struct rew_live *live, struct rew_live **ret_out)
+static enum ron_rc enter(struct rwd_runs *r, struct rwd_live *live, struct rwd_live **ret_out)
 {
     struct ron_str epoch = {live->epoch, strlen(live->epoch)};
-    struct rew_live *old = find(r, epoch, live->dry);
+    struct rwd_live *old = find(r, epoch, live->dry);
 
     if (old != NULL && !old->_ended) {
         return ron_b3_equal(&old->run_key, &live->run_key) ? RON_EXISTS : RON_CONFLICT;
@@ -131,17 +131,17 @@ static enum ron_rc enter(struct rew_runs *r, struct rew_live *live, struct rew_l
     return RON_OK;
 }
 
-enum ron_rc rew_runs_begin(struct rew_runs *r, struct ron_str epoch, const struct ron_b3 *run_key,
-                           bool dry, uint64_t now_ms, struct rew_live **ret_live)
+enum ron_rc rwd_runs_begin(struct rwd_runs *r, struct ron_str epoch, const struct ron_b3 *run_key,
+                           bool dry, uint64_t now_ms, struct rwd_live **ret_live)
 {
-    struct rew_live *live = ron_alloc_zero(sizeof *live);
-    struct rew_live *out = NULL;
+    struct rwd_live *live = ron_alloc_zero(sizeof *live);
+    struct rwd_live *out = NULL;
     enum ron_rc rc;
 
     if (live == NULL) {
         return RON_NOMEM;
     }
-    RON_ASSERT(epoch.len <= REW_EPOCH_MAX);
+    RON_ASSERT(epoch.len <= RWD_EPOCH_MAX);
     memcpy(live->epoch, epoch.ptr, epoch.len);
     live->run_key = *run_key;
     live->dry = dry;
@@ -161,8 +161,8 @@ enum ron_rc rew_runs_begin(struct rew_runs *r, struct ron_str epoch, const struc
     return RON_OK;
 }
 
-size_t rew_runs_end(struct rew_runs *r, struct rew_live *take_live, const struct rew_fault *fault,
-                    struct ron_str manifest, struct ron_http_reply *ret_waiters[REW_WAITERS_MAX])
+size_t rwd_runs_end(struct rwd_runs *r, struct rwd_live *take_live, const struct rwd_fault *fault,
+                    struct ron_str manifest, struct ron_http_reply *ret_waiters[RWD_WAITERS_MAX])
 {
     char *text = manifest.len > 0 ? ron_alloc(manifest.len) : NULL;
     size_t count;
@@ -176,7 +176,7 @@ size_t rew_runs_end(struct rew_runs *r, struct rew_live *take_live, const struct
     take_live->_fault = *fault;
     take_live->_manifest = text;
     take_live->_manifest_len = text != NULL ? manifest.len : 0;
-    ron_au32_store(&take_live->progress.phase, REW_PHASE_SEALED);
+    ron_au32_store(&take_live->progress.phase, RWD_PHASE_SEALED);
     count = take_live->_waiter_count;
     for (size_t i = 0; i < count; i++) {
         ret_waiters[i] = take_live->_waiters[i];
@@ -187,7 +187,7 @@ size_t rew_runs_end(struct rew_runs *r, struct rew_live *take_live, const struct
     return count;
 }
 
-void rew_runs_undo(struct rew_runs *r, struct rew_live *take_live)
+void rwd_runs_undo(struct rwd_runs *r, struct rwd_live *take_live)
 {
     ron_mutex_lock(&r->mu);
     RON_ASSERT(take_live->_waiter_count == 0);
@@ -199,10 +199,10 @@ void rew_runs_undo(struct rew_runs *r, struct rew_live *take_live)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-enum ron_rc rew_runs_get(struct rew_runs *r, struct ron_str epoch, bool dry,
-                         struct rew_view *ret_view, struct ron_buf *manifest)
+enum ron_rc rwd_runs_get(struct rwd_runs *r, struct ron_str epoch, bool dry,
+                         struct rwd_view *ret_view, struct ron_buf *manifest)
 {
-    struct rew_live *live;
+    struct rwd_live *live;
     enum ron_rc rc = RON_NOTFOUND;
 
     ron_mutex_lock(&r->mu);
@@ -218,16 +218,16 @@ enum ron_rc rew_runs_get(struct rew_runs *r, struct ron_str epoch, bool dry,
     return rc;
 }
 
-enum ron_rc rew_runs_wait(struct rew_runs *r, struct ron_str epoch, const struct ron_b3 *run_key,
+enum ron_rc rwd_runs_wait(struct rwd_runs *r, struct ron_str epoch, const struct ron_b3 *run_key,
                           bool dry, struct ron_http_reply *reply)
 {
-    struct rew_live *live;
+    struct rwd_live *live;
     enum ron_rc rc = RON_NOTFOUND;
 
     ron_mutex_lock(&r->mu);
     live = find(r, epoch, dry);
     if (live != NULL && !live->_ended && ron_b3_equal(&live->run_key, run_key)) {
-        rc = live->_waiter_count < REW_WAITERS_MAX ? RON_OK : RON_FULL;
+        rc = live->_waiter_count < RWD_WAITERS_MAX ? RON_OK : RON_FULL;
         if (rc == RON_OK) {
             live->_waiters[live->_waiter_count++] = reply;
         }
@@ -236,10 +236,10 @@ enum ron_rc rew_runs_wait(struct rew_runs *r, struct ron_str epoch, const struct
     return rc;
 }
 
-void rew_runs_forget(struct rew_runs *r, struct ron_str epoch)
+void rwd_runs_forget(struct rwd_runs *r, struct ron_str epoch)
 {
     for (int dry = 0; dry < 2; dry++) {
-        struct rew_live *live;
+        struct rwd_live *live;
 
         ron_mutex_lock(&r->mu);
         live = find(r, epoch, dry != 0);
@@ -255,12 +255,12 @@ void rew_runs_forget(struct rew_runs *r, struct ron_str epoch)
     }
 }
 
-size_t rew_runs_under_way(struct rew_runs *r, struct rew_view *ret_views, size_t max)
+size_t rwd_runs_under_way(struct rwd_runs *r, struct rwd_view *ret_views, size_t max)
 {
     size_t count = 0;
 
     ron_mutex_lock(&r->mu);
-    for (const struct rew_live *live = r->newest; live != NULL && count < max; live = live->_next) {
+    for (const struct rwd_live *live = r->newest; live != NULL && count < max; live = live->_next) {
         if (!live->_ended) {
             copy(live, &ret_views[count++]);
         }
@@ -269,10 +269,10 @@ size_t rew_runs_under_way(struct rew_runs *r, struct rew_view *ret_views, size_t
     return count;
 }
 
-void rew_runs_cancel(struct rew_runs *r)
+void rwd_runs_cancel(struct rwd_runs *r)
 {
     ron_mutex_lock(&r->mu);
-    for (struct rew_live *live = r->newest; live != NULL; live = live->_next) {
+    for (struct rwd_live *live = r->newest; live != NULL; live = live->_next) {
         ron_au32_store(&live->progress.cancelled, 1);
     }
     ron_mutex_unlock(&r->mu);

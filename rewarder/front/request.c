@@ -37,14 +37,14 @@ enum { FIELD_LEDGER = 8 };
 static const struct ron_json_field compute_fields[] = {
     RON_JSON_FIELD(struct compute_body, inputs_cid, STRING, .required = true, .max = 128),
     RON_JSON_FIELD(struct compute_body, policy_id, STRING, .required = true,
-                   .max = REW_POLICY_ID_MAX),
+                   .max = RWD_POLICY_ID_MAX),
     RON_JSON_FIELD(struct compute_body, policy_hash, STRING, .required = true, .max = 128),
     RON_JSON_FIELD(struct compute_body, dry_run, BOOL, .required = false),
     RON_JSON_FIELD(struct compute_body, notes, STRING, .required = false, .max = 1024),
     RON_JSON_FIELD(struct compute_body, snapshot, RAW, .required = false, .nullable = true),
     RON_JSON_FIELD(struct compute_body, policy, RAW, .required = false, .nullable = true),
     RON_JSON_FIELD(struct compute_body, carry_from, STRING, .required = false, .nullable = true,
-                   .max = REW_EPOCH_MAX),
+                   .max = RWD_EPOCH_MAX),
     RON_JSON_FIELD(struct compute_body, ledger, OBJECT, .required = false, .nullable = true,
                    .shape = &ledger_shape),
 };
@@ -52,24 +52,24 @@ static const struct ron_json_shape compute_shape =
     RON_JSON_SHAPE(struct compute_body, compute_fields, present);
 
 /* The members that have a grammar of their own. */
-static bool check_body(const struct compute_body *b, struct rew_work_req *w,
-                       struct rew_fault *ret_fault)
+static bool check_body(const struct compute_body *b, struct rwd_work_req *w,
+                       struct rwd_fault *ret_fault)
 {
     struct ron_err err = {0};
     struct ron_b3 root;
 
     if (ron_b3_parse(b->inputs_cid.ptr, b->inputs_cid.len, &w->inputs_cid, &err) != RON_OK) {
-        rew_fault_set(ret_fault, REW_ERROR_SCHEMA, "inputs_cid: \"b3:\" and 64 lowercase digits");
+        rwd_fault_set(ret_fault, RWD_ERROR_SCHEMA, "inputs_cid: \"b3:\" and 64 lowercase digits");
     } else if (ron_b3_parse(b->policy_hash.ptr, b->policy_hash.len, &w->policy_hash, &err) !=
                RON_OK) {
-        rew_fault_set(ret_fault, REW_ERROR_SCHEMA, "policy_hash: \"b3:\" and 64 lowercase digits");
-    } else if (!rew_policy_id_ok(b->policy_id)) {
-        rew_fault_set(ret_fault, REW_ERROR_SCHEMA, "policy_id: not a name of a policy");
-    } else if (b->carry_from.len > 0 && !rew_epoch_ok(b->carry_from)) {
-        rew_fault_set(ret_fault, REW_ERROR_SCHEMA, "carry_from: not a name of an epoch");
+        rwd_fault_set(ret_fault, RWD_ERROR_SCHEMA, "policy_hash: \"b3:\" and 64 lowercase digits");
+    } else if (!rwd_policy_id_ok(b->policy_id)) {
+        rwd_fault_set(ret_fault, RWD_ERROR_SCHEMA, "policy_id: not a name of a policy");
+    } else if (b->carry_from.len > 0 && !rwd_epoch_ok(b->carry_from)) {
+        rwd_fault_set(ret_fault, RWD_ERROR_SCHEMA, "carry_from: not a name of an epoch");
     } else if ((b->present >> FIELD_LEDGER & 1) != 0 &&
                !ron_b3_parse_hex(b->ledger.root.ptr, b->ledger.root.len, &root)) {
-        rew_fault_set(ret_fault, REW_ERROR_SCHEMA, "ledger.root: 64 lowercase digits");
+        rwd_fault_set(ret_fault, RWD_ERROR_SCHEMA, "ledger.root: 64 lowercase digits");
     } else {
         w->has_ledger = (b->present >> FIELD_LEDGER & 1) != 0;
         if (w->has_ledger) {
@@ -86,7 +86,7 @@ static bool check_body(const struct compute_body *b, struct rew_work_req *w,
     return false;
 }
 
-bool rew_request_read(char *text, size_t len, struct rew_work_req *w, struct rew_fault *ret_fault)
+bool rwd_request_read(char *text, size_t len, struct rwd_work_req *w, struct rwd_fault *ret_fault)
 {
     struct compute_body b = {0};
     struct ron_json_error why = {0};
@@ -96,7 +96,7 @@ bool rew_request_read(char *text, size_t len, struct rew_work_req *w, struct rew
 
         RON_IGNORE(ron_err_set(&err, RON_INVALID, "%s%s%s", why.field,
                                why.field[0] != '\0' ? ": " : "", why.reason));
-        rew_fault_set(ret_fault, REW_ERROR_SCHEMA, err.msg);
+        rwd_fault_set(ret_fault, RWD_ERROR_SCHEMA, err.msg);
         return false;
     }
     return check_body(&b, w, ret_fault);

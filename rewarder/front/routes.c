@@ -12,64 +12,64 @@
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-void rew_fail(struct rew_svc *s, struct ron_http_call *call, const struct rew_fault *fault)
+void rwd_fail(struct rwd_svc *s, struct ron_http_call *call, const struct rwd_fault *fault)
 {
-    struct ron_http_error error = rew_http_error(fault);
+    struct ron_http_error error = rwd_http_error(fault);
 
     (void)s;
     ron_http_fail_with(call, &error);
 }
 
-void rew_reply_fail(struct rew_svc *s, struct ron_http_reply *take_reply,
-                    const struct rew_fault *fault)
+void rwd_reply_fail(struct rwd_svc *s, struct ron_http_reply *take_reply,
+                    const struct rwd_fault *fault)
 {
-    struct ron_http_error error = rew_http_error(fault);
+    struct ron_http_error error = rwd_http_error(fault);
 
     (void)s;
     ron_http_reply_fail_with(take_reply, &error);
 }
 
-static void fail_text(struct rew_svc *s, struct ron_http_call *call, enum rew_error error,
+static void fail_text(struct rwd_svc *s, struct ron_http_call *call, enum rwd_error error,
                       const char *detail)
 {
-    struct rew_fault fault;
+    struct rwd_fault fault;
 
-    rew_fault_set(&fault, error, detail);
-    rew_fail(s, call, &fault);
+    rwd_fault_set(&fault, error, detail);
+    rwd_fail(s, call, &fault);
 }
 
-static void fail_rc(struct rew_svc *s, struct ron_http_call *call, enum ron_rc rc)
+static void fail_rc(struct rwd_svc *s, struct ron_http_call *call, enum ron_rc rc)
 {
-    fail_text(s, call, rc == RON_CLOSED ? REW_ERROR_DRAINING : REW_ERROR_BUSY, NULL);
+    fail_text(s, call, rc == RON_CLOSED ? RWD_ERROR_DRAINING : RWD_ERROR_BUSY, NULL);
 }
 
 /* ---- who may --------------------------------------------------------------------------------- */
 
-static bool allowed(struct rew_svc *s, struct ron_http_call *call, const char *scope,
+static bool allowed(struct rwd_svc *s, struct ron_http_call *call, const char *scope,
                     struct ron_str account, struct ron_cap_info *ret_info, uint64_t *ret_until_ms)
 {
     enum ron_cap_why why =
         ron_app_auth_check(s->auth, call, scope, account, ret_info, ret_until_ms);
 
     if (why != RON_CAP_OK) {
-        fail_text(s, call, ron_cap_why_http(why) == 401 ? REW_ERROR_UNAUTH : REW_ERROR_FORBIDDEN,
+        fail_text(s, call, ron_cap_why_http(why) == 401 ? RWD_ERROR_UNAUTH : RWD_ERROR_FORBIDDEN,
                   ron_cap_why_doc(why));
     }
     return why == RON_CAP_OK;
 }
 
-static bool may_inspect(struct rew_svc *s, struct ron_http_call *call)
+static bool may_inspect(struct rwd_svc *s, struct ron_http_call *call)
 {
     return allowed(s, call, "rewarder.inspect", (struct ron_str){0}, NULL, NULL);
 }
 
 /* The epoch of the path. */
-static bool epoch_of(struct rew_svc *s, struct ron_http_call *call, char ret[REW_EPOCH_MAX + 1])
+static bool epoch_of(struct rwd_svc *s, struct ron_http_call *call, char ret[RWD_EPOCH_MAX + 1])
 {
     struct ron_str epoch = ron_http_param(call, 0);
 
-    if (!rew_epoch_ok(epoch)) {
-        fail_text(s, call, REW_ERROR_SCHEMA,
+    if (!rwd_epoch_ok(epoch)) {
+        fail_text(s, call, RWD_ERROR_SCHEMA,
                   "an epoch is 1 to 128 characters of A-Z a-z 0-9 _ . : -");
         return false;
     }
@@ -103,12 +103,12 @@ static bool read_query(const struct ron_http_call *call, bool *ret_wait, bool *r
 
 /* min(now + epoch_duration / 2, what the caller asked for): of the run, which outlives the request
  * that began it; how long that one waits is the listener's matter. */
-static struct ron_deadline deadline_of(struct rew_svc *s, const struct ron_http_call *call)
+static struct ron_deadline deadline_of(struct rwd_svc *s, const struct ron_http_call *call)
 {
     const struct ron_http_head *head = ron_http_head(call);
     struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
     uint64_t left_ms =
-        RON_MIN((uint64_t)ron_conf_ms(conf, REW_EPOCH_DURATION) / 2, head->timeout_ms);
+        RON_MIN((uint64_t)ron_conf_ms(conf, RWD_EPOCH_DURATION) / 2, head->timeout_ms);
 
     ron_conf_unref(conf);
     if (head->deadline_unix_ms != UINT64_MAX) {
@@ -121,7 +121,7 @@ static struct ron_deadline deadline_of(struct rew_svc *s, const struct ron_http_
     return ron_deadline_after_ms(ron_env_now_ns(s->env), left_ms);
 }
 
-static void submit(struct rew_svc *s, struct ron_http_call *call, struct rew_work_req *w)
+static void submit(struct rwd_svc *s, struct ron_http_call *call, struct rwd_work_req *w)
 {
     enum ron_rc rc = ron_http_defer(call, &w->reply);
 
@@ -139,15 +139,15 @@ static void submit(struct rew_svc *s, struct ron_http_call *call, struct rew_wor
 
 static void compute(struct ron_http_call *call, void *arg)
 {
-    struct rew_svc *s = arg;
-    struct rew_fault fault = {0};
-    struct rew_work_req *w;
-    char epoch[REW_EPOCH_MAX + 1];
+    struct rwd_svc *s = arg;
+    struct rwd_fault fault = {0};
+    struct rwd_work_req *w;
+    char epoch[RWD_EPOCH_MAX + 1];
     bool wait = false;
     bool dry = false;
 
     if (!ron_http_is_json(ron_http_head(call))) {
-        fail_text(s, call, REW_ERROR_CONTENT_TYPE, "send the body as application/json");
+        fail_text(s, call, RWD_ERROR_CONTENT_TYPE, "send the body as application/json");
         return;
     }
     if (!allowed(s, call, "rewarder.run", (struct ron_str){0}, NULL, NULL) ||
@@ -155,18 +155,18 @@ static void compute(struct ron_http_call *call, void *arg)
         return;
     }
     if (!read_query(call, &wait, &dry)) {
-        fail_text(s, call, REW_ERROR_SCHEMA, "query: only wait and dry_run, true or false");
+        fail_text(s, call, RWD_ERROR_SCHEMA, "query: only wait and dry_run, true or false");
         return;
     }
     w = ron_alloc_zero(sizeof *w + ron_http_body(call).len);
     if (w == NULL) {
-        fail_text(s, call, REW_ERROR_BUSY, "no memory for the request");
+        fail_text(s, call, RWD_ERROR_BUSY, "no memory for the request");
         return;
     }
     memcpy(w + 1, ron_http_body(call).ptr, ron_http_body(call).len);
-    if (!rew_request_read((char *)(w + 1), ron_http_body(call).len, w, &fault)) {
+    if (!rwd_request_read((char *)(w + 1), ron_http_body(call).len, w, &fault)) {
         ron_free(w);
-        rew_fail(s, call, &fault);
+        rwd_fail(s, call, &fault);
         return;
     }
     memcpy(w->epoch, epoch, sizeof epoch);
@@ -178,7 +178,7 @@ static void compute(struct ron_http_call *call, void *arg)
 
 /* ---- views of runs under way ----------------------------------------------------------------- */
 
-void rew_view_write(struct ron_buf *out, const struct rew_view *view)
+void rwd_view_write(struct ron_buf *out, const struct rwd_view *view)
 {
     struct ron_json_writer j;
     char key[RON_B3_ID_SIZE];
@@ -189,24 +189,24 @@ void rew_view_write(struct ron_buf *out, const struct rew_view *view)
     ron_json_text(&j, "epoch_id", view->epoch);
     ron_json_text(&j, "run_key", key);
     ron_json_text(&j, "status", "running");
-    ron_json_text(&j, "phase", rew_phase_name(view->phase));
+    ron_json_text(&j, "phase", rwd_phase_name(view->phase));
     ron_json_u64(&j, "rows_done", view->rows_done);
     ron_json_u64(&j, "rows", view->rows);
     ron_json_u64(&j, "began_millis", view->began_ms);
     ron_json_close(&j, '}');
 }
 
-void rew_reply_view(struct ron_http_reply *take_reply, int code, const struct rew_view *view)
+void rwd_reply_view(struct ron_http_reply *take_reply, int code, const struct rwd_view *view)
 {
-    rew_view_write(ron_http_reply_body(take_reply), view);
+    rwd_view_write(ron_http_reply_body(take_reply), view);
     ron_http_reply_send(take_reply, code, "application/json");
 }
 
 /* ---- questions ------------------------------------------------------------------------------- */
 
-static void ask(struct rew_svc *s, struct ron_http_call *call, const struct rew_read *question)
+static void ask(struct rwd_svc *s, struct ron_http_call *call, const struct rwd_read *question)
 {
-    struct rew_read *r = ron_alloc(sizeof *r);
+    struct rwd_read *r = ron_alloc(sizeof *r);
     enum ron_rc rc = RON_NOMEM;
 
     if (r != NULL) {
@@ -226,22 +226,22 @@ static void ask(struct rew_svc *s, struct ron_http_call *call, const struct rew_
 }
 
 /* What the registry knows; false: it does not know the epoch, or only that it ended. */
-static bool answer_from_memory(struct rew_svc *s, struct ron_http_call *call, const char *epoch,
+static bool answer_from_memory(struct rwd_svc *s, struct ron_http_call *call, const char *epoch,
                                bool dry)
 {
     struct ron_str name = {epoch, strlen(epoch)};
-    struct rew_view view;
+    struct rwd_view view;
     struct ron_buf text;
     bool done = false;
 
-    ron_buf_init(&text, REW_MANIFEST_MAX);
-    if (rew_runs_get(s->runs, name, dry, &view, &text) == RON_OK) {
+    ron_buf_init(&text, RWD_MANIFEST_MAX);
+    if (rwd_runs_get(s->runs, name, dry, &view, &text) == RON_OK) {
         if (!view.ended) {
-            rew_view_write(&text, &view);
+            rwd_view_write(&text, &view);
             ron_http_answer(call, 202, "application/json", ron_buf_data(&text), ron_buf_len(&text));
             done = true;
-        } else if (view.fault.error != REW_ERROR_NONE) {
-            rew_fail(s, call, &view.fault);
+        } else if (view.fault.error != RWD_ERROR_NONE) {
+            rwd_fail(s, call, &view.fault);
             done = true;
         } else if (ron_buf_len(&text) > 0) {
             ron_http_answer(call, 200, "application/json", ron_buf_data(&text), ron_buf_len(&text));
@@ -254,8 +254,8 @@ static bool answer_from_memory(struct rew_svc *s, struct ron_http_call *call, co
 
 static void get_epoch(struct ron_http_call *call, void *arg)
 {
-    struct rew_svc *s = arg;
-    struct rew_read r = {.kind = REW_READ_MANIFEST};
+    struct rwd_svc *s = arg;
+    struct rwd_read r = {.kind = RWD_READ_MANIFEST};
     bool wait = false;
     bool dry = false;
 
@@ -263,19 +263,19 @@ static void get_epoch(struct ron_http_call *call, void *arg)
         return;
     }
     if (!read_query(call, &wait, &dry) || wait) {
-        fail_text(s, call, REW_ERROR_SCHEMA, "query: only dry_run, true or false");
+        fail_text(s, call, RWD_ERROR_SCHEMA, "query: only dry_run, true or false");
     } else if (!answer_from_memory(s, call, r.epoch, dry)) {
         if (dry) {
-            fail_text(s, call, REW_ERROR_NOT_FOUND, "no dry run of this epoch is remembered");
+            fail_text(s, call, RWD_ERROR_NOT_FOUND, "no dry run of this epoch is remembered");
         } else {
             ask(s, call, &r);
         }
     }
 }
 
-static void get_of_epoch(struct rew_svc *s, struct ron_http_call *call, enum rew_read_kind kind)
+static void get_of_epoch(struct rwd_svc *s, struct ron_http_call *call, enum rwd_read_kind kind)
 {
-    struct rew_read r = {.kind = kind};
+    struct rwd_read r = {.kind = kind};
 
     if (may_inspect(s, call) && epoch_of(s, call, r.epoch)) {
         ask(s, call, &r);
@@ -284,28 +284,28 @@ static void get_of_epoch(struct rew_svc *s, struct ron_http_call *call, enum rew
 
 static void get_settlement(struct ron_http_call *call, void *arg)
 {
-    get_of_epoch(arg, call, REW_READ_SETTLEMENT);
+    get_of_epoch(arg, call, RWD_READ_SETTLEMENT);
 }
 
 static void get_payouts(struct ron_http_call *call, void *arg)
 {
-    get_of_epoch(arg, call, REW_READ_PAYOUTS);
+    get_of_epoch(arg, call, RWD_READ_PAYOUTS);
 }
 
 static void get_proof(struct ron_http_call *call, void *arg)
 {
-    struct rew_svc *s = arg;
-    struct rew_read r = {.kind = REW_READ_PROOF};
+    struct rwd_svc *s = arg;
+    struct rwd_read r = {.kind = RWD_READ_PROOF};
     struct ron_str account = ron_http_param(call, 1);
-    char raw[REW_ACCOUNT_MAX + 1];
+    char raw[RWD_ACCOUNT_MAX + 1];
     size_t len = 0;
 
     /* The rest of the path, as sent: an account may hold a '/'. */
-    if (account.len > 3 * (size_t)REW_ACCOUNT_MAX ||
+    if (account.len > 3 * (size_t)RWD_ACCOUNT_MAX ||
         ron_http_percent_decode(account, false, raw, sizeof raw - 1, &len) != RON_OK ||
-        !rew_account_ok((struct ron_str){raw, len})) {
+        !rwd_account_ok((struct ron_str){raw, len})) {
         if (may_inspect(s, call)) { /* who may not ask is told that first */
-            fail_text(s, call, REW_ERROR_SCHEMA, "that is no account");
+            fail_text(s, call, RWD_ERROR_SCHEMA, "that is no account");
         }
         return;
     }
@@ -318,8 +318,8 @@ static void get_proof(struct ron_http_call *call, void *arg)
 
 static void get_policy(struct ron_http_call *call, void *arg)
 {
-    struct rew_svc *s = arg;
-    struct rew_read r = {.kind = REW_READ_POLICY};
+    struct rwd_svc *s = arg;
+    struct rwd_read r = {.kind = RWD_READ_POLICY};
     struct ron_str id = ron_http_param(call, 0);
     char room[RON_B3_ID_SIZE];
     struct ron_str hash = {0};
@@ -331,20 +331,20 @@ static void get_policy(struct ron_http_call *call, void *arg)
     }
     rc = ron_http_query_get(ron_http_head(call)->query, "hash", room, sizeof room, &hash);
     r.has_hash = rc == RON_OK;
-    if (!rew_policy_id_ok(id) || (rc != RON_OK && rc != RON_NOTFOUND) ||
+    if (!rwd_policy_id_ok(id) || (rc != RON_OK && rc != RON_NOTFOUND) ||
         (r.has_hash && ron_b3_parse(hash.ptr, hash.len, &r.hash, &err) != RON_OK)) {
-        fail_text(s, call, REW_ERROR_SCHEMA, "a policy id, and at most ?hash=b3:...");
+        fail_text(s, call, RWD_ERROR_SCHEMA, "a policy id, and at most ?hash=b3:...");
         return;
     }
     memcpy(r.epoch, id.ptr, id.len);
     ask(s, call, &r);
 }
 
-static bool state_of(struct ron_str text, enum rew_state *ret)
+static bool state_of(struct ron_str text, enum rwd_state *ret)
 {
-    for (size_t i = 0; i < REW_STATE_COUNT; i++) {
-        if (ron_str_eq(text, rew_state_name((enum rew_state)i))) {
-            *ret = (enum rew_state)i;
+    for (size_t i = 0; i < RWD_STATE_COUNT; i++) {
+        if (ron_str_eq(text, rwd_state_name((enum rwd_state)i))) {
+            *ret = (enum rwd_state)i;
             return true;
         }
     }
@@ -353,8 +353,8 @@ static bool state_of(struct ron_str text, enum rew_state *ret)
 
 static void get_list(struct ron_http_call *call, void *arg)
 {
-    struct rew_svc *s = arg;
-    struct rew_read r = {.kind = REW_READ_LIST, .limit = 100, .state = REW_STATE_COUNT};
+    struct rwd_svc *s = arg;
+    struct rwd_read r = {.kind = RWD_READ_LIST, .limit = 100, .state = RWD_STATE_COUNT};
     struct ron_str rest = ron_http_head(call)->query;
     struct ron_str name;
     struct ron_str value;
@@ -366,11 +366,11 @@ static void get_list(struct ron_http_call *call, void *arg)
     while (good && ron_http_query_next(&rest, &name, &value)) {
         uint64_t limit = 0;
 
-        if (ron_str_eq(name, "after") && rew_epoch_ok(value)) {
+        if (ron_str_eq(name, "after") && rwd_epoch_ok(value)) {
             memcpy(r.epoch, value.ptr, value.len);
             r.epoch[value.len] = '\0';
         } else if (ron_str_eq(name, "limit") && ron_http_parse_u64(value, &limit) == RON_OK &&
-                   limit >= 1 && limit <= REW_LIST_MAX) {
+                   limit >= 1 && limit <= RWD_LIST_MAX) {
             r.limit = (uint32_t)limit;
         } else {
             good = ron_str_eq(name, "state") && state_of(value, &r.state);
@@ -379,17 +379,17 @@ static void get_list(struct ron_http_call *call, void *arg)
     if (good) {
         ask(s, call, &r);
     } else {
-        fail_text(s, call, REW_ERROR_SCHEMA,
+        fail_text(s, call, RWD_ERROR_SCHEMA,
                   "query: after=<epoch>, limit=1..1000, state=<state> are known");
     }
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-static void change(struct rew_svc *s, struct ron_http_call *call, const char *scope,
-                   enum rew_read_kind kind)
+static void change(struct rwd_svc *s, struct ron_http_call *call, const char *scope,
+                   enum rwd_read_kind kind)
 {
-    struct rew_read r = {.kind = kind};
+    struct rwd_read r = {.kind = kind};
     struct ron_cap_info info = {0};
 
     if (allowed(s, call, scope, (struct ron_str){0}, &info, NULL) && epoch_of(s, call, r.epoch)) {
@@ -400,38 +400,38 @@ static void change(struct rew_svc *s, struct ron_http_call *call, const char *sc
 
 static void post_emit(struct ron_http_call *call, void *arg)
 {
-    change(arg, call, "rewarder.run", REW_READ_EMIT);
+    change(arg, call, "rewarder.run", RWD_READ_EMIT);
 }
 
 static void post_release(struct ron_http_call *call, void *arg)
 {
-    change(arg, call, "rewarder.quarantine", REW_READ_RELEASE);
+    change(arg, call, "rewarder.quarantine", RWD_READ_RELEASE);
 }
 
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
-static bool form_of(const struct ron_http_head *head, enum rew_form *ret)
+static bool form_of(const struct ron_http_head *head, enum rwd_form *ret)
 {
     struct ron_str type = {0};
 
     if (ron_http_is_json(head)) {
-        *ret = REW_FORM_JSON;
+        *ret = RWD_FORM_JSON;
         return true;
     }
     RON_IGNORE(ron_http_field_get(head, "content-type", &type));
-    *ret = REW_FORM_NDJSON;
+    *ret = RWD_FORM_NDJSON;
     return ron_str_eq(type, "application/x-ndjson") || ron_str_eq(type, "application/ndjson");
 }
 
 static void put_inputs(struct ron_http_call *call, void *arg)
 {
-    struct rew_svc *s = arg;
-    struct rew_upload u = {0};
-    struct rew_upload *held;
+    struct rwd_svc *s = arg;
+    struct rwd_upload u = {0};
+    struct rwd_upload *held;
     enum ron_rc rc = RON_NOMEM;
 
     if (!form_of(ron_http_head(call), &u.form)) {
-        fail_text(s, call, REW_ERROR_CONTENT_TYPE,
+        fail_text(s, call, RWD_ERROR_CONTENT_TYPE,
                   "send the snapshot as application/json or application/x-ndjson");
         return;
     }
@@ -457,9 +457,9 @@ static void put_inputs(struct ron_http_call *call, void *arg)
 
 static void get_events(struct ron_http_call *call, void *arg)
 {
-    struct rew_svc *s = arg;
+    struct rwd_svc *s = arg;
     uint64_t until_ms = 0;
-    char room[REW_EPOCH_MAX + 1];
+    char room[RWD_EPOCH_MAX + 1];
     struct ron_str epoch = {0};
     enum ron_rc rc;
 
@@ -468,7 +468,7 @@ static void get_events(struct ron_http_call *call, void *arg)
     }
     rc = ron_http_query_get(ron_http_head(call)->query, "epoch", room, sizeof room, &epoch);
     if (rc != RON_OK && rc != RON_NOTFOUND) {
-        fail_text(s, call, REW_ERROR_SCHEMA, "query: only epoch");
+        fail_text(s, call, RWD_ERROR_SCHEMA, "query: only epoch");
         return;
     }
     rc = ron_http_events_join(s->events, call, epoch, until_ms);
@@ -479,7 +479,7 @@ static void get_events(struct ron_http_call *call, void *arg)
 
 /* ---- routes ---------------------------------------------------------------------------------- */
 
-void rew_routes_fill(struct rew_svc *s)
+void rwd_routes_fill(struct rwd_svc *s)
 {
     const struct ron_http_route rows[] = {
         {RON_HTTP_POST, "/rewarder/epochs/{epoch}/compute", compute, s, 0, 0},
@@ -493,7 +493,7 @@ void rew_routes_fill(struct rew_svc *s)
         {RON_HTTP_GET, "/rewarder/policy/{id}", get_policy, s, 0, 0},
         {RON_HTTP_GET, "/rewarder/events", get_events, s, 0, 0},
         {RON_HTTP_PUT, "/rewarder/inputs", put_inputs, s, RON_HTTP_STREAM,
-         (uint64_t)ron_conf_bytes(s->conf, REW_INPUT_MAX)},
+         (uint64_t)ron_conf_bytes(s->conf, RWD_INPUT_MAX)},
     };
 
     memcpy(s->routes, rows, sizeof rows);

@@ -5,7 +5,7 @@
  *   I1. Keys are hashed as text with '|' between the parts, so that what a key stands for can be
  *       written down and hashed again with any BLAKE3 program. Only the salt may hold a '|', and it
  *       comes first; two different lists of parts therefore differ as text.
- *   I2. rew_folder_epoch accepts exactly what rew_epoch_folder writes.
+ *   I2. rwd_folder_epoch accepts exactly what rwd_epoch_folder writes.
  *
  * Failure: none but a refused name. */
 #include "rewarder/input/name.h"
@@ -47,27 +47,27 @@ static size_t folder_len(struct ron_str epoch)
     return len;
 }
 
-bool rew_epoch_ok(struct ron_str epoch)
+bool rwd_epoch_ok(struct ron_str epoch)
 {
-    return name_ok(epoch, REW_EPOCH_MAX) && folder_len(epoch) <= REW_FOLDER_MAX;
+    return name_ok(epoch, RWD_EPOCH_MAX) && folder_len(epoch) <= RWD_FOLDER_MAX;
 }
 
-bool rew_account_ok(struct ron_str account)
+bool rwd_account_ok(struct ron_str account)
 {
-    if (account.len == 0 || account.len > REW_ACCOUNT_MAX) {
+    if (account.len == 0 || account.len > RWD_ACCOUNT_MAX) {
         return false;
     }
     for (size_t i = 0; i < account.len; i++) {
-        if (!rew_account_char(account.ptr[i])) {
+        if (!rwd_account_char(account.ptr[i])) {
             return false;
         }
     }
     return true;
 }
 
-bool rew_policy_id_ok(struct ron_str id)
+bool rwd_policy_id_ok(struct ron_str id)
 {
-    return name_ok(id, REW_POLICY_ID_MAX);
+    return name_ok(id, RWD_POLICY_ID_MAX);
 }
 
 /* ---- keys ------------------------------------------------------------------------------------ */
@@ -93,7 +93,7 @@ static void add_number(struct ron_b3_hasher *h, struct ron_money number)
     ron_b3_update(h, text, len);
 }
 
-void rew_run_key(struct ron_str salt, struct ron_str epoch, const struct ron_b3 *policy_hash,
+void rwd_run_key(struct ron_str salt, struct ron_str epoch, const struct ron_b3 *policy_hash,
                  const struct ron_b3 *inputs_cid, struct ron_b3 *ret_key)
 {
     struct ron_b3_hasher h;
@@ -123,8 +123,8 @@ static void put_key(const struct ron_b3_hasher *h, const char *prefix, size_t le
     ret_key[len] = '\0';
 }
 
-void rew_intent_key(const struct ron_b3 *run_key, struct ron_str account, struct ron_money amount,
-                    char ret_key[REW_INTENT_KEY_SIZE])
+void rwd_intent_key(const struct ron_b3 *run_key, struct ron_str account, struct ron_money amount,
+                    char ret_key[RWD_INTENT_KEY_SIZE])
 {
     struct ron_b3_hasher h;
 
@@ -135,11 +135,11 @@ void rew_intent_key(const struct ron_b3 *run_key, struct ron_str account, struct
     ron_b3_update(&h, account.ptr, account.len);
     add_text(&h, "|");
     add_number(&h, amount);
-    put_key(&h, "b3:", REW_INTENT_KEY_LEN, ret_key);
+    put_key(&h, "b3:", RWD_INTENT_KEY_LEN, ret_key);
 }
 
-void rew_batch_key(const struct ron_b3 *run_key, uint64_t first, uint32_t count, uint32_t attempt,
-                   char ret_key[REW_BATCH_KEY_SIZE])
+void rwd_batch_key(const struct ron_b3 *run_key, uint64_t first, uint32_t count, uint32_t attempt,
+                   char ret_key[RWD_BATCH_KEY_SIZE])
 {
     struct ron_b3_hasher h;
 
@@ -152,11 +152,11 @@ void rew_batch_key(const struct ron_b3 *run_key, uint64_t first, uint32_t count,
     add_number(&h, ron_money_of(count));
     add_text(&h, "|");
     add_number(&h, ron_money_of(attempt));
-    put_key(&h, "rew:", REW_BATCH_KEY_LEN, ret_key);
+    put_key(&h, "rew:", RWD_BATCH_KEY_LEN, ret_key);
 }
 
-void rew_claim_key(struct ron_str salt, struct ron_str epoch, uint32_t attempt,
-                   char ret_key[REW_BATCH_KEY_SIZE])
+void rwd_claim_key(struct ron_str salt, struct ron_str epoch, uint32_t attempt,
+                   char ret_key[RWD_BATCH_KEY_SIZE])
 {
     struct ron_b3_hasher h;
 
@@ -167,17 +167,17 @@ void rew_claim_key(struct ron_str salt, struct ron_str epoch, uint32_t attempt,
     ron_b3_update(&h, epoch.ptr, epoch.len);
     add_text(&h, "|");
     add_number(&h, ron_money_of(attempt));
-    put_key(&h, "rew:", REW_BATCH_KEY_LEN, ret_key);
+    put_key(&h, "rew:", RWD_BATCH_KEY_LEN, ret_key);
 }
 
 /* ---- folders --------------------------------------------------------------------------------- */
 
-void rew_epoch_folder(struct ron_str epoch, char ret_name[REW_FOLDER_SIZE])
+void rwd_epoch_folder(struct ron_str epoch, char ret_name[RWD_FOLDER_SIZE])
 {
     static const char digits[] = "0123456789ABCDEF";
     char *to = ret_name;
 
-    RON_ASSERT(rew_epoch_ok(epoch));
+    RON_ASSERT(rwd_epoch_ok(epoch));
     for (size_t i = 0; i < epoch.len; i++) {
         unsigned char c = (unsigned char)epoch.ptr[i];
 
@@ -192,15 +192,15 @@ void rew_epoch_folder(struct ron_str epoch, char ret_name[REW_FOLDER_SIZE])
     *to = '\0';
 }
 
-bool rew_folder_epoch(const char *name, char ret_epoch[REW_EPOCH_MAX + 1])
+bool rwd_folder_epoch(const char *name, char ret_epoch[RWD_EPOCH_MAX + 1])
 {
-    char epoch[REW_EPOCH_MAX + 1];
+    char epoch[RWD_EPOCH_MAX + 1];
     size_t len = 0;
 
     while (*name != '\0') {
         char c = *name;
 
-        if (len == REW_EPOCH_MAX) {
+        if (len == RWD_EPOCH_MAX) {
             return false;
         }
         if (strncmp(name, "%2E", 3) == 0 || strncmp(name, "%3A", 3) == 0) {
@@ -212,7 +212,7 @@ bool rew_folder_epoch(const char *name, char ret_epoch[REW_EPOCH_MAX + 1])
         epoch[len++] = c;
         name++;
     }
-    if (!rew_epoch_ok((struct ron_str){epoch, len})) {
+    if (!rwd_epoch_ok((struct ron_str){epoch, len})) {
         return false;
     }
     memcpy(ret_epoch, epoch, len);

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-enum ron_rc rew__json_failed(const struct ron_json_error *json_err, struct ron_err *err)
+enum ron_rc rwd__json_failed(const struct ron_json_error *json_err, struct ron_err *err)
 {
     bool named = json_err->field[0] != '\0';
 
@@ -60,8 +60,8 @@ static inline const char *quick_account(const char *p, struct ron_str *ret_accou
     if (*p != '"') {
         return NULL;
     }
-    for (p = begin; rew_account_char(*p); p++) {
-        if (p - begin == REW_ACCOUNT_MAX) {
+    for (p = begin; rwd_account_char(*p); p++) {
+        if (p - begin == RWD_ACCOUNT_MAX) {
             return NULL;
         }
     }
@@ -72,7 +72,7 @@ static inline const char *quick_account(const char *p, struct ron_str *ret_accou
     return p + 1;
 }
 
-const char *rew__row_quick(const char *text, struct rew__row *ret_row)
+const char *rwd__row_quick(const char *text, struct rwd__row *ret_row)
 {
     const char *p = SKIP_NAME(text + 1, "account");
 
@@ -123,21 +123,21 @@ static struct ron_str trim(struct ron_str s)
     return s;
 }
 
-enum ron_rc rew__row_strict(char *text, size_t len, struct rew__row *ret_row, struct ron_err *err)
+enum ron_rc rwd__row_strict(char *text, size_t len, struct rwd__row *ret_row, struct ron_err *err)
 {
     struct ron_json_error json_err = {0};
     struct document d = {0};
     struct ron_str account;
 
     if (ron_json_scan(text, len, &shape, NULL, &d, &json_err) != RON_OK) {
-        return rew__json_failed(&json_err, err);
+        return rwd__json_failed(&json_err, err);
     }
     account = trim(d.account);
-    if (!rew_account_ok(account)) {
+    if (!rwd_account_ok(account)) {
         return ron_err_set(err, RON_INVALID,
                            "account: 1 to %d of A-Z a-z 0-9 _ . : / - are expected",
-                           (int)REW_ACCOUNT_MAX);
+                           (int)RWD_ACCOUNT_MAX);
     }
-    *ret_row = (struct rew__row){account, {d.bytes_stored, d.bytes_served, d.uptime_seconds}};
+    *ret_row = (struct rwd__row){account, {d.bytes_stored, d.bytes_served, d.uptime_seconds}};
     return RON_OK;
 }

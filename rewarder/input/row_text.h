@@ -7,29 +7,29 @@
  * that shape" to everything else, good or bad.
  *
  * Invariant:
- *   I1. What the quick one takes, the strict one takes with the same result (fuzz_rew_snapshot).
+ *   I1. What the quick one takes, the strict one takes with the same result (fuzz_rwd_snapshot).
  *
  * Pure code; any thread. */
 #pragma once
 
 #include "rewarder/input/rows.h"
 
-struct rew__row {
+struct rwd__row {
     struct ron_str account; /* trimmed; in the text */
-    struct rew_counters counters;
+    struct rwd_counters counters;
 };
 
 /* The longest row of the usual shape has 289 bytes; up to as many are looked at. */
-enum { REW__ROW_QUICK_ROOM = 320 };
+enum { RWD__ROW_QUICK_ROOM = 320 };
 
-/* `text` begins with '{' and has REW__ROW_QUICK_ROOM readable bytes, of which a row may be the
+/* `text` begins with '{' and has RWD__ROW_QUICK_ROOM readable bytes, of which a row may be the
  * first ones. Returns the end of the row, or NULL when it is not of the usual shape; then ret_row
  * is undefined. */
-const char *rew__row_quick(const char *text, struct rew__row *ret_row);
+const char *rwd__row_quick(const char *text, struct rwd__row *ret_row);
 
 /* All of the text is one row. Changes the text. RON_INVALID with "field: what is wrong". */
-RON_MUST_USE enum ron_rc rew__row_strict(char *text, size_t len, struct rew__row *ret_row,
+RON_MUST_USE enum ron_rc rwd__row_strict(char *text, size_t len, struct rwd__row *ret_row,
                                          struct ron_err *err);
 
 /* What a scanner said, as "field: reason" or "reason". */
-enum ron_rc rew__json_failed(const struct ron_json_error *json_err, struct ron_err *err);
+enum ron_rc rwd__json_failed(const struct ron_json_error *json_err, struct ron_err *err);

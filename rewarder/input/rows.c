@@ -35,10 +35,10 @@ enum {
 #define ROWS_MAX UINT32_MAX /* an index has 32 bits while sorting */
 
 struct row {
-    struct rew_counters counters;
+    struct rwd_counters counters;
     uint64_t place; /* block << 24 | offset << 8 | length */
 };
-_Static_assert(REW_ACCOUNT_MAX < 256, "a length has 8 bits");
+_Static_assert(RWD_ACCOUNT_MAX < 256, "a length has 8 bits");
 _Static_assert(NAME_BLOCK_BYTES <= 65536, "an offset has 16 bits");
 
 /* A growing list of blocks of one size. */
@@ -48,7 +48,7 @@ struct blocks {
     size_t room;
 };
 
-struct rew_rows {
+struct rwd_rows {
     struct blocks rows;
     struct blocks names;
     size_t name_used; /* of the last name block */
@@ -61,12 +61,12 @@ struct rew_rows {
     bool sealed;
 };
 
-static inline struct row *row_at(const struct rew_rows *rows, uint64_t index)
+static inline struct row *row_at(const struct rwd_rows *rows, uint64_t index)
 {
     return (struct row *)rows->rows.at[index / ROWS_PER_BLOCK] + index % ROWS_PER_BLOCK;
 }
 
-static inline struct ron_str name_of(const struct rew_rows *rows, const struct row *row)
+static inline struct ron_str name_of(const struct rwd_rows *rows, const struct row *row)
 {
     const char *block = rows->names.at[row->place >> 24];
 
@@ -75,7 +75,7 @@ static inline struct ron_str name_of(const struct rew_rows *rows, const struct r
 
 /* ---- memory ---------------------------------------------------------------------------------- */
 
-static enum ron_rc may_take(const struct rew_rows *rows, uint64_t bytes, struct ron_err *err)
+static enum ron_rc may_take(const struct rwd_rows *rows, uint64_t bytes, struct ron_err *err)
 {
     if (bytes > rows->bytes_max - rows->memory) {
         return ron_err_set(err, RON_LIMIT, "the rows need more than %llu bytes of memory",
@@ -84,7 +84,7 @@ static enum ron_rc may_take(const struct rew_rows *rows, uint64_t bytes, struct 
     return RON_OK;
 }
 
-static enum ron_rc blocks_grow(struct rew_rows *rows, struct blocks *b, struct ron_err *err)
+static enum ron_rc blocks_grow(struct rwd_rows *rows, struct blocks *b, struct ron_err *err)
 {
     size_t room = b->room == 0 ? TABLE_FIRST : 2 * b->room;
     void **at;
@@ -100,7 +100,7 @@ static enum ron_rc blocks_grow(struct rew_rows *rows, struct blocks *b, struct r
     return RON_OK;
 }
 
-static enum ron_rc blocks_add(struct rew_rows *rows, struct blocks *b, size_t bytes,
+static enum ron_rc blocks_add(struct rwd_rows *rows, struct blocks *b, size_t bytes,
                               struct ron_err *err)
 {
     void *block;
@@ -126,10 +126,10 @@ static void blocks_free(struct blocks *b)
     ron_free(b->at);
 }
 
-enum ron_rc rew_rows_new(const struct rew_rows_opts *opts, struct rew_rows **ret_rows,
+enum ron_rc rwd_rows_new(const struct rwd_rows_opts *opts, struct rwd_rows **ret_rows,
                          struct ron_err *err)
 {
-    struct rew_rows *rows = ron_alloc_zero(sizeof *rows);
+    struct rwd_rows *rows = ron_alloc_zero(sizeof *rows);
 
     if (rows == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for rows");
@@ -147,7 +147,7 @@ enum ron_rc rew_rows_new(const struct rew_rows_opts *opts, struct rew_rows **ret
     return RON_OK;
 }
 
-void rew_rows_free(struct rew_rows *rows)
+void rwd_rows_free(struct rwd_rows *rows)
 {
     if (rows != NULL) {
         blocks_free(&rows->rows);
@@ -159,7 +159,7 @@ void rew_rows_free(struct rew_rows *rows)
 /* ---- adding ---------------------------------------------------------------------------------- */
 
 /* Room for one more row and a name of `len` bytes: I1. */
-static enum ron_rc make_room(struct rew_rows *rows, size_t len, struct ron_err *err)
+static enum ron_rc make_room(struct rwd_rows *rows, size_t len, struct ron_err *err)
 {
     if (rows->count >= rows->rows_max) {
         return ron_err_set(err, RON_LIMIT, "there are more than %llu rows",
@@ -183,7 +183,7 @@ static int name_cmp(struct ron_str a, struct ron_str b)
 }
 
 /* Keeps I2 and I4 with the name of a row that is about to become the last one. */
-static void look_at_order(struct rew_rows *rows, struct ron_str name)
+static void look_at_order(struct rwd_rows *rows, struct ron_str name)
 {
     struct ron_str first;
 
@@ -200,14 +200,14 @@ static void look_at_order(struct rew_rows *rows, struct ron_str name)
     }
 }
 
-enum ron_rc rew_rows_add(struct rew_rows *rows, struct ron_str account,
-                         const struct rew_counters *counters, struct ron_err *err)
+enum ron_rc rwd_rows_add(struct rwd_rows *rows, struct ron_str account,
+                         const struct rwd_counters *counters, struct ron_err *err)
 {
     struct row *row;
     char *block;
 
     RON_ASSERT(!rows->sealed);
-    RON_ASSERT(account.len > 0 && account.len <= REW_ACCOUNT_MAX);
+    RON_ASSERT(account.len > 0 && account.len <= RWD_ACCOUNT_MAX);
     RON_TRY(make_room(rows, account.len, err));
     look_at_order(rows, account);
     block = rows->names.at[rows->names.count - 1];
@@ -224,25 +224,25 @@ enum ron_rc rew_rows_add(struct rew_rows *rows, struct ron_str account,
 
 static struct ron_str name_by_index(const void *arg, uint32_t index)
 {
-    const struct rew_rows *rows = arg;
+    const struct rwd_rows *rows = arg;
 
     return name_of(rows, row_at(rows, index));
 }
 
 /* Moves every row to its place: order[i] is the index of the row that belongs to i. Along the
  * cycles of the order, so that one row of room is enough. */
-static void put_in_order(struct rew_rows *rows, const struct rew__sort *sort, uint64_t *order)
+static void put_in_order(struct rwd_rows *rows, const struct rwd__sort *sort, uint64_t *order)
 {
     for (uint64_t i = 0; i < rows->count; i++) {
         uint64_t at = i;
-        uint64_t from = rew__sort_index(sort, order[at]);
+        uint64_t from = rwd__sort_index(sort, order[at]);
         struct row kept;
 
         if (from == i) {
             continue;
         }
         kept = *row_at(rows, i);
-        for (; from != i; from = rew__sort_index(sort, order[at])) {
+        for (; from != i; from = rwd__sort_index(sort, order[at])) {
             *row_at(rows, at) = *row_at(rows, from);
             order[at] = at;
             at = from;
@@ -252,9 +252,9 @@ static void put_in_order(struct rew_rows *rows, const struct rew__sort *sort, ui
     }
 }
 
-static enum ron_rc sort_rows(struct rew_rows *rows, struct ron_err *err)
+static enum ron_rc sort_rows(struct rwd_rows *rows, struct ron_err *err)
 {
-    struct rew__sort sort;
+    struct rwd__sort sort;
     uint64_t bytes = rows->count * sizeof(uint64_t);
     RON_AUTO_FREE uint64_t *order = NULL;
     uint32_t twice;
@@ -265,8 +265,8 @@ static enum ron_rc sort_rows(struct rew_rows *rows, struct ron_err *err)
         return ron_err_set(err, RON_NOMEM, "no memory to sort rows");
     }
     ron_alloc_advise_huge(order, bytes);
-    rew__sort_init(&sort, (uint32_t)rows->count, name_by_index, rows);
-    if (!rew__sort(&sort, order, (uint32_t)rows->count, rows->shared, &twice)) {
+    rwd__sort_init(&sort, (uint32_t)rows->count, name_by_index, rows);
+    if (!rwd__sort(&sort, order, (uint32_t)rows->count, rows->shared, &twice)) {
         struct ron_str name = name_by_index(rows, twice);
 
         return ron_err_set(err, RON_EXISTS, "account %.*s stands twice", (int)name.len, name.ptr);
@@ -275,7 +275,7 @@ static enum ron_rc sort_rows(struct rew_rows *rows, struct ron_err *err)
     return RON_OK;
 }
 
-enum ron_rc rew_rows_seal(struct rew_rows *rows, struct ron_err *err)
+enum ron_rc rwd_rows_seal(struct rwd_rows *rows, struct ron_err *err)
 {
     RON_ASSERT(!rows->sealed);
     if (!rows->in_order) {
@@ -288,17 +288,17 @@ enum ron_rc rew_rows_seal(struct rew_rows *rows, struct ron_err *err)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-uint64_t rew_rows_count(const struct rew_rows *rows)
+uint64_t rwd_rows_count(const struct rwd_rows *rows)
 {
     return rows->count;
 }
 
-uint64_t rew_rows_memory(const struct rew_rows *rows)
+uint64_t rwd_rows_memory(const struct rwd_rows *rows)
 {
     return rows->memory;
 }
 
-struct ron_str rew_rows_account(const struct rew_rows *rows, uint64_t index)
+struct ron_str rwd_rows_account(const struct rwd_rows *rows, uint64_t index)
 {
     RON_ASSERT(index < rows->count);
     if (index + AHEAD < rows->count) {
@@ -308,7 +308,7 @@ struct ron_str rew_rows_account(const struct rew_rows *rows, uint64_t index)
     return name_of(rows, row_at(rows, index));
 }
 
-const struct rew_counters *rew_rows_counters(const struct rew_rows *rows, uint64_t index)
+const struct rwd_counters *rwd_rows_counters(const struct rwd_rows *rows, uint64_t index)
 {
     RON_ASSERT(index < rows->count);
     return &row_at(rows, index)->counters;

@@ -6,43 +6,43 @@
  * grows.
  *
  * Invariants:
- *   R1. After rew_rows_seal the rows are sorted by account (bytes) and no account stands twice.
+ *   R1. After rwd_rows_seal the rows are sorted by account (bytes) and no account stands twice.
  *   R2. Sealed rows never change.
  *
  * Threads: one writer until sealed, then any number of readers. Failure: RON_NOMEM, RON_LIMIT
- * (rows_max, bytes_max) leave the rows as they were; rew_rows_seal: RON_EXISTS names the account
+ * (rows_max, bytes_max) leave the rows as they were; rwd_rows_seal: RON_EXISTS names the account
  * that stands twice. */
 #pragma once
 
 #include "rewarder/input/name.h"
 #include "ron/base/arena.h"
 
-struct rew_counters {
+struct rwd_counters {
     uint64_t bytes_stored;
     uint64_t bytes_served;
     uint64_t uptime_seconds;
 };
 
-struct rew_rows;
+struct rwd_rows;
 
 /* 0 is no limit but memory and 2^32 - 1 rows. */
-struct rew_rows_opts {
+struct rwd_rows_opts {
     uint64_t rows_max;
     uint64_t bytes_max; /* of memory */
 };
 
-RON_MUST_USE enum ron_rc rew_rows_new(const struct rew_rows_opts *opts, struct rew_rows **ret_rows,
+RON_MUST_USE enum ron_rc rwd_rows_new(const struct rwd_rows_opts *opts, struct rwd_rows **ret_rows,
                                       struct ron_err *err);
-void rew_rows_free(struct rew_rows *rows);
+void rwd_rows_free(struct rwd_rows *rows);
 
-/* Copies; the caller has checked the account (rew_account_ok). */
-RON_MUST_USE enum ron_rc rew_rows_add(struct rew_rows *rows, struct ron_str account,
-                                      const struct rew_counters *counters, struct ron_err *err);
+/* Copies; the caller has checked the account (rwd_account_ok). */
+RON_MUST_USE enum ron_rc rwd_rows_add(struct rwd_rows *rows, struct ron_str account,
+                                      const struct rwd_counters *counters, struct ron_err *err);
 /* Sorts (nothing to do for rows that came in order) and looks for doubles: R1. */
-RON_MUST_USE enum ron_rc rew_rows_seal(struct rew_rows *rows, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd_rows_seal(struct rwd_rows *rows, struct ron_err *err);
 
-uint64_t rew_rows_count(const struct rew_rows *rows);
-uint64_t rew_rows_memory(const struct rew_rows *rows);
+uint64_t rwd_rows_count(const struct rwd_rows *rows);
+uint64_t rwd_rows_memory(const struct rwd_rows *rows);
 /* index < count, in sorted order once sealed. */
-struct ron_str rew_rows_account(const struct rew_rows *rows, uint64_t index);
-const struct rew_counters *rew_rows_counters(const struct rew_rows *rows, uint64_t index);
+struct ron_str rwd_rows_account(const struct rwd_rows *rows, uint64_t index);
+const struct rwd_counters *rwd_rows_counters(const struct rwd_rows *rows, uint64_t index);

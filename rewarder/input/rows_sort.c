@@ -64,7 +64,7 @@ static void distribute(uint64_t *a, size_t n, unsigned shift, uint32_t ends[CHAR
 }
 
 /* By the character at `shift` and those below it, down to the index. */
-static void radix_sort(const struct rew__sort *sort, /* NOLINT(misc-no-recursion): I2 */
+static void radix_sort(const struct rwd__sort *sort, /* NOLINT(misc-no-recursion): I2 */
                        uint64_t *a, size_t n, unsigned shift)
 {
     uint32_t ends[CHARS];
@@ -99,17 +99,17 @@ static uint64_t piece_of(struct ron_str name, size_t depth, unsigned piece)
 }
 
 /* The entries, all of names that agree before `depth`, get the piece that begins there. */
-static void load_pieces(const struct rew__sort *sort, uint64_t *a, size_t n, size_t depth)
+static void load_pieces(const struct rwd__sort *sort, uint64_t *a, size_t n, size_t depth)
 {
     for (size_t i = 0; i < n; i++) {
-        uint32_t index = rew__sort_index(sort, a[i]);
+        uint32_t index = rwd__sort_index(sort, a[i]);
         uint64_t piece = piece_of(sort->name(sort->arg, index), depth, sort->piece);
 
         a[i] = piece << sort->index_bits | index;
     }
 }
 
-static bool sort_names(const struct rew__sort *sort, /* NOLINT(misc-no-recursion): I2 */
+static bool sort_names(const struct rwd__sort *sort, /* NOLINT(misc-no-recursion): I2 */
                        uint64_t *a, size_t n, size_t depth, uint32_t *ret_twice)
 {
     unsigned bits = sort->index_bits;
@@ -123,7 +123,7 @@ static bool sort_names(const struct rew__sort *sort, /* NOLINT(misc-no-recursion
         }
         if (i - from > 1) {
             if ((a[from] >> bits & (CHARS - 1)) == 0) {
-                *ret_twice = rew__sort_index(sort, a[from]);
+                *ret_twice = rwd__sort_index(sort, a[from]);
                 return false;
             }
             if (!sort_names(sort, a + from, i - from, depth + sort->piece, ret_twice)) {
@@ -135,7 +135,7 @@ static bool sort_names(const struct rew__sort *sort, /* NOLINT(misc-no-recursion
     return true;
 }
 
-void rew__sort_init(struct rew__sort *sort, uint32_t count,
+void rwd__sort_init(struct rwd__sort *sort, uint32_t count,
                     struct ron_str (*name)(const void *arg, uint32_t index), const void *arg)
 {
     unsigned bits = 1;
@@ -143,11 +143,11 @@ void rew__sort_init(struct rew__sort *sort, uint32_t count,
     while (bits < 32 && (count - 1) >> bits != 0) {
         bits++;
     }
-    *sort = (struct rew__sort){
+    *sort = (struct rwd__sort){
         .name = name, .arg = arg, .index_bits = bits, .piece = (64 - bits) / CHAR_BITS};
 }
 
-bool rew__sort(const struct rew__sort *sort, uint64_t *order, uint32_t count, size_t shared,
+bool rwd__sort(const struct rwd__sort *sort, uint64_t *order, uint32_t count, size_t shared,
                uint32_t *ret_twice)
 {
     for (uint32_t i = 0; i < count; i++) {

@@ -9,7 +9,7 @@
  *
  * Invariants:
  *   I1. Names are ASCII without zero bytes, so that a character has 7 bits and zero is the end.
- *   I2. Depth of recursion: 9 for the radix sort (characters of a piece), REW_ACCOUNT_MAX / 4 for
+ *   I2. Depth of recursion: 9 for the radix sort (characters of a piece), RWD_ACCOUNT_MAX / 4 for
  *       the names.
  *
  * Pure code; the caller's thread. */
@@ -21,17 +21,17 @@
 
 #include "ron/base/json.h"
 
-struct rew__sort {
+struct rwd__sort {
     struct ron_str (*name)(const void *arg, uint32_t index);
     const void *arg;
     unsigned index_bits; /* 1..32 */
     unsigned piece;      /* characters, 4..9 */
 };
 
-void rew__sort_init(struct rew__sort *sort, uint32_t count,
+void rwd__sort_init(struct rwd__sort *sort, uint32_t count,
                     struct ron_str (*name)(const void *arg, uint32_t index), const void *arg);
 
-static inline uint32_t rew__sort_index(const struct rew__sort *sort, uint64_t entry)
+static inline uint32_t rwd__sort_index(const struct rwd__sort *sort, uint64_t entry)
 {
     return (uint32_t)(entry & ((UINT64_C(1) << sort->index_bits) - 1));
 }
@@ -39,5 +39,5 @@ static inline uint32_t rew__sort_index(const struct rew__sort *sort, uint64_t en
 /* Fills order[0..count) with the indices in the order of their names, which all begin with the same
  * `shared` bytes. False when two names are the same: ret_twice is the index of one of them, of the
  * smallest such name. */
-RON_MUST_USE bool rew__sort(const struct rew__sort *sort, uint64_t *order, uint32_t count,
+RON_MUST_USE bool rwd__sort(const struct rwd__sort *sort, uint64_t *order, uint32_t count,
                             size_t shared, uint32_t *ret_twice);

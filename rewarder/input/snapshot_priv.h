@@ -5,4 +5,4 @@
 #include "rewarder/input/snapshot.h"
 
 /* Fills `cid` from all the rest. */
-RON_MUST_USE enum ron_rc rew__snapshot_name(struct rew_snapshot *snapshot, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd__snapshot_name(struct rwd_snapshot *snapshot, struct ron_err *err);

@@ -20,7 +20,7 @@
  * any other is collected first.
  *
  * Invariants:
- *   I1. A collected text is at most REW_ROW_TEXT_MAX bytes, space outside of strings counted as one
+ *   I1. A collected text is at most RWD_ROW_TEXT_MAX bytes, space outside of strings counted as one
  *       byte however long it is.
  *   I2. While rows are read, the head's text so far has been scanned: the array is that of
  *       "contributions".
@@ -46,18 +46,18 @@ struct object {
     bool escaped;
     bool space;                      /* passed and not yet written */
     bool newline;                    /* outside of strings */
-    char text[REW_ROW_TEXT_MAX + 2]; /* two brackets may be put behind it */
+    char text[RWD_ROW_TEXT_MAX + 2]; /* two brackets may be put behind it */
 };
 
-_Static_assert(REW_ROW_TEXT_MAX >= (int)REW__ROW_QUICK_ROOM, "a collected row can be read quickly");
+_Static_assert(RWD_ROW_TEXT_MAX >= (int)RWD__ROW_QUICK_ROOM, "a collected row can be read quickly");
 
-struct rew_snapshot_reader {
+struct rwd_snapshot_reader {
     enum state state;
-    enum rew_form form;
+    enum rwd_form form;
     bool newline; /* LINES: since the last object */
     uint64_t produced_at_ms;
     struct ron_money pool;
-    struct rew_rows *rows;
+    struct rwd_rows *rows;
     struct ron_stat rows_read;
     enum ron_rc rc;
     struct ron_err err;
@@ -72,13 +72,13 @@ static bool is_space(char c)
 
 /* ---- failures -------------------------------------------------------------------------------- */
 
-static enum ron_rc row_failed(struct rew_snapshot_reader *r, struct ron_err *err)
+static enum ron_rc row_failed(struct rwd_snapshot_reader *r, struct ron_err *err)
 {
-    ron_err_prefix(err, "row %llu", (unsigned long long)rew_rows_count(r->rows) + 1);
+    ron_err_prefix(err, "row %llu", (unsigned long long)rwd_rows_count(r->rows) + 1);
     return err->rc;
 }
 
-static enum ron_rc row_refused(struct rew_snapshot_reader *r, const char *why, struct ron_err *err)
+static enum ron_rc row_refused(struct rwd_snapshot_reader *r, const char *why, struct ron_err *err)
 {
     (void)ron_err_set(err, RON_INVALID, "%s", why);
     return row_failed(r, err);
@@ -127,7 +127,7 @@ static enum taken object_take(struct object *o, const char **p, const char *end,
             o->newline = o->newline || c == '\n';
             continue;
         }
-        if (o->len + 2 > REW_ROW_TEXT_MAX) {
+        if (o->len + 2 > RWD_ROW_TEXT_MAX) {
             return TOO_LONG; /* I1 */
         }
         if (o->space) {
@@ -168,7 +168,7 @@ static const struct ron_json_shape whole_head = RON_JSON_SHAPE(struct head, whol
 static const struct ron_json_shape part_head = RON_JSON_SHAPE(struct head, part_fields, present);
 
 /* An array begins in the head: it is that of contributions, or the text is refused (I2). */
-static enum ron_rc head_array(struct rew_snapshot_reader *r, struct ron_err *err)
+static enum ron_rc head_array(struct rwd_snapshot_reader *r, struct ron_err *err)
 {
     struct ron_json_error json_err = {0};
     struct object *o = &r->head;
@@ -179,31 +179,31 @@ static enum ron_rc head_array(struct rew_snapshot_reader *r, struct ron_err *err
     text[o->len] = ']';
     text[o->len + 1] = '}';
     if (ron_json_scan(text, o->len + 2, &part_head, NULL, &head, &json_err) != RON_OK) {
-        return rew__json_failed(&json_err, err);
+        return rwd__json_failed(&json_err, err);
     }
-    if (r->form == REW_FORM_NDJSON) {
+    if (r->form == RWD_FORM_NDJSON) {
         return ron_err_set(err, RON_INVALID, "contributions: unknown member");
     }
-    r->form = REW_FORM_JSON;
+    r->form = RWD_FORM_JSON;
     r->state = ROW_OR_END;
     return RON_OK;
 }
 
 /* The head is whole; tells the form if it is not known yet. */
-static enum ron_rc head_whole(struct rew_snapshot_reader *r, struct ron_err *err)
+static enum ron_rc head_whole(struct rwd_snapshot_reader *r, struct ron_err *err)
 {
     struct ron_json_error json_err = {0};
     struct head head = {0};
     bool has_rows;
 
     if (ron_json_scan(r->head.text, r->head.len, &whole_head, NULL, &head, &json_err) != RON_OK) {
-        return rew__json_failed(&json_err, err);
+        return rwd__json_failed(&json_err, err);
     }
     has_rows = (head.present & HAS_CONTRIBUTIONS) != 0;
-    if (r->form == REW_FORM_ANY) {
-        r->form = has_rows ? REW_FORM_JSON : REW_FORM_NDJSON;
+    if (r->form == RWD_FORM_ANY) {
+        r->form = has_rows ? RWD_FORM_JSON : RWD_FORM_NDJSON;
     }
-    if (r->form == REW_FORM_JSON) {
+    if (r->form == RWD_FORM_JSON) {
         if (!has_rows || head.contributions.ptr[0] != '[') {
             return ron_err_set(err, RON_INVALID, "contributions: %s",
                                has_rows ? "an array is expected" : "the member is missing");
@@ -223,7 +223,7 @@ static enum ron_rc head_whole(struct rew_snapshot_reader *r, struct ron_err *err
     return RON_OK;
 }
 
-static enum ron_rc take_head(struct rew_snapshot_reader *r, const char **p, const char *end,
+static enum ron_rc take_head(struct rwd_snapshot_reader *r, const char **p, const char *end,
                              struct ron_err *err)
 {
     switch (object_take(&r->head, p, end, true)) {
@@ -235,49 +235,49 @@ static enum ron_rc take_head(struct rew_snapshot_reader *r, const char **p, cons
         return head_array(r, err);
     case TOO_LONG:
         return ron_err_set(err, RON_LIMIT, "there are more than %d bytes beside the rows",
-                           (int)REW_ROW_TEXT_MAX);
+                           (int)RWD_ROW_TEXT_MAX);
     }
     RON_UNREACHABLE();
 }
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static enum ron_rc add_row(struct rew_snapshot_reader *r, const struct rew__row *row,
+static enum ron_rc add_row(struct rwd_snapshot_reader *r, const struct rwd__row *row,
                            struct ron_err *err)
 {
-    if (RON_UNLIKELY(rew_rows_add(r->rows, row->account, &row->counters, err) != RON_OK)) {
+    if (RON_UNLIKELY(rwd_rows_add(r->rows, row->account, &row->counters, err) != RON_OK)) {
         return row_failed(r, err);
     }
-    ron_stat_set(&r->rows_read, rew_rows_count(r->rows));
-    r->state = r->form == REW_FORM_JSON ? AFTER_ROW : LINES;
+    ron_stat_set(&r->rows_read, rwd_rows_count(r->rows));
+    r->state = r->form == RWD_FORM_JSON ? AFTER_ROW : LINES;
     r->newline = false;
     return RON_OK;
 }
 
 /* A collected row. */
-static enum ron_rc row_whole(struct rew_snapshot_reader *r, struct ron_err *err)
+static enum ron_rc row_whole(struct rwd_snapshot_reader *r, struct ron_err *err)
 {
     struct object *o = &r->row;
-    struct rew__row row;
+    struct rwd__row row;
 
-    if (r->form == REW_FORM_NDJSON && o->newline) {
+    if (r->form == RWD_FORM_NDJSON && o->newline) {
         return row_refused(r, "a row stands on one line", err);
     }
-    if (rew__row_quick(o->text, &row) != o->text + o->len &&
-        rew__row_strict(o->text, o->len, &row, err) != RON_OK) {
+    if (rwd__row_quick(o->text, &row) != o->text + o->len &&
+        rwd__row_strict(o->text, o->len, &row, err) != RON_OK) {
         return row_failed(r, err);
     }
     return add_row(r, &row, err);
 }
 
-static enum ron_rc take_row(struct rew_snapshot_reader *r, const char **p, const char *end,
+static enum ron_rc take_row(struct rwd_snapshot_reader *r, const char **p, const char *end,
                             struct ron_err *err)
 {
     switch (object_take(&r->row, p, end, false)) {
     case WHOLE:
         return row_whole(r, err);
     case TOO_LONG:
-        (void)ron_err_set(err, RON_LIMIT, "there are more than %d bytes", (int)REW_ROW_TEXT_MAX);
+        (void)ron_err_set(err, RON_LIMIT, "there are more than %d bytes", (int)RWD_ROW_TEXT_MAX);
         return row_failed(r, err);
     case MORE:
     case ARRAY:
@@ -287,15 +287,15 @@ static enum ron_rc take_row(struct rew_snapshot_reader *r, const char **p, const
 }
 
 /* At the first byte of a row. */
-static enum ron_rc begin_row(struct rew_snapshot_reader *r, const char **p, const char *end,
+static enum ron_rc begin_row(struct rwd_snapshot_reader *r, const char **p, const char *end,
                              struct ron_err *err)
 {
     if (**p != '{') {
         return row_refused(r, "an object is expected", err);
     }
-    if (RON_LIKELY(end - *p >= REW__ROW_QUICK_ROOM)) {
-        struct rew__row row;
-        const char *next = rew__row_quick(*p, &row);
+    if (RON_LIKELY(end - *p >= RWD__ROW_QUICK_ROOM)) {
+        struct rwd__row row;
+        const char *next = rwd__row_quick(*p, &row);
 
         if (RON_LIKELY(next != NULL)) {
             *p = next;
@@ -307,7 +307,7 @@ static enum ron_rc begin_row(struct rew_snapshot_reader *r, const char **p, cons
     return RON_OK;
 }
 
-static enum ron_rc end_rows(struct rew_snapshot_reader *r, const char **p)
+static enum ron_rc end_rows(struct rwd_snapshot_reader *r, const char **p)
 {
     struct object *o = &r->head;
 
@@ -318,7 +318,7 @@ static enum ron_rc end_rows(struct rew_snapshot_reader *r, const char **p)
     return RON_OK;
 }
 
-static enum ron_rc begin_line(struct rew_snapshot_reader *r, const char **p, const char *end,
+static enum ron_rc begin_line(struct rwd_snapshot_reader *r, const char **p, const char *end,
                               struct ron_err *err)
 {
     if (!r->newline) {
@@ -330,7 +330,7 @@ static enum ron_rc begin_line(struct rew_snapshot_reader *r, const char **p, con
 /* ---- bytes ----------------------------------------------------------------------------------- */
 
 /* One step at a byte that is no space, in any state but HEAD and ROW. */
-static enum ron_rc take_token(struct rew_snapshot_reader *r, const char **p, const char *end,
+static enum ron_rc take_token(struct rwd_snapshot_reader *r, const char **p, const char *end,
                               struct ron_err *err)
 {
     switch (r->state) {
@@ -364,7 +364,7 @@ static enum ron_rc take_token(struct rew_snapshot_reader *r, const char **p, con
     RON_UNREACHABLE();
 }
 
-static enum ron_rc take_bytes(struct rew_snapshot_reader *r, const char *p, const char *end,
+static enum ron_rc take_bytes(struct rwd_snapshot_reader *r, const char *p, const char *end,
                               struct ron_err *err)
 {
     while (p < end) {
@@ -384,17 +384,17 @@ static enum ron_rc take_bytes(struct rew_snapshot_reader *r, const char *p, cons
 
 /* ---- the reader ------------------------------------------------------------------------------ */
 
-enum ron_rc rew_snapshot_reader_new(enum rew_form form, const struct rew_rows_opts *opts,
-                                    struct rew_snapshot_reader **ret_reader, struct ron_err *err)
+enum ron_rc rwd_snapshot_reader_new(enum rwd_form form, const struct rwd_rows_opts *opts,
+                                    struct rwd_snapshot_reader **ret_reader, struct ron_err *err)
 {
-    struct rew_snapshot_reader *r = ron_alloc_zero(sizeof *r);
+    struct rwd_snapshot_reader *r = ron_alloc_zero(sizeof *r);
     enum ron_rc rc;
 
     if (r == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory to read a snapshot");
     }
     r->form = form;
-    rc = rew_rows_new(opts, &r->rows, err);
+    rc = rwd_rows_new(opts, &r->rows, err);
     if (rc != RON_OK) {
         ron_free(r);
         return rc;
@@ -403,16 +403,16 @@ enum ron_rc rew_snapshot_reader_new(enum rew_form form, const struct rew_rows_op
     return RON_OK;
 }
 
-void rew_snapshot_reader_free(struct rew_snapshot_reader *r)
+void rwd_snapshot_reader_free(struct rwd_snapshot_reader *r)
 {
     if (r != NULL) {
-        rew_rows_free(r->rows);
+        rwd_rows_free(r->rows);
         ron_free(r);
     }
 }
 
 /* Tells the failure that stuck. */
-static enum ron_rc tell(const struct rew_snapshot_reader *r, struct ron_err *err)
+static enum ron_rc tell(const struct rwd_snapshot_reader *r, struct ron_err *err)
 {
     if (r->rc != RON_OK && err != NULL) {
         *err = r->err;
@@ -420,7 +420,7 @@ static enum ron_rc tell(const struct rew_snapshot_reader *r, struct ron_err *err
     return r->rc;
 }
 
-enum ron_rc rew_snapshot_feed(struct rew_snapshot_reader *r, const void *bytes, size_t len,
+enum ron_rc rwd_snapshot_feed(struct rwd_snapshot_reader *r, const void *bytes, size_t len,
                               struct ron_err *err)
 {
     if (r->rc == RON_OK && len > 0) {
@@ -431,18 +431,18 @@ enum ron_rc rew_snapshot_feed(struct rew_snapshot_reader *r, const void *bytes, 
     return tell(r, err);
 }
 
-static enum ron_rc finish(struct rew_snapshot_reader *r, struct rew_snapshot *ret_snapshot,
+static enum ron_rc finish(struct rwd_snapshot_reader *r, struct rwd_snapshot *ret_snapshot,
                           struct ron_err *err)
 {
-    struct rew_snapshot s = {.rows = r->rows};
+    struct rwd_snapshot s = {.rows = r->rows};
     enum ron_rc rc;
 
     RON_TRY(tell(r, err));
     if (r->state != END && r->state != LINES) {
         return ron_err_set(err, RON_INVALID, "the text ends too early, after %llu rows",
-                           (unsigned long long)rew_rows_count(r->rows));
+                           (unsigned long long)rwd_rows_count(r->rows));
     }
-    rc = rew_rows_seal(r->rows, err);
+    rc = rwd_rows_seal(r->rows, err);
     if (rc != RON_OK) {
         if (rc == RON_EXISTS) { /* what is sent twice in one text is a malformed text */
             rc = RON_INVALID;
@@ -454,34 +454,34 @@ static enum ron_rc finish(struct rew_snapshot_reader *r, struct rew_snapshot *re
     }
     s.produced_at_ms = r->produced_at_ms;
     s.pool = r->pool;
-    RON_TRY(rew__snapshot_name(&s, err));
+    RON_TRY(rwd__snapshot_name(&s, err));
     *ret_snapshot = s;
     r->rows = NULL;
     return RON_OK;
 }
 
-enum ron_rc rew_snapshot_end(struct rew_snapshot_reader *take_r, struct rew_snapshot *ret_snapshot,
+enum ron_rc rwd_snapshot_end(struct rwd_snapshot_reader *take_r, struct rwd_snapshot *ret_snapshot,
                              struct ron_err *err)
 {
     enum ron_rc rc = finish(take_r, ret_snapshot, err);
 
-    rew_snapshot_reader_free(take_r);
+    rwd_snapshot_reader_free(take_r);
     return rc;
 }
 
-uint64_t rew_snapshot_rows_read(const struct rew_snapshot_reader *r)
+uint64_t rwd_snapshot_rows_read(const struct rwd_snapshot_reader *r)
 {
     return ron_stat_get(&r->rows_read);
 }
 
-enum ron_rc rew_snapshot_read(const void *bytes, size_t len, enum rew_form form,
-                              const struct rew_rows_opts *opts, struct rew_snapshot *ret_snapshot,
+enum ron_rc rwd_snapshot_read(const void *bytes, size_t len, enum rwd_form form,
+                              const struct rwd_rows_opts *opts, struct rwd_snapshot *ret_snapshot,
                               struct ron_err *err)
 {
-    struct rew_snapshot_reader *r = NULL;
+    struct rwd_snapshot_reader *r = NULL;
 
-    RON_TRY(rew_snapshot_reader_new(form, opts, &r, err));
+    RON_TRY(rwd_snapshot_reader_new(form, opts, &r, err));
     RON_ASSERT(r != NULL);
-    RON_IGNORE(rew_snapshot_feed(r, bytes, len, NULL)); /* the first failure sticks */
-    return rew_snapshot_end(r, ret_snapshot, err);
+    RON_IGNORE(rwd_snapshot_feed(r, bytes, len, NULL)); /* the first failure sticks */
+    return rwd_snapshot_end(r, ret_snapshot, err);
 }

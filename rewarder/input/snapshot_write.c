@@ -20,7 +20,7 @@ enum {
 
 struct out {
     struct ron_buf buf;
-    rew_write_fn *write;
+    rwd_write_fn *write;
     void *arg;
 };
 
@@ -67,7 +67,7 @@ static inline char *put_number(char *to, uint64_t value)
     return put_bytes(to, digits + at, sizeof digits - at);
 }
 
-static char *put_row(char *to, struct ron_str account, const struct rew_counters *c)
+static char *put_row(char *to, struct ron_str account, const struct rwd_counters *c)
 {
     to = PUT_TEXT(to, "{\"account\":\"");
     to = put_bytes(to, account.ptr, account.len);
@@ -80,9 +80,9 @@ static char *put_row(char *to, struct ron_str account, const struct rew_counters
     return PUT_TEXT(to, "}");
 }
 
-static enum ron_rc write_rows(struct out *o, const struct rew_rows *rows, struct ron_err *err)
+static enum ron_rc write_rows(struct out *o, const struct rwd_rows *rows, struct ron_err *err)
 {
-    uint64_t count = rew_rows_count(rows);
+    uint64_t count = rwd_rows_count(rows);
 
     for (uint64_t i = 0; i < count; i++) {
         uint8_t *room = NULL;
@@ -94,14 +94,14 @@ static enum ron_rc write_rows(struct out *o, const struct rew_rows *rows, struct
         if (i > 0) {
             *to++ = ',';
         }
-        to = put_row(to, rew_rows_account(rows, i), rew_rows_counters(rows, i));
+        to = put_row(to, rwd_rows_account(rows, i), rwd_rows_counters(rows, i));
         ron_buf_commit(&o->buf, (size_t)(to - begin));
         RON_TRY(flush_piece(o, err));
     }
     return RON_OK;
 }
 
-enum ron_rc rew_snapshot_write(const struct rew_snapshot *snapshot, rew_write_fn *write, void *arg,
+enum ron_rc rwd_snapshot_write(const struct rwd_snapshot *snapshot, rwd_write_fn *write, void *arg,
                                struct ron_err *err)
 {
     enum { MEMORY = PIECE_BYTES + STEP_MAX + 1 }; /* a buffer keeps a byte for itself */
@@ -133,18 +133,18 @@ static enum ron_rc hash_piece(void *arg, const void *bytes, size_t len, struct r
     return RON_OK;
 }
 
-enum ron_rc rew__snapshot_name(struct rew_snapshot *snapshot, struct ron_err *err)
+enum ron_rc rwd__snapshot_name(struct rwd_snapshot *snapshot, struct ron_err *err)
 {
     struct ron_b3_hasher h;
 
     ron_b3_init(&h);
-    RON_TRY(rew_snapshot_write(snapshot, hash_piece, &h, err));
+    RON_TRY(rwd_snapshot_write(snapshot, hash_piece, &h, err));
     ron_b3_final(&h, &snapshot->cid);
     return RON_OK;
 }
 
-void rew_snapshot_done(struct rew_snapshot *snapshot)
+void rwd_snapshot_done(struct rwd_snapshot *snapshot)
 {
-    rew_rows_free(snapshot->rows);
+    rwd_rows_free(snapshot->rows);
     memset(snapshot, 0, sizeof *snapshot);
 }

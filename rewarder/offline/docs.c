@@ -11,26 +11,26 @@
 
 /* ---- proofs ---------------------------------------------------------------------------------- */
 
-enum ron_rc rew_tool_prove(const char *run_dir, const char *account, struct ron_buf *out,
+enum ron_rc rwd_tool_prove(const char *run_dir, const char *account, struct ron_buf *out,
                            struct ron_err *err)
 {
     const struct ron_env *env = ron_env_linux();
-    struct rew_payouts *payouts = NULL;
-    struct rew_manifest m;
+    struct rwd_payouts *payouts = NULL;
+    struct rwd_manifest m;
     struct ron_buf text;
     uint64_t index = 0;
     enum ron_rc rc;
 
-    ron_buf_init(&text, REW_MANIFEST_MAX);
-    rc = rew_run_load(env, run_dir, &text, &m, err);
+    ron_buf_init(&text, RWD_MANIFEST_MAX);
+    rc = rwd_run_load(env, run_dir, &text, &m, err);
     if (rc == RON_OK) {
-        rc = rew_payouts_open(env, run_dir, &payouts, err);
+        rc = rwd_payouts_open(env, run_dir, &payouts, err);
     }
     if (rc == RON_OK) {
-        rc = rew_payouts_find(payouts, rew__str(account), &index, err);
+        rc = rwd_payouts_find(payouts, rwd__str(account), &index, err);
     }
     if (rc == RON_OK) {
-        rc = rew_payouts_prove(
+        rc = rwd_payouts_prove(
             payouts, index,
             (struct ron_str){.ptr = (const char *)ron_buf_data(&text), .len = ron_buf_len(&text)},
             out, err);
@@ -38,7 +38,7 @@ enum ron_rc rew_tool_prove(const char *run_dir, const char *account, struct ron_
     if (rc == RON_OK) {
         rc = ron_buf_append_byte(out, '\n');
     }
-    rew_payouts_close(payouts);
+    rwd_payouts_close(payouts);
     ron_buf_done(&text);
     return rc;
 }
@@ -49,11 +49,11 @@ static enum ron_rc check_text(struct ron_buf *text, const char *name, const uint
     char *bytes = (char *)(uintptr_t)ron_buf_data(text);
     size_t len = ron_buf_len(text);
     char amount[RON_MONEY_TEXT_SIZE];
-    struct rew_proof_word word;
+    struct rwd_proof_word word;
     enum ron_rc rc;
 
     len -= len > 0 && bytes[len - 1] == '\n';
-    rc = rew_proof_check(bytes, len, public_key, &word, err);
+    rc = rwd_proof_check(bytes, len, public_key, &word, err);
     if (rc != RON_OK) {
         if (err != NULL) {
             ron_err_prefix(err, "%s", name);
@@ -64,22 +64,22 @@ static enum ron_rc check_text(struct ron_buf *text, const char *name, const uint
     ron_buf_append_fmt(out, "%-11s %.*s\n%-11s %s\n%-11s %" PRIu64 " of %" PRIu64 "\n", "account",
                        (int)word.payout.account.len, word.payout.account.ptr, "amount", amount,
                        "payout", word.index + 1, word.manifest.payouts.count);
-    rew__tool_tell(&word.manifest, out);
+    rwd__tool_tell(&word.manifest, out);
     return ron_buf_error(out);
 }
 
-enum ron_rc rew_tool_check_proof(const struct rew_tool_in *in, const char *public_key,
+enum ron_rc rwd_tool_check_proof(const struct rwd_tool_in *in, const char *public_key,
                                  struct ron_buf *out, struct ron_err *err)
 {
-    uint8_t key[REW_SIGN_KEY_BYTES];
+    uint8_t key[RWD_SIGN_KEY_BYTES];
     struct ron_buf text;
     enum ron_rc rc;
 
     if (public_key != NULL) {
-        RON_TRY(rew__tool_hex(public_key, "--public-key", key, err));
+        RON_TRY(rwd__tool_hex(public_key, "--public-key", key, err));
     }
-    ron_buf_init(&text, REW_PROOF_TEXT_MAX + 1);
-    rc = rew__tool_text(in, &text, err);
+    ron_buf_init(&text, RWD_PROOF_TEXT_MAX + 1);
+    rc = rwd__tool_text(in, &text, err);
     if (rc == RON_OK) {
         rc = check_text(&text, in->name, public_key == NULL ? NULL : key, out, err);
     }
@@ -91,14 +91,14 @@ enum ron_rc rew_tool_check_proof(const struct rew_tool_in *in, const char *publi
 
 static enum ron_rc tell_key(const struct ron_note_signer *signer, struct ron_buf *out)
 {
-    char hex[REW__HEX_SIZE];
+    char hex[RWD__HEX_SIZE];
 
-    rew__hex_write(signer->key.public_key, sizeof signer->key.public_key, hex);
+    rwd__hex_write(signer->key.public_key, sizeof signer->key.public_key, hex);
     return ron_buf_append_fmt(out, "%-11s %s\n%-11s %s\n", "key id", signer->key.name, "public key",
                               hex);
 }
 
-enum ron_rc rew_tool_key_new(const char *path, const char *key_id, struct ron_buf *out,
+enum ron_rc rwd_tool_key_new(const char *path, const char *key_id, struct ron_buf *out,
                              struct ron_err *err)
 {
     const struct ron_env *env = ron_env_linux();
@@ -106,15 +106,15 @@ enum ron_rc rew_tool_key_new(const char *path, const char *key_id, struct ron_bu
     struct ron_file_stat st;
     enum ron_rc rc;
 
-    if (strlen(key_id) > REW_KEY_ID_MAX || !rew_policy_id_ok(rew__str(key_id))) {
+    if (strlen(key_id) > RWD_KEY_ID_MAX || !rwd_policy_id_ok(rwd__str(key_id))) {
         return ron_err_set(err, RON_INVALID, "a key id has 1 to %d of A-Z a-z 0-9 _ . : -",
-                           (int)REW_KEY_ID_MAX);
+                           (int)RWD_KEY_ID_MAX);
     }
     /* A key that is lost is lost for good: what stands there is somebody's. */
     if (env->disk->stat_link(env, path, &st) != RON_NOTFOUND) {
         return ron_err_set(err, RON_EXISTS, "%s is there already", path);
     }
-    RON_TRY(ron_note_signer_new(env, rew__str(key_id), &signer, err));
+    RON_TRY(ron_note_signer_new(env, rwd__str(key_id), &signer, err));
     rc = ron_note_signer_save(env, path, &signer, err);
     if (rc == RON_OK) {
         rc = tell_key(&signer, out);
@@ -123,7 +123,7 @@ enum ron_rc rew_tool_key_new(const char *path, const char *key_id, struct ron_bu
     return rc;
 }
 
-enum ron_rc rew_tool_key_show(const char *path, struct ron_buf *out, struct ron_err *err)
+enum ron_rc rwd_tool_key_show(const char *path, struct ron_buf *out, struct ron_err *err)
 {
     struct ron_note_signer signer = {0};
     enum ron_rc rc = ron_note_signer_load(ron_env_linux(), path, &signer, err);
@@ -137,41 +137,41 @@ enum ron_rc rew_tool_key_show(const char *path, struct ron_buf *out, struct ron_
 
 /* ---- policies -------------------------------------------------------------------------------- */
 
-static enum ron_rc sign_text(const struct ron_buf *text, const struct rew_attester *key,
+static enum ron_rc sign_text(const struct ron_buf *text, const struct rwd_attester *key,
                              struct ron_buf *out, struct ron_err *err)
 {
-    struct rew_policy_doc *doc = NULL;
-    enum ron_rc rc = rew_policy_draft(ron_buf_data(text), ron_buf_len(text), &doc, err);
+    struct rwd_policy_doc *doc = NULL;
+    enum ron_rc rc = rwd_policy_draft(ron_buf_data(text), ron_buf_len(text), &doc, err);
 
     if (rc == RON_OK) {
-        rc = rew_policy_sign(doc, key->key_id, key->seed, err);
+        rc = rwd_policy_sign(doc, key->key_id, key->seed, err);
     }
     if (rc == RON_OK) {
-        rc = rew_policy_write(doc, out);
+        rc = rwd_policy_write(doc, out);
     }
     if (rc == RON_OK) {
         rc = ron_buf_append_byte(out, '\n');
     }
-    rew_policy_free(doc);
+    rwd_policy_free(doc);
     return rc;
 }
 
-enum ron_rc rew_tool_policy_sign(const struct rew_tool_in *in, const char *key_file,
+enum ron_rc rwd_tool_policy_sign(const struct rwd_tool_in *in, const char *key_file,
                                  const char *key_id, struct ron_buf *out, struct ron_err *err)
 {
-    struct rew_attester key = {.key_id = ""};
+    struct rwd_attester key = {.key_id = ""};
     struct ron_buf text;
     enum ron_rc rc;
 
-    if (key_id != NULL && strlen(key_id) > REW_KEY_ID_MAX) {
-        return ron_err_set(err, RON_INVALID, "a key id has at most %d bytes", (int)REW_KEY_ID_MAX);
+    if (key_id != NULL && strlen(key_id) > RWD_KEY_ID_MAX) {
+        return ron_err_set(err, RON_INVALID, "a key id has at most %d bytes", (int)RWD_KEY_ID_MAX);
     }
-    RON_TRY(rew__tool_attester(key_file, &key, err));
+    RON_TRY(rwd__tool_attester(key_file, &key, err));
     if (key_id != NULL) {
         memcpy(key.key_id, key_id, strlen(key_id) + 1);
     }
-    ron_buf_init(&text, REW_POLICY_TEXT_MAX);
-    rc = rew__tool_text(in, &text, err);
+    ron_buf_init(&text, RWD_POLICY_TEXT_MAX);
+    rc = rwd__tool_text(in, &text, err);
     if (rc == RON_OK) {
         rc = sign_text(&text, &key, out, err);
         if (rc != RON_OK && err != NULL) {
@@ -198,26 +198,26 @@ static void tell_money(struct ron_buf *out, const char *name, struct ron_money m
     ron_buf_append_fmt(out, "%-16s %s\n", name, text);
 }
 
-static void tell_fraction(struct ron_buf *out, const char *name, struct rew_fraction f)
+static void tell_fraction(struct ron_buf *out, const char *name, struct rwd_fraction f)
 {
     ron_buf_append_fmt(out, "%-16s %" PRIu64 "/%" PRIu64 "\n", name, f.num, f.den);
 }
 
-static void tell_emission(struct ron_buf *out, const struct rew_policy *p)
+static void tell_emission(struct ron_buf *out, const struct rwd_policy *p)
 {
-    if (p->emission == REW_EMIT_NONE) {
+    if (p->emission == RWD_EMIT_NONE) {
         return;
     }
-    tell_money(out, p->emission == REW_EMIT_HALVING ? "emission halving" : "emission",
+    tell_money(out, p->emission == RWD_EMIT_HALVING ? "emission halving" : "emission",
                p->emission_base);
     ron_buf_append_fmt(out, "%-16s %" PRIu64 " ms\n%-16s %" PRIu64 " ms\n", "  from",
                        p->emission_start_ms, "  epoch", p->emission_epoch_ms);
-    if (p->emission == REW_EMIT_HALVING) {
+    if (p->emission == RWD_EMIT_HALVING) {
         ron_buf_append_fmt(out, "%-16s %" PRIu64 " epochs\n", "  period", p->emission_period);
     }
 }
 
-static void tell_policy(struct ron_buf *out, const struct rew_policy *p)
+static void tell_policy(struct ron_buf *out, const struct rwd_policy *p)
 {
     char hash[RON_B3_ID_SIZE];
 
@@ -225,7 +225,7 @@ static void tell_policy(struct ron_buf *out, const struct rew_policy *p)
     ron_buf_append_fmt(out, "%-16s %s\n", "hash", hash);
     tell_text(out, "id", p->id);
     ron_buf_append_fmt(out, "%-16s %" PRIu64 "\n", "version", p->version);
-    ron_buf_append_fmt(out, "%-16s %s\n", "funding source", rew_funding_name(p->funding));
+    ron_buf_append_fmt(out, "%-16s %s\n", "funding source", rwd_funding_name(p->funding));
     tell_text(out, "funding account", p->funding_account);
     tell_text(out, "asset", p->asset);
     tell_money(out, "max", p->max);
@@ -235,8 +235,8 @@ static void tell_policy(struct ron_buf *out, const struct rew_policy *p)
     tell_fraction(out, "bytes served", p->served);
     tell_fraction(out, "uptime seconds", p->uptime);
     ron_buf_append_fmt(out, "%-16s %s\n", "rounding",
-                       p->rounding == REW_ROUND_FLOOR ? "floor" : "largest_remainder");
-    ron_buf_append_fmt(out, "%-16s %s\n", "residual", rew_residual_name(p->residual));
+                       p->rounding == RWD_ROUND_FLOOR ? "floor" : "largest_remainder");
+    ron_buf_append_fmt(out, "%-16s %s\n", "residual", rwd_residual_name(p->residual));
     tell_text(out, "sink", p->sink);
     if (p->has_actor_cap) {
         tell_money(out, "actor cap", p->actor_cap);
@@ -260,33 +260,33 @@ struct outer {
 };
 static const struct ron_json_field outer_fields[] = {
     RON_JSON_FIELD(struct outer, policy, RAW, .required = true),
-    RON_JSON_FIELD(struct outer, key_id, STRING, .required = true, .max = REW_KEY_ID_MAX),
+    RON_JSON_FIELD(struct outer, key_id, STRING, .required = true, .max = RWD_KEY_ID_MAX),
     RON_JSON_FIELD(struct outer, sig_ed25519, STRING, .required = true),
 };
 static const struct ron_json_shape outer_shape =
     RON_JSON_SHAPE(struct outer, outer_fields, present);
 
-static enum ron_rc show_text(struct ron_buf *text, const struct rew_policy_key *key,
+static enum ron_rc show_text(struct ron_buf *text, const struct rwd_policy_key *key,
                              struct ron_buf *out, struct ron_err *err)
 {
     char *bytes = (char *)(uintptr_t)ron_buf_data(text);
     size_t len = ron_buf_len(text);
-    struct rew_policy_doc *doc = NULL;
+    struct rwd_policy_doc *doc = NULL;
     struct ron_json_error why;
     struct outer outer = {0};
-    const struct rew_policy *p;
+    const struct rwd_policy *p;
 
     if (key != NULL) {
-        RON_TRY(rew_policy_read(bytes, len, key, 1, &doc, err));
-    } else if (rew_policy_draft(bytes, len, &doc, err) != RON_OK) {
+        RON_TRY(rwd_policy_read(bytes, len, key, 1, &doc, err));
+    } else if (rwd_policy_draft(bytes, len, &doc, err) != RON_OK) {
         struct ron_err as_bare = err == NULL ? (struct ron_err){0} : *err;
 
         if (ron_json_scan(bytes, len, &outer_shape, NULL, &outer, &why) != RON_OK) {
             return ron_err_set(err, RON_INVALID, "%s", as_bare.msg);
         }
-        RON_TRY(rew_policy_draft(outer.policy.ptr, outer.policy.len, &doc, err));
+        RON_TRY(rwd_policy_draft(outer.policy.ptr, outer.policy.len, &doc, err));
     }
-    p = rew_policy_of(doc);
+    p = rwd_policy_of(doc);
     tell_policy(out, p);
     if (outer.present != 0) {
         ron_buf_append_fmt(out, "%-16s %.*s, not checked: --policy-key was not given\n",
@@ -294,22 +294,22 @@ static enum ron_rc show_text(struct ron_buf *text, const struct rew_policy_key *
     } else {
         ron_buf_append_fmt(out, "%-16s %s\n", "signed by", p->is_signed ? p->key_id : "nobody");
     }
-    rew_policy_free(doc);
+    rwd_policy_free(doc);
     return ron_buf_error(out);
 }
 
-enum ron_rc rew_tool_policy_show(const struct rew_tool_in *in, const char *policy_key,
+enum ron_rc rwd_tool_policy_show(const struct rwd_tool_in *in, const char *policy_key,
                                  struct ron_buf *out, struct ron_err *err)
 {
-    struct rew_policy_key key;
+    struct rwd_policy_key key;
     struct ron_buf text;
     enum ron_rc rc;
 
     if (policy_key != NULL) {
-        RON_TRY(rew__tool_policy_key(policy_key, &key, err));
+        RON_TRY(rwd__tool_policy_key(policy_key, &key, err));
     }
-    ron_buf_init(&text, REW_POLICY_TEXT_MAX);
-    rc = rew__tool_text(in, &text, err);
+    ron_buf_init(&text, RWD_POLICY_TEXT_MAX);
+    rc = rwd__tool_text(in, &text, err);
     if (rc == RON_OK) {
         rc = show_text(&text, policy_key == NULL ? NULL : &key, out, err);
         if (rc != RON_OK && err != NULL) {
@@ -322,19 +322,19 @@ enum ron_rc rew_tool_policy_show(const struct rew_tool_in *in, const char *polic
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
-enum ron_rc rew_tool_snapshot(const struct rew_tool_in *in, rew_tool_write_fn *write, void *arg,
+enum ron_rc rwd_tool_snapshot(const struct rwd_tool_in *in, rwd_tool_write_fn *write, void *arg,
                               struct ron_buf *out, struct ron_err *err)
 {
-    struct rew_snapshot snapshot;
+    struct rwd_snapshot snapshot;
     char cid[RON_B3_ID_SIZE];
     enum ron_rc rc;
 
-    RON_TRY(rew__tool_snapshot(in, NULL, &snapshot, err));
-    rc = rew_snapshot_write(&snapshot, write, arg, err);
+    RON_TRY(rwd__tool_snapshot(in, NULL, &snapshot, err));
+    rc = rwd_snapshot_write(&snapshot, write, arg, err);
     if (rc == RON_OK) {
         ron_b3_format(&snapshot.cid, cid);
-        rc = ron_buf_append_fmt(out, "%s, %" PRIu64 " rows\n", cid, rew_rows_count(snapshot.rows));
+        rc = ron_buf_append_fmt(out, "%s, %" PRIu64 " rows\n", cid, rwd_rows_count(snapshot.rows));
     }
-    rew_snapshot_done(&snapshot);
+    rwd_snapshot_done(&snapshot);
     return rc;
 }

@@ -23,7 +23,7 @@ enum {
 };
 #define UNPACKED_MAX ((uint64_t)1 << 38) /* 256 GiB: the most rows there can be, at 64 bytes */
 
-static enum ron_rc in_file(const struct rew_tool_in *in, enum ron_rc rc, struct ron_err *err)
+static enum ron_rc in_file(const struct rwd_tool_in *in, enum ron_rc rc, struct ron_err *err)
 {
     if (rc != RON_OK && err != NULL) {
         ron_err_prefix(err, "%s", in->name);
@@ -34,7 +34,7 @@ static enum ron_rc in_file(const struct rew_tool_in *in, enum ron_rc rc, struct 
 /* ---- unpacking ------------------------------------------------------------------------------- */
 
 struct pump {
-    rew__take_fn *take;
+    rwd__take_fn *take;
     void *arg;
     struct ron_inflate *z; /* NULL: as it is */
     uint8_t in[PIECE];
@@ -80,7 +80,7 @@ static enum ron_rc unpack(struct pump *p, size_t len, struct ron_err *err)
     return RON_OK;
 }
 
-static enum ron_rc run_pump(struct pump *p, const struct rew_tool_in *in, struct ron_err *err)
+static enum ron_rc run_pump(struct pump *p, const struct rwd_tool_in *in, struct ron_err *err)
 {
     size_t len = 0;
     size_t got = 1;
@@ -100,7 +100,7 @@ static enum ron_rc run_pump(struct pump *p, const struct rew_tool_in *in, struct
     return RON_OK;
 }
 
-enum ron_rc rew__tool_pump(const struct rew_tool_in *in, rew__take_fn *take, void *arg,
+enum ron_rc rwd__tool_pump(const struct rwd_tool_in *in, rwd__take_fn *take, void *arg,
                            struct ron_err *err)
 {
     struct pump *p = ron_alloc(sizeof *p);
@@ -128,63 +128,63 @@ static enum ron_rc take_text(void *arg, const void *bytes, size_t len, struct ro
     return rc == RON_OK ? rc : ron_err_set(err, rc, "has more than %zu bytes", buf->max);
 }
 
-enum ron_rc rew__tool_text(const struct rew_tool_in *in, struct ron_buf *buf, struct ron_err *err)
+enum ron_rc rwd__tool_text(const struct rwd_tool_in *in, struct ron_buf *buf, struct ron_err *err)
 {
-    return rew__tool_pump(in, take_text, buf, err);
+    return rwd__tool_pump(in, take_text, buf, err);
 }
 
 /* ---- snapshots ------------------------------------------------------------------------------- */
 
 struct feeding {
-    struct rew_snapshot_reader *reader;
-    struct rew_progress *progress;
+    struct rwd_snapshot_reader *reader;
+    struct rwd_progress *progress;
 };
 
 static enum ron_rc take_rows(void *arg, const void *bytes, size_t len, struct ron_err *err)
 {
     struct feeding *f = arg;
-    enum ron_rc rc = rew_snapshot_feed(f->reader, bytes, len, err);
+    enum ron_rc rc = rwd_snapshot_feed(f->reader, bytes, len, err);
 
     if (f->progress != NULL) {
-        ron_au64_store(&f->progress->rows_done, rew_snapshot_rows_read(f->reader));
+        ron_au64_store(&f->progress->rows_done, rwd_snapshot_rows_read(f->reader));
     }
     return rc;
 }
 
-enum ron_rc rew__tool_snapshot(const struct rew_tool_in *in, struct rew_progress *progress,
-                               struct rew_snapshot *ret_snapshot, struct ron_err *err)
+enum ron_rc rwd__tool_snapshot(const struct rwd_tool_in *in, struct rwd_progress *progress,
+                               struct rwd_snapshot *ret_snapshot, struct ron_err *err)
 {
-    const struct rew_rows_opts no_limit = {0};
+    const struct rwd_rows_opts no_limit = {0};
     struct feeding f = {.progress = progress};
     enum ron_rc rc;
 
     if (progress != NULL) {
-        ron_au32_store(&progress->phase, REW_PHASE_READING);
+        ron_au32_store(&progress->phase, RWD_PHASE_READING);
     }
-    RON_TRY(rew_snapshot_reader_new(REW_FORM_ANY, &no_limit, &f.reader, err));
-    rc = rew__tool_pump(in, take_rows, &f, err);
+    RON_TRY(rwd_snapshot_reader_new(RWD_FORM_ANY, &no_limit, &f.reader, err));
+    rc = rwd__tool_pump(in, take_rows, &f, err);
     if (rc != RON_OK) {
-        rew_snapshot_reader_free(f.reader);
+        rwd_snapshot_reader_free(f.reader);
         return rc;
     }
-    return in_file(in, rew_snapshot_end(f.reader, ret_snapshot, err), err);
+    return in_file(in, rwd_snapshot_end(f.reader, ret_snapshot, err), err);
 }
 
 /* ---- policies and keys ----------------------------------------------------------------------- */
 
-enum ron_rc rew__tool_hex(const char *text, const char *name, uint8_t ret_bytes[32],
+enum ron_rc rwd__tool_hex(const char *text, const char *name, uint8_t ret_bytes[32],
                           struct ron_err *err)
 {
-    return rew__hex_read(rew__str(text), ret_bytes, 32)
+    return rwd__hex_read(rwd__str(text), ret_bytes, 32)
                ? RON_OK
                : ron_err_set(err, RON_INVALID, "%s takes 64 lowercase hexadecimal digits, not '%s'",
                              name, text);
 }
 
-enum ron_rc rew__tool_policy_key(const char *text, struct rew_policy_key *ret_key,
+enum ron_rc rwd__tool_policy_key(const char *text, struct rwd_policy_key *ret_key,
                                  struct ron_err *err)
 {
-    enum ron_rc rc = rew_policy_key_read(rew__str(text), ret_key, err);
+    enum ron_rc rc = rwd_policy_key_read(rwd__str(text), ret_key, err);
 
     if (rc != RON_OK) {
         ron_err_prefix(err, "--policy-key");
@@ -192,21 +192,21 @@ enum ron_rc rew__tool_policy_key(const char *text, struct rew_policy_key *ret_ke
     return rc;
 }
 
-enum ron_rc rew__tool_policy(const struct rew_tool_in *in, const char *key_text,
-                             struct rew_policy_doc **ret_doc, struct ron_err *err)
+enum ron_rc rwd__tool_policy(const struct rwd_tool_in *in, const char *key_text,
+                             struct rwd_policy_doc **ret_doc, struct ron_err *err)
 {
-    struct rew_policy_key key;
+    struct rwd_policy_key key;
     struct ron_buf text;
     enum ron_rc rc;
 
     if (key_text != NULL) {
-        RON_TRY(rew__tool_policy_key(key_text, &key, err));
+        RON_TRY(rwd__tool_policy_key(key_text, &key, err));
     }
-    ron_buf_init(&text, REW_POLICY_TEXT_MAX);
-    rc = rew__tool_text(in, &text, err);
+    ron_buf_init(&text, RWD_POLICY_TEXT_MAX);
+    rc = rwd__tool_text(in, &text, err);
     if (rc == RON_OK) {
         rc = in_file(in,
-                     rew_policy_read(ron_buf_data(&text), ron_buf_len(&text), &key,
+                     rwd_policy_read(ron_buf_data(&text), ron_buf_len(&text), &key,
                                      key_text == NULL ? 0 : 1, ret_doc, err),
                      err);
     }
@@ -214,17 +214,17 @@ enum ron_rc rew__tool_policy(const struct rew_tool_in *in, const char *key_text,
     return rc;
 }
 
-enum ron_rc rew__tool_attester(const char *path, struct rew_attester *ret_attester,
+enum ron_rc rwd__tool_attester(const char *path, struct rwd_attester *ret_attester,
                                struct ron_err *err)
 {
     struct ron_note_signer signer;
 
     RON_TRY(ron_note_signer_load(ron_env_linux(), path, &signer, err));
-    if (signer.key.name_len > REW_KEY_ID_MAX || !rew_policy_id_ok(rew__str(signer.key.name))) {
+    if (signer.key.name_len > RWD_KEY_ID_MAX || !rwd_policy_id_ok(rwd__str(signer.key.name))) {
         ron_note_signer_done(&signer);
         return ron_err_set(err, RON_INVALID,
                            "%s: the name of the key is not 1 to %d of A-Z a-z 0-9 _ . : -", path,
-                           (int)REW_KEY_ID_MAX);
+                           (int)RWD_KEY_ID_MAX);
     }
     memcpy(ret_attester->key_id, signer.key.name, (size_t)signer.key.name_len + 1);
     memcpy(ret_attester->seed, signer.secret_key, sizeof ret_attester->seed);

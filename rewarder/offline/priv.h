@@ -7,35 +7,35 @@
 #include "rewarder/offline/tool.h"
 #include "rewarder/run/run.h"
 
-static inline struct ron_str rew__str(const char *text)
+static inline struct ron_str rwd__str(const char *text)
 {
     return (struct ron_str){.ptr = text, .len = text == NULL ? 0 : strlen(text)};
 }
 
 /* Takes the bytes of an input, unpacked, in pieces. */
-typedef enum ron_rc rew__take_fn(void *arg, const void *bytes, size_t len, struct ron_err *err);
-RON_MUST_USE enum ron_rc rew__tool_pump(const struct rew_tool_in *in, rew__take_fn *take, void *arg,
+typedef enum ron_rc rwd__take_fn(void *arg, const void *bytes, size_t len, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd__tool_pump(const struct rwd_tool_in *in, rwd__take_fn *take, void *arg,
                                         struct ron_err *err);
 
 /* A whole small input; the maximum of `buf` bounds it. */
-RON_MUST_USE enum ron_rc rew__tool_text(const struct rew_tool_in *in, struct ron_buf *buf,
+RON_MUST_USE enum ron_rc rwd__tool_text(const struct rwd_tool_in *in, struct ron_buf *buf,
                                         struct ron_err *err);
 /* Rows are counted in `progress` unless it is NULL. */
-RON_MUST_USE enum ron_rc rew__tool_snapshot(const struct rew_tool_in *in,
-                                            struct rew_progress *progress,
-                                            struct rew_snapshot *ret_snapshot, struct ron_err *err);
-RON_MUST_USE enum ron_rc rew__tool_policy(const struct rew_tool_in *in, const char *key,
-                                          struct rew_policy_doc **ret_doc, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd__tool_snapshot(const struct rwd_tool_in *in,
+                                            struct rwd_progress *progress,
+                                            struct rwd_snapshot *ret_snapshot, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd__tool_policy(const struct rwd_tool_in *in, const char *key,
+                                          struct rwd_policy_doc **ret_doc, struct ron_err *err);
 
 /* 64 lowercase digits of option `name`. */
-RON_MUST_USE enum ron_rc rew__tool_hex(const char *text, const char *name, uint8_t ret_bytes[32],
+RON_MUST_USE enum ron_rc rwd__tool_hex(const char *text, const char *name, uint8_t ret_bytes[32],
                                        struct ron_err *err);
 /* "ID=HEX". */
-RON_MUST_USE enum ron_rc rew__tool_policy_key(const char *text, struct rew_policy_key *ret_key,
+RON_MUST_USE enum ron_rc rwd__tool_policy_key(const char *text, struct rwd_policy_key *ret_key,
                                               struct ron_err *err);
 /* A key file; its name is the key id. The caller wipes the seed. */
-RON_MUST_USE enum ron_rc rew__tool_attester(const char *path, struct rew_attester *ret_attester,
+RON_MUST_USE enum ron_rc rwd__tool_attester(const char *path, struct rwd_attester *ret_attester,
                                             struct ron_err *err);
 
 /* What a manifest says, for people. */
-void rew__tool_tell(const struct rew_manifest *m, struct ron_buf *out);
+void rwd__tool_tell(const struct rwd_manifest *m, struct ron_buf *out);

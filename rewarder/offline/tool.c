@@ -38,18 +38,18 @@ static void tell_id(struct ron_buf *out, const char *name, const struct ron_b3 *
 
 static void tell_hash(struct ron_buf *out, const char *name, const uint8_t bytes[32])
 {
-    char text[REW__HEX_SIZE];
+    char text[RWD__HEX_SIZE];
 
-    rew__hex_write(bytes, 32, text);
+    rwd__hex_write(bytes, 32, text);
     ron_buf_append_fmt(out, "%-11s %s\n", name, text);
 }
 
-static void tell_totals(const struct rew_manifest *m, struct ron_buf *out)
+static void tell_totals(const struct rwd_manifest *m, struct ron_buf *out)
 {
-    static const char *const rules[] = {[REW_RESIDUAL_UNISSUED] = " (stays unissued)",
-                                        [REW_RESIDUAL_SINK] = " (to the sink)",
-                                        [REW_RESIDUAL_CARRY] = " (to be carried)"};
-    const struct rew_totals *t = &m->totals;
+    static const char *const rules[] = {[RWD_RESIDUAL_UNISSUED] = " (stays unissued)",
+                                        [RWD_RESIDUAL_SINK] = " (to the sink)",
+                                        [RWD_RESIDUAL_CARRY] = " (to be carried)"};
+    const struct rwd_totals *t = &m->totals;
 
     tell_money(out, "offered", t->offered, "");
     if (m->carry_epoch.len > 0) {
@@ -65,13 +65,13 @@ static void tell_totals(const struct rew_manifest *m, struct ron_buf *out)
                        "idle", t->idle_accounts);
 }
 
-void rew__tool_tell(const struct rew_manifest *m, struct ron_buf *out)
+void rwd__tool_tell(const struct rwd_manifest *m, struct ron_buf *out)
 {
-    bool ok = m->status == REW_STATUS_OK;
+    bool ok = m->status == RWD_STATUS_OK;
 
     ron_buf_append_fmt(out, "%-11s %.*s\n", "epoch", (int)m->epoch.len, m->epoch.ptr);
     ron_buf_append_fmt(out, "%-11s %s%s\n", "status",
-                       ok ? "ok" : "quarantined: ", ok ? "" : rew_breach_label(m->breach));
+                       ok ? "ok" : "quarantined: ", ok ? "" : rwd_breach_label(m->breach));
     tell_totals(m, out);
     tell_id(out, "inputs", &m->inputs_cid);
     tell_id(out, "policy", &m->policy_hash);
@@ -90,9 +90,9 @@ void rew__tool_tell(const struct rew_manifest *m, struct ron_buf *out)
 /* ---- work that is watched -------------------------------------------------------------------- */
 
 struct work {
-    const struct rew_tool_run *r;
+    const struct rwd_tool_run *r;
     enum ron_rc (*run)(struct work *w);
-    struct rew_progress progress;
+    struct rwd_progress progress;
     struct ron_buf *out;
     struct ron_err *err;
     bool good;
@@ -112,10 +112,10 @@ static void work_main(void *arg)
 
 static void show(struct work *w)
 {
-    const struct rew_tool_watch *watch = w->r->watch;
-    enum rew_phase phase = (enum rew_phase)ron_au32_load(&w->progress.phase);
+    const struct rwd_tool_watch *watch = w->r->watch;
+    enum rwd_phase phase = (enum rwd_phase)ron_au32_load(&w->progress.phase);
 
-    watch->show(watch->arg, rew_phase_name(phase), ron_au64_load(&w->progress.rows_done),
+    watch->show(watch->arg, rwd_phase_name(phase), ron_au64_load(&w->progress.rows_done),
                 ron_au64_load(&w->progress.rows));
 }
 
@@ -147,57 +147,57 @@ static enum ron_rc do_work(struct work *w)
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
 struct inputs {
-    struct rew_policy_doc *policy;
-    struct rew_snapshot snapshot;
+    struct rwd_policy_doc *policy;
+    struct rwd_snapshot snapshot;
     bool has_snapshot;
-    struct rew_manifest carry;
+    struct rwd_manifest carry;
     struct ron_buf carry_text;
 };
 
 static void inputs_done(struct inputs *in)
 {
     if (in->has_snapshot) {
-        rew_snapshot_done(&in->snapshot);
+        rwd_snapshot_done(&in->snapshot);
     }
-    rew_policy_free(in->policy);
+    rwd_policy_free(in->policy);
     ron_buf_done(&in->carry_text);
 }
 
 static enum ron_rc inputs_read(struct work *w, struct inputs *in)
 {
-    const struct rew_tool_run *r = w->r;
+    const struct rwd_tool_run *r = w->r;
 
-    ron_buf_init(&in->carry_text, REW_MANIFEST_MAX);
-    RON_TRY(rew__tool_policy(&r->policy, r->policy_key, &in->policy, w->err));
+    ron_buf_init(&in->carry_text, RWD_MANIFEST_MAX);
+    RON_TRY(rwd__tool_policy(&r->policy, r->policy_key, &in->policy, w->err));
     if (r->carry_run != NULL) {
-        RON_TRY(rew_run_load(ron_env_linux(), r->carry_run, &in->carry_text, &in->carry, w->err));
+        RON_TRY(rwd_run_load(ron_env_linux(), r->carry_run, &in->carry_text, &in->carry, w->err));
     }
-    RON_TRY(rew__tool_snapshot(&r->snapshot, &w->progress, &in->snapshot, w->err));
+    RON_TRY(rwd__tool_snapshot(&r->snapshot, &w->progress, &in->snapshot, w->err));
     in->has_snapshot = true;
     return RON_OK;
 }
 
 /* ---- compute --------------------------------------------------------------------------------- */
 
-static enum ron_rc options(struct work *w, const struct inputs *in, struct rew_run_opts *ret_opts)
+static enum ron_rc options(struct work *w, const struct inputs *in, struct rwd_run_opts *ret_opts)
 {
-    const struct rew_tool_run *r = w->r;
+    const struct rwd_tool_run *r = w->r;
 
-    *ret_opts = (struct rew_run_opts){.epoch = rew__str(r->epoch),
-                                      .salt = rew__str(r->salt),
-                                      .policy = rew_policy_of(in->policy),
+    *ret_opts = (struct rwd_run_opts){.epoch = rwd__str(r->epoch),
+                                      .salt = rwd__str(r->salt),
+                                      .policy = rwd_policy_of(in->policy),
                                       .has_ledger = r->ledger_root != NULL,
                                       .ledger_seq = r->ledger_seq,
                                       .parts = r->parts,
                                       .progress = &w->progress};
     if (r->ledger_root != NULL) {
         RON_TRY(
-            rew__tool_hex(r->ledger_root, "--ledger-root", ret_opts->ledger_root.bytes, w->err));
+            rwd__tool_hex(r->ledger_root, "--ledger-root", ret_opts->ledger_root.bytes, w->err));
     }
     if (r->carry_run == NULL) {
         return RON_OK;
     }
-    if (in->carry.status != REW_STATUS_OK || in->carry.residual != REW_RESIDUAL_CARRY) {
+    if (in->carry.status != RWD_STATUS_OK || in->carry.residual != RWD_RESIDUAL_CARRY) {
         return ron_err_set(w->err, RON_INVALID, "%s: the residual of that run is not to be carried",
                            r->carry_run);
     }
@@ -207,39 +207,39 @@ static enum ron_rc options(struct work *w, const struct inputs *in, struct rew_r
     return RON_OK;
 }
 
-static enum ron_rc write_run(struct work *w, struct rew_run *run)
+static enum ron_rc write_run(struct work *w, struct rwd_run *run)
 {
-    const struct rew_tool_run *r = w->r;
-    struct rew_write_opts opts = {.env = ron_env_linux(), .dir = r->out_dir};
-    struct rew_attester attester;
+    const struct rwd_tool_run *r = w->r;
+    struct rwd_write_opts opts = {.env = ron_env_linux(), .dir = r->out_dir};
+    struct rwd_attester attester;
     enum ron_rc rc = RON_OK;
 
     if (r->key_file != NULL) {
-        RON_TRY(rew__tool_attester(r->key_file, &attester, w->err));
+        RON_TRY(rwd__tool_attester(r->key_file, &attester, w->err));
         opts.attester = &attester;
     }
     if (r->out_dir != NULL) {
         rc = ron_mkdirs(opts.env, r->out_dir, RUNS_MODE, w->err);
     }
     if (rc == RON_OK) {
-        rc = rew_run_write(run, &opts, w->err);
+        rc = rwd_run_write(run, &opts, w->err);
     }
     ron_wipe(&attester, sizeof attester);
     return rc;
 }
 
-static enum ron_rc tell_run(struct work *w, const struct rew_run *run)
+static enum ron_rc tell_run(struct work *w, const struct rwd_run *run)
 {
-    const struct rew_manifest *m = &run->manifest;
+    const struct rwd_manifest *m = &run->manifest;
     char path[RON_FILE_PATH_SIZE];
 
-    w->good = m->status == REW_STATUS_OK;
-    rew__tool_tell(m, w->out);
+    w->good = m->status == RWD_STATUS_OK;
+    rwd__tool_tell(m, w->out);
     if (!w->good) {
         ron_buf_append_fmt(w->out, "%-11s %s\n", "because", run->breach_text);
     }
     if (w->r->out_dir != NULL) {
-        RON_TRY(rew_run_path(w->r->out_dir, m->epoch, !w->good, path, w->err));
+        RON_TRY(rwd_run_path(w->r->out_dir, m->epoch, !w->good, path, w->err));
         ron_buf_append_fmt(w->out, "%-11s %s\n", w->good ? "folder" : "file", path);
     }
     return ron_buf_error(w->out);
@@ -248,28 +248,28 @@ static enum ron_rc tell_run(struct work *w, const struct rew_run *run)
 static enum ron_rc compute(struct work *w)
 {
     struct inputs in = {0};
-    struct rew_run_opts opts;
-    struct rew_run run = {0};
+    struct rwd_run_opts opts;
+    struct rwd_run run = {0};
     enum ron_rc rc = inputs_read(w, &in);
 
     if (rc == RON_OK) {
         rc = options(w, &in, &opts);
     }
     if (rc == RON_OK) {
-        rc = rew_run_compute(&opts, &in.snapshot, &run, w->err);
+        rc = rwd_run_compute(&opts, &in.snapshot, &run, w->err);
     }
     if (rc == RON_OK) {
         rc = write_run(w, &run);
         if (rc == RON_OK) {
             rc = tell_run(w, &run);
         }
-        rew_run_done(&run);
+        rwd_run_done(&run);
     }
     inputs_done(&in);
     return rc;
 }
 
-enum ron_rc rew_tool_compute(const struct rew_tool_run *r, struct ron_buf *out, bool *ret_good,
+enum ron_rc rwd_tool_compute(const struct rwd_tool_run *r, struct ron_buf *out, bool *ret_good,
                              struct ron_err *err)
 {
     struct work w = {.r = r, .run = compute, .out = out, .err = err};
@@ -283,35 +283,35 @@ enum ron_rc rew_tool_compute(const struct rew_tool_run *r, struct ron_buf *out, 
 
 static enum ron_rc verify(struct work *w)
 {
-    const struct rew_tool_run *r = w->r;
-    uint8_t public_key[REW_SIGN_KEY_BYTES];
+    const struct rwd_tool_run *r = w->r;
+    uint8_t public_key[RWD_SIGN_KEY_BYTES];
     struct inputs in = {0};
-    struct rew_manifest m;
+    struct rwd_manifest m;
     struct ron_buf text;
     enum ron_rc rc;
 
     if (r->public_key != NULL) {
-        RON_TRY(rew__tool_hex(r->public_key, "--public-key", public_key, w->err));
+        RON_TRY(rwd__tool_hex(r->public_key, "--public-key", public_key, w->err));
     }
-    ron_buf_init(&text, REW_MANIFEST_MAX);
+    ron_buf_init(&text, RWD_MANIFEST_MAX);
     rc = inputs_read(w, &in);
     if (rc == RON_OK) {
-        const struct rew_verify_opts opts = {
+        const struct rwd_verify_opts opts = {
             .env = ron_env_linux(),
             .folder = r->run_dir,
             .snapshot = &in.snapshot,
-            .policy = rew_policy_of(in.policy),
-            .salt = rew__str(r->salt),
+            .policy = rwd_policy_of(in.policy),
+            .salt = rwd__str(r->salt),
             .carry = r->carry_run == NULL ? NULL : &in.carry,
             .public_key = r->public_key == NULL ? NULL : public_key,
             .parts = r->parts,
             .progress = &w->progress,
         };
 
-        rc = rew_verify(&opts, &text, &m, w->err);
+        rc = rwd_verify(&opts, &text, &m, w->err);
     }
     if (rc == RON_OK) {
-        rew__tool_tell(&m, w->out);
+        rwd__tool_tell(&m, w->out);
         rc = ron_buf_error(w->out);
     }
     inputs_done(&in);
@@ -319,7 +319,7 @@ static enum ron_rc verify(struct work *w)
     return rc;
 }
 
-enum ron_rc rew_tool_verify(const struct rew_tool_run *r, struct ron_buf *out, struct ron_err *err)
+enum ron_rc rwd_tool_verify(const struct rwd_tool_run *r, struct ron_buf *out, struct ron_err *err)
 {
     struct work w = {.r = r, .run = verify, .out = out, .err = err};
 

@@ -18,30 +18,30 @@
 #include "ron/base/rc.h"
 
 /* Up to `size` bytes, 0 at the end. */
-typedef enum ron_rc rew_tool_read_fn(void *arg, void *bytes, size_t size, size_t *ret_len,
+typedef enum ron_rc rwd_tool_read_fn(void *arg, void *bytes, size_t size, size_t *ret_len,
                                      struct ron_err *err);
-struct rew_tool_in {
+struct rwd_tool_in {
     const char *name; /* for messages */
-    rew_tool_read_fn *read;
+    rwd_tool_read_fn *read;
     void *arg;
 };
-typedef enum ron_rc rew_tool_write_fn(void *arg, const void *bytes, size_t len,
+typedef enum ron_rc rwd_tool_write_fn(void *arg, const void *bytes, size_t len,
                                       struct ron_err *err);
 
 /* Told now and then by the calling thread how far the work is. `rows` 0: not known yet. */
-struct rew_tool_watch {
+struct rwd_tool_watch {
     void (*show)(void *arg, const char *phase, uint64_t done, uint64_t rows);
     void *arg;
 };
 
-struct rew_tool_run {
-    struct rew_tool_in snapshot;
-    struct rew_tool_in policy;
+struct rwd_tool_run {
+    struct rwd_tool_in snapshot;
+    struct rwd_tool_in policy;
     const char *policy_key; /* "ID=HEX": the public key a signed policy must be of; or NULL */
     const char *salt;       /* NULL: the usual one */
     const char *carry_run;  /* folder of the run whose residual is carried in; or NULL */
     uint32_t parts;
-    const struct rew_tool_watch *watch; /* NULL: nobody looks on */
+    const struct rwd_tool_watch *watch; /* NULL: nobody looks on */
     /* compute */
     const char *epoch;
     const char *out_dir;     /* of all runs; made when missing. NULL: a dry run */
@@ -54,29 +54,29 @@ struct rew_tool_run {
 };
 
 /* `ret_good` false: the run is in quarantine, and `out` says why. */
-RON_MUST_USE enum ron_rc rew_tool_compute(const struct rew_tool_run *r, struct ron_buf *out,
+RON_MUST_USE enum ron_rc rwd_tool_compute(const struct rwd_tool_run *r, struct ron_buf *out,
                                           bool *ret_good, struct ron_err *err);
-RON_MUST_USE enum ron_rc rew_tool_verify(const struct rew_tool_run *r, struct ron_buf *out,
+RON_MUST_USE enum ron_rc rwd_tool_verify(const struct rwd_tool_run *r, struct ron_buf *out,
                                          struct ron_err *err);
 
 /* The proof of a payee as JSON. RON_NOTFOUND: not paid in this run. */
-RON_MUST_USE enum ron_rc rew_tool_prove(const char *run_dir, const char *account,
+RON_MUST_USE enum ron_rc rwd_tool_prove(const char *run_dir, const char *account,
                                         struct ron_buf *out, struct ron_err *err);
-RON_MUST_USE enum ron_rc rew_tool_check_proof(const struct rew_tool_in *in, const char *public_key,
+RON_MUST_USE enum ron_rc rwd_tool_check_proof(const struct rwd_tool_in *in, const char *public_key,
                                               struct ron_buf *out, struct ron_err *err);
 
 /* A new key file; `out` is its public key. RON_EXISTS: a file is never replaced. */
-RON_MUST_USE enum ron_rc rew_tool_key_new(const char *path, const char *key_id, struct ron_buf *out,
+RON_MUST_USE enum ron_rc rwd_tool_key_new(const char *path, const char *key_id, struct ron_buf *out,
                                           struct ron_err *err);
-RON_MUST_USE enum ron_rc rew_tool_key_show(const char *path, struct ron_buf *out,
+RON_MUST_USE enum ron_rc rwd_tool_key_show(const char *path, struct ron_buf *out,
                                            struct ron_err *err);
 /* The signed document. `key_id` NULL: the name in the key file. */
-RON_MUST_USE enum ron_rc rew_tool_policy_sign(const struct rew_tool_in *in, const char *key_file,
+RON_MUST_USE enum ron_rc rwd_tool_policy_sign(const struct rwd_tool_in *in, const char *key_file,
                                               const char *key_id, struct ron_buf *out,
                                               struct ron_err *err);
 /* Hash and members, also of a document that is signed by a key that nobody gave. */
-RON_MUST_USE enum ron_rc rew_tool_policy_show(const struct rew_tool_in *in, const char *policy_key,
+RON_MUST_USE enum ron_rc rwd_tool_policy_show(const struct rwd_tool_in *in, const char *policy_key,
                                               struct ron_buf *out, struct ron_err *err);
 /* The canonical form to `write`; `out` is the content id. */
-RON_MUST_USE enum ron_rc rew_tool_snapshot(const struct rew_tool_in *in, rew_tool_write_fn *write,
+RON_MUST_USE enum ron_rc rwd_tool_snapshot(const struct rwd_tool_in *in, rwd_tool_write_fn *write,
                                            void *arg, struct ron_buf *out, struct ron_err *err);

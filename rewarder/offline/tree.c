@@ -97,7 +97,7 @@ struct csv {
 
 static enum ron_rc read_csv(const struct csv *csv, struct ron_err *err)
 {
-    struct ron_str values[REW_ABI_TYPES_MAX] = {0};
+    struct ron_str values[RWD_ABI_TYPES_MAX] = {0};
     struct ron_str line;
     struct ron_buf text;
     uint64_t number = 0;
@@ -130,29 +130,29 @@ static enum ron_rc read_csv(const struct csv *csv, struct ron_err *err)
 /* ---- payouts --------------------------------------------------------------------------------- */
 
 struct take {
-    struct rew_claims *claims;
+    struct rwd_claims *claims;
     enum ron_rc rc;
     struct ron_err *err;
 };
 
-static bool take_payout(void *arg, uint64_t index, const struct rew_payout *payout)
+static bool take_payout(void *arg, uint64_t index, const struct rwd_payout *payout)
 {
     struct take *t = arg;
 
     (void)index;
-    t->rc = rew_claims_add(t->claims, payout->account, payout->amount, t->err);
+    t->rc = rwd_claims_add(t->claims, payout->account, payout->amount, t->err);
     return t->rc == RON_OK;
 }
 
-static enum ron_rc read_run(const char *dir, struct rew_claims *claims, struct ron_err *err)
+static enum ron_rc read_run(const char *dir, struct rwd_claims *claims, struct ron_err *err)
 {
     struct take take = {.claims = claims, .err = err};
-    struct rew_payouts *payouts = NULL;
+    struct rwd_payouts *payouts = NULL;
     enum ron_rc rc;
 
-    RON_TRY(rew_payouts_open(ron_env_linux(), dir, &payouts, err));
-    rc = rew_payouts_each(payouts, 0, rew_payouts_count(payouts), take_payout, &take, err);
-    rew_payouts_close(payouts);
+    RON_TRY(rwd_payouts_open(ron_env_linux(), dir, &payouts, err));
+    rc = rwd_payouts_each(payouts, 0, rwd_payouts_count(payouts), take_payout, &take, err);
+    rwd_payouts_close(payouts);
     if (rc == RON_OK) {
         rc = take.rc;
     }
@@ -162,18 +162,18 @@ static enum ron_rc read_run(const char *dir, struct rew_claims *claims, struct r
                          "perhaps behind a colon)",
                          claims->left_out, dir);
     }
-    return rc == RON_OK ? rew_claims_seal(claims, err) : rc;
+    return rc == RON_OK ? rwd_claims_seal(claims, err) : rc;
 }
 
 /* ---- trees ----------------------------------------------------------------------------------- */
 
-static void tell(struct ron_buf *out, const struct rew_keccak *root, size_t leaves,
-                 const struct rew_claims *claims, uint64_t idle)
+static void tell(struct ron_buf *out, const struct rwd_keccak *root, size_t leaves,
+                 const struct rwd_claims *claims, uint64_t idle)
 {
-    char text[REW_HASH_TEXT];
+    char text[RWD_HASH_TEXT];
 
-    rew_hex_put(root->bytes, REW_KECCAK_BYTES, text);
-    ron_buf_append_fmt(out, "root        %.*s\nleaves      %zu\n", REW_HASH_TEXT, text, leaves);
+    rwd_hex_put(root->bytes, RWD_KECCAK_BYTES, text);
+    ron_buf_append_fmt(out, "root        %.*s\nleaves      %zu\n", RWD_HASH_TEXT, text, leaves);
     if (claims->left_out > 0) {
         ron_buf_append_fmt(out, "left out    %" PRIu64 " payees whose account is no address\n",
                            claims->left_out);
@@ -188,80 +188,80 @@ static void tell(struct ron_buf *out, const struct rew_keccak *root, size_t leav
 }
 
 /* Types between commas. */
-static enum ron_rc new_oz(const char *types, struct rew_oz **ret_oz, struct ron_err *err)
+static enum ron_rc new_oz(const char *types, struct rwd_oz **ret_oz, struct ron_err *err)
 {
-    struct ron_str names[REW_ABI_TYPES_MAX + 1];
+    struct ron_str names[RWD_ABI_TYPES_MAX + 1];
     size_t count = 0;
 
-    for (const char *p = types; p != NULL && count <= REW_ABI_TYPES_MAX; count++) {
+    for (const char *p = types; p != NULL && count <= RWD_ABI_TYPES_MAX; count++) {
         const char *comma = strchr(p, ',');
 
         names[count] = (struct ron_str){p, comma == NULL ? strlen(p) : (size_t)(comma - p)};
         p = comma == NULL ? NULL : comma + 1;
     }
-    return rew_oz_new(names, count, ret_oz, err);
+    return rwd_oz_new(names, count, ret_oz, err);
 }
 
 static enum ron_rc add_oz(void *tree, const struct ron_str *values, struct ron_err *err)
 {
-    return rew_oz_add(tree, values, err);
+    return rwd_oz_add(tree, values, err);
 }
 
-static enum ron_rc write_oz(const struct rew_oz *oz, const char *path, struct ron_err *err)
+static enum ron_rc write_oz(const struct rwd_oz *oz, const char *path, struct ron_err *err)
 {
-    struct rew_tree_file file;
-    struct rew_sink sink;
+    struct rwd_tree_file file;
+    struct rwd_sink sink;
 
-    RON_TRY(rew_tree_file_open(ron_env_linux(), path, &file, err));
-    sink = rew_tree_file_sink(&file);
-    return rew_tree_file_close(&file, rew_oz_dump(oz, &sink, err), err);
+    RON_TRY(rwd_tree_file_open(ron_env_linux(), path, &file, err));
+    sink = rwd_tree_file_sink(&file);
+    return rwd_tree_file_close(&file, rwd_oz_dump(oz, &sink, err), err);
 }
 
-static enum ron_rc make_oz(const struct rew_tool_tree *t, struct ron_buf *out, struct ron_err *err)
+static enum ron_rc make_oz(const struct rwd_tool_tree *t, struct ron_buf *out, struct ron_err *err)
 {
-    struct rew_claims claims = {0};
-    struct rew_oz *oz = NULL;
+    struct rwd_claims claims = {0};
+    struct rwd_oz *oz = NULL;
     enum ron_rc rc;
 
     if (t->run_dir != NULL) {
         rc = read_run(t->run_dir, &claims, err);
         if (rc == RON_OK) {
-            rc = rew_claims_oz(&claims, &oz, err);
+            rc = rwd_claims_oz(&claims, &oz, err);
         }
     } else {
         rc = new_oz(t->types, &oz, err);
         if (rc == RON_OK) {
-            struct csv csv = {t->csv_path, t->csv_header, rew_oz_types(oz)->count, add_oz, oz};
+            struct csv csv = {t->csv_path, t->csv_header, rwd_oz_types(oz)->count, add_oz, oz};
 
             rc = read_csv(&csv, err);
         }
         if (rc == RON_OK) {
-            rc = rew_oz_build(oz, err);
+            rc = rwd_oz_build(oz, err);
         }
     }
     if (rc == RON_OK) {
         rc = write_oz(oz, t->out_path, err);
     }
     if (rc == RON_OK) {
-        tell(out, rew_oz_root(oz), rew_oz_count(oz), &claims, 0);
+        tell(out, rwd_oz_root(oz), rwd_oz_count(oz), &claims, 0);
     }
-    rew_oz_free(oz);
-    rew_claims_done(&claims);
+    rwd_oz_free(oz);
+    rwd_claims_done(&claims);
     return rc;
 }
 
 struct rp_csv {
-    struct rew_rp *rp;
+    struct rwd_rp *rp;
     uint64_t idle;
 };
 
 static enum ron_rc add_rp(void *tree, const struct ron_str *values, struct ron_err *err)
 {
     struct rp_csv *csv = tree;
-    struct rew_rp_reward reward = {0};
+    struct rwd_rp_reward reward = {0};
     struct ron_money network;
 
-    if (!rew_hex_get(values[0], reward.address, REW_ADDRESS_BYTES)) {
+    if (!rwd_hex_get(values[0], reward.address, RWD_ADDRESS_BYTES)) {
         return ron_err_set(err, RON_INVALID, "value 1 is no address");
     }
     if (ron_money_parse(values[1].ptr, values[1].len, &network, NULL) != RON_OK ||
@@ -269,61 +269,61 @@ static enum ron_rc add_rp(void *tree, const struct ron_str *values, struct ron_e
         return ron_err_set(err, RON_INVALID, "value 2 is no network");
     }
     reward.network = (uint64_t)network.v;
-    if (!rew_u256_get(values[2], reward.collateral_rpl) ||
-        !rew_u256_get(values[3], reward.pool_eth)) {
+    if (!rwd_u256_get(values[2], reward.collateral_rpl) ||
+        !rwd_u256_get(values[3], reward.pool_eth)) {
         return ron_err_set(err, RON_INVALID, "values 3 and 4 are amounts of RPL and ETH in wei");
     }
-    if (!rew_rp_pays(&reward)) {
+    if (!rwd_rp_pays(&reward)) {
         csv->idle++;
         return RON_OK;
     }
-    return rew_rp_add(csv->rp, &reward, err);
+    return rwd_rp_add(csv->rp, &reward, err);
 }
 
-static enum ron_rc write_rp(const struct rew_rp *rp, const char *path, struct ron_err *err)
+static enum ron_rc write_rp(const struct rwd_rp *rp, const char *path, struct ron_err *err)
 {
-    struct rew_tree_file file;
-    struct rew_sink sink;
+    struct rwd_tree_file file;
+    struct rwd_sink sink;
 
-    RON_TRY(rew_tree_file_open(ron_env_linux(), path, &file, err));
-    sink = rew_tree_file_sink(&file);
-    return rew_tree_file_close(&file, rew_rp_write(rp, &sink, err), err);
+    RON_TRY(rwd_tree_file_open(ron_env_linux(), path, &file, err));
+    sink = rwd_tree_file_sink(&file);
+    return rwd_tree_file_close(&file, rwd_rp_write(rp, &sink, err), err);
 }
 
-static enum ron_rc make_rp(const struct rew_tool_tree *t, struct ron_buf *out, struct ron_err *err)
+static enum ron_rc make_rp(const struct rwd_tool_tree *t, struct ron_buf *out, struct ron_err *err)
 {
-    struct rew_claims claims = {0};
+    struct rwd_claims claims = {0};
     struct rp_csv read = {0};
     enum ron_rc rc;
 
     if (t->run_dir != NULL) {
         rc = read_run(t->run_dir, &claims, err);
         if (rc == RON_OK) {
-            rc = rew_claims_rp(&claims, t->network, t->as_eth, &read.rp, err);
+            rc = rwd_claims_rp(&claims, t->network, t->as_eth, &read.rp, err);
         }
     } else {
-        rc = rew_rp_new(false, &read.rp, err);
+        rc = rwd_rp_new(false, &read.rp, err);
         if (rc == RON_OK) {
             struct csv csv = {t->csv_path, t->csv_header, RP_VALUES, add_rp, &read};
 
             rc = read_csv(&csv, err);
         }
         if (rc == RON_OK) {
-            rc = rew_rp_build(read.rp, err);
+            rc = rwd_rp_build(read.rp, err);
         }
     }
     if (rc == RON_OK) {
         rc = write_rp(read.rp, t->out_path, err);
     }
     if (rc == RON_OK) {
-        tell(out, rew_rp_root(read.rp), rew_rp_count(read.rp), &claims, read.idle);
+        tell(out, rwd_rp_root(read.rp), rwd_rp_count(read.rp), &claims, read.idle);
     }
-    rew_rp_free(read.rp);
-    rew_claims_done(&claims);
+    rwd_rp_free(read.rp);
+    rwd_claims_done(&claims);
     return rc;
 }
 
-enum ron_rc rew_tool_tree_make(const struct rew_tool_tree *t, struct ron_buf *out,
+enum ron_rc rwd_tool_tree_make(const struct rwd_tool_tree *t, struct ron_buf *out,
                                struct ron_err *err)
 {
     if ((t->run_dir == NULL) == (t->csv_path == NULL)) {

@@ -16,7 +16,7 @@
 #include "ron/base/buf.h"
 #include "ron/base/rc.h"
 
-struct rew_tool_tree {
+struct rwd_tool_tree {
     bool rocket_pool;     /* else OpenZeppelin */
     const char *run_dir;  /* folder of a run; or */
     const char *csv_path; /* lines of values: one for each type, or address,network,RPL,ETH */
@@ -27,11 +27,11 @@ struct rew_tool_tree {
     const char *out_path;
 };
 
-RON_MUST_USE enum ron_rc rew_tool_tree_make(const struct rew_tool_tree *t, struct ron_buf *out,
+RON_MUST_USE enum ron_rc rwd_tool_tree_make(const struct rwd_tool_tree *t, struct ron_buf *out,
                                             struct ron_err *err);
 /* Computes every hash of the file anew. */
-RON_MUST_USE enum ron_rc rew_tool_tree_check(const char *path, struct ron_buf *out,
+RON_MUST_USE enum ron_rc rwd_tool_tree_check(const char *path, struct ron_buf *out,
                                              struct ron_err *err);
 /* Checks the file, then gives a line of JSON for each leaf of the address. */
-RON_MUST_USE enum ron_rc rew_tool_tree_prove(const char *path, const char *address,
+RON_MUST_USE enum ron_rc rwd_tool_tree_prove(const char *path, const char *address,
                                              struct ron_buf *out, struct ron_err *err);

@@ -12,14 +12,14 @@
 
 /* One of the two. */
 struct any {
-    struct rew_oz *oz;
-    struct rew_rp *rp;
+    struct rwd_oz *oz;
+    struct rwd_rp *rp;
 };
 
 static void any_free(struct any *tree)
 {
-    rew_oz_free(tree->oz);
-    rew_rp_free(tree->rp);
+    rwd_oz_free(tree->oz);
+    rwd_rp_free(tree->rp);
 }
 
 /* Whether the object has the member; the text is JSON. */
@@ -33,7 +33,7 @@ static bool has_member(struct ron_str json, const char *wanted)
         at++;
     }
     at++;
-    while (rew_json_next(json, &at, &name, &value)) {
+    while (rwd_json_next(json, &at, &name, &value)) {
         if (ron_str_eq(name, wanted)) {
             return true;
         }
@@ -50,10 +50,10 @@ static enum ron_rc parse(char *text, size_t len, struct any *ret_tree, struct ro
         return ron_err_set(err, RON_INVALID, "%s at byte %zu", at.reason, at.at);
     }
     if (has_member(json, "nodeRewards")) {
-        return rew_rp_read(text, len, &ret_tree->rp, err);
+        return rwd_rp_read(text, len, &ret_tree->rp, err);
     }
     if (has_member(json, "format")) {
-        return rew_oz_read(text, len, &ret_tree->oz, err);
+        return rwd_oz_read(text, len, &ret_tree->oz, err);
     }
     return ron_err_set(err, RON_INVALID,
                        "neither a dump of OpenZeppelin ('format') nor a rewards file of Rocket "
@@ -79,52 +79,52 @@ static enum ron_rc load(const char *path, struct any *ret_tree, struct ron_err *
     return rc;
 }
 
-enum ron_rc rew_tool_tree_check(const char *path, struct ron_buf *out, struct ron_err *err)
+enum ron_rc rwd_tool_tree_check(const char *path, struct ron_buf *out, struct ron_err *err)
 {
     struct any tree = {0};
-    char root[REW_HASH_TEXT];
+    char root[RWD_HASH_TEXT];
 
     RON_TRY(load(path, &tree, err));
-    rew_hex_put((tree.oz != NULL ? rew_oz_root(tree.oz) : rew_rp_root(tree.rp))->bytes,
-                REW_KECCAK_BYTES, root);
+    rwd_hex_put((tree.oz != NULL ? rwd_oz_root(tree.oz) : rwd_rp_root(tree.rp))->bytes,
+                RWD_KECCAK_BYTES, root);
     ron_buf_append_fmt(out, "good        %s\nroot        %.*s\nleaves      %zu\n",
                        tree.oz != NULL ? "OpenZeppelin standard-v1" : "Rocket Pool rewards",
-                       REW_HASH_TEXT, root,
-                       tree.oz != NULL ? rew_oz_count(tree.oz) : rew_rp_count(tree.rp));
+                       RWD_HASH_TEXT, root,
+                       tree.oz != NULL ? rwd_oz_count(tree.oz) : rwd_rp_count(tree.rp));
     any_free(&tree);
     return ron_buf_error(out);
 }
 
 /* ---- proofs ---------------------------------------------------------------------------------- */
 
-static void put_hash(struct ron_json_writer *w, const char *name, const struct rew_keccak *hash)
+static void put_hash(struct ron_json_writer *w, const char *name, const struct rwd_keccak *hash)
 {
-    char text[REW_HASH_TEXT];
+    char text[RWD_HASH_TEXT];
 
-    rew_hex_put(hash->bytes, REW_KECCAK_BYTES, text);
+    rwd_hex_put(hash->bytes, RWD_KECCAK_BYTES, text);
     ron_json_str(w, name, (struct ron_str){text, sizeof text});
 }
 
 /* A line for each leaf; how many. */
-static size_t prove_oz(const struct rew_oz *oz, const uint8_t *address, struct ron_buf *out)
+static size_t prove_oz(const struct rwd_oz *oz, const uint8_t *address, struct ron_buf *out)
 {
     struct ron_json_writer w;
     size_t found = 0;
 
-    for (size_t i = 0; ron_buf_error(out) == RON_OK && rew_oz_find(oz, address, &i); i++) {
-        struct rew_tree_proof proof;
+    for (size_t i = 0; ron_buf_error(out) == RON_OK && rwd_oz_find(oz, address, &i); i++) {
+        struct rwd_tree_proof proof;
 
-        rew_oz_prove(oz, i, &proof);
+        rwd_oz_prove(oz, i, &proof);
         ron_json_begin(&w, out);
         ron_json_open(&w, NULL, '{');
-        ron_json_raw(&w, "value", rew_oz_value(oz, i));
-        ron_json_u64(&w, "treeIndex", rew_oz_tree_index(oz, i));
+        ron_json_raw(&w, "value", rwd_oz_value(oz, i));
+        ron_json_u64(&w, "treeIndex", rwd_oz_tree_index(oz, i));
         ron_json_open(&w, "proof", '[');
         for (size_t k = 0; k < proof.count; k++) {
             put_hash(&w, NULL, &proof.hashes[k]);
         }
         ron_json_close(&w, ']');
-        put_hash(&w, "root", rew_oz_root(oz));
+        put_hash(&w, "root", rwd_oz_root(oz));
         ron_json_close(&w, '}');
         ron_buf_append_byte(out, '\n');
         found++;
@@ -132,34 +132,34 @@ static size_t prove_oz(const struct rew_oz *oz, const uint8_t *address, struct r
     return found;
 }
 
-static size_t prove_rp(const struct rew_rp *rp, const uint8_t *address, struct ron_buf *out)
+static size_t prove_rp(const struct rwd_rp *rp, const uint8_t *address, struct ron_buf *out)
 {
     struct ron_json_writer w;
-    char name[REW_ADDRESS_TEXT + 1] = {0};
+    char name[RWD_ADDRESS_TEXT + 1] = {0};
     size_t index;
 
-    if (!rew_rp_find(rp, address, &index)) {
+    if (!rwd_rp_find(rp, address, &index)) {
         return 0;
     }
-    rew_hex_put(address, REW_ADDRESS_BYTES, name);
+    rwd_hex_put(address, RWD_ADDRESS_BYTES, name);
     ron_json_begin(&w, out);
     ron_json_open(&w, NULL, '{');
     ron_json_text(&w, "address", name);
-    rew_rp_put(rp, index, &w, "reward");
-    put_hash(&w, "merkleRoot", rew_rp_root(rp));
+    rwd_rp_put(rp, index, &w, "reward");
+    put_hash(&w, "merkleRoot", rwd_rp_root(rp));
     ron_json_close(&w, '}');
     ron_buf_append_byte(out, '\n');
     return 1;
 }
 
-enum ron_rc rew_tool_tree_prove(const char *path, const char *address, struct ron_buf *out,
+enum ron_rc rwd_tool_tree_prove(const char *path, const char *address, struct ron_buf *out,
                                 struct ron_err *err)
 {
-    uint8_t wanted[REW_ADDRESS_BYTES];
+    uint8_t wanted[RWD_ADDRESS_BYTES];
     struct any tree = {0};
     size_t found;
 
-    if (!rew_hex_get((struct ron_str){address, strlen(address)}, wanted, sizeof wanted)) {
+    if (!rwd_hex_get((struct ron_str){address, strlen(address)}, wanted, sizeof wanted)) {
         return ron_err_set(err, RON_INVALID, "'%s' is no address: 0x and 40 hex digits", address);
     }
     RON_TRY(load(path, &tree, err));

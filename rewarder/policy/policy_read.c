@@ -39,7 +39,7 @@ struct category_text {
     uint64_t present;
 };
 static const struct ron_json_field category_fields[] = {
-    RON_JSON_FIELD(struct category_text, prefix, STRING, .required = true, .max = REW_ACCOUNT_MAX),
+    RON_JSON_FIELD(struct category_text, prefix, STRING, .required = true, .max = RWD_ACCOUNT_MAX),
     RON_JSON_FIELD(struct category_text, cap_minor_units, MONEY, .required = true),
 };
 static const struct ron_json_shape category_shape =
@@ -101,7 +101,7 @@ static const struct ron_json_field policy_fields[] = {
     [OPT_ACTOR_CAP] =
         RON_JSON_FIELD(struct policy_text, actor_cap_minor_units, MONEY, .required = false),
     [OPT_CATEGORIES] =
-        RON_JSON_FIELD(struct policy_text, categories, ARRAY, .max = REW_CATEGORIES_MAX,
+        RON_JSON_FIELD(struct policy_text, categories, ARRAY, .max = RWD_CATEGORIES_MAX,
                        .item_size = sizeof(struct category_text), .shape = &category_shape),
     [OPT_EMISSION] = RON_JSON_FIELD(struct policy_text, emission, OBJECT, .shape = &emission_shape),
 };
@@ -151,17 +151,17 @@ static uint32_t find_name(struct ron_str text, const char *(*name_of)(uint32_t),
 
 static const char *funding_name(uint32_t i)
 {
-    return rew_funding_name((enum rew_funding)i);
+    return rwd_funding_name((enum rwd_funding)i);
 }
 
 static const char *rounding_name(uint32_t i)
 {
-    return rew_rounding_name((enum rew_rounding)i);
+    return rwd_rounding_name((enum rwd_rounding)i);
 }
 
 static const char *residual_name(uint32_t i)
 {
-    return rew_residual_name((enum rew_residual)i);
+    return rwd_residual_name((enum rwd_residual)i);
 }
 
 /* As the ledger has them. */
@@ -194,11 +194,11 @@ static bool read_weight_number(const char *text, size_t len, uint64_t *ret_numbe
 
 /* N or N/D, each without leading zeros; in lowest terms from here on. */
 static enum ron_rc read_weight(struct ron_str text, const char *name,
-                               struct rew_fraction *ret_weight, struct ron_err *err)
+                               struct rwd_fraction *ret_weight, struct ron_err *err)
 {
     const char *slash = memchr(text.ptr, '/', text.len);
     size_t num_len = slash == NULL ? text.len : (size_t)(slash - text.ptr);
-    struct rew_fraction w = {.den = 1};
+    struct rwd_fraction w = {.den = 1};
     uint64_t a;
     uint64_t b;
 
@@ -217,28 +217,28 @@ static enum ron_rc read_weight(struct ron_str text, const char *name,
         a = b;
         b = rest;
     }
-    *ret_weight = (struct rew_fraction){w.num / a, w.den / a};
+    *ret_weight = (struct rwd_fraction){w.num / a, w.den / a};
     return RON_OK;
 }
 
-static enum ron_rc take_names(const struct policy_text *t, struct rew_policy *p,
+static enum ron_rc take_names(const struct policy_text *t, struct rwd_policy *p,
                               struct ron_err *err)
 {
-    uint32_t funding = find_name(t->funding_source, funding_name, REW_FUND_COUNT);
-    uint32_t rounding = find_name(t->rounding, rounding_name, REW_ROUNDING_COUNT);
-    uint32_t residual = find_name(t->residual, residual_name, REW_RESIDUAL_COUNT);
+    uint32_t funding = find_name(t->funding_source, funding_name, RWD_FUND_COUNT);
+    uint32_t rounding = find_name(t->rounding, rounding_name, RWD_ROUNDING_COUNT);
+    uint32_t residual = find_name(t->residual, residual_name, RWD_RESIDUAL_COUNT);
 
-    if (t->v != REW_POLICY_V) {
-        return ron_err_set(err, RON_INVALID, "v: must be %d", (int)REW_POLICY_V);
+    if (t->v != RWD_POLICY_V) {
+        return ron_err_set(err, RON_INVALID, "v: must be %d", (int)RWD_POLICY_V);
     }
-    if (!rew_policy_id_ok(t->id)) {
+    if (!rwd_policy_id_ok(t->id)) {
         return ron_err_set(err, RON_INVALID, "id: must be 1 to %d of A-Z a-z 0-9 _ . : -",
-                           (int)REW_POLICY_ID_MAX);
+                           (int)RWD_POLICY_ID_MAX);
     }
     if (t->version == 0) {
         return ron_err_set(err, RON_INVALID, "version: must be above 0");
     }
-    if (funding == REW_FUND_COUNT) {
+    if (funding == RWD_FUND_COUNT) {
         return ron_err_set(err, RON_INVALID, "funding_source: no such source");
     }
     if (!asset_ok(t->asset)) {
@@ -246,24 +246,24 @@ static enum ron_rc take_names(const struct policy_text *t, struct rew_policy *p,
                            "asset: must be 1 to %d of a-z 0-9 . _ -, first a letter",
                            (int)ASSET_MAX);
     }
-    if (rounding == REW_ROUNDING_COUNT) {
+    if (rounding == RWD_ROUNDING_COUNT) {
         return ron_err_set(err, RON_INVALID,
                            "rounding: must be \"floor\" or \"largest_remainder\"");
     }
-    if (residual == REW_RESIDUAL_COUNT) {
+    if (residual == RWD_RESIDUAL_COUNT) {
         return ron_err_set(err, RON_INVALID,
                            "residual: must be \"unissued\", \"sink\" or \"carry\"");
     }
     p->id = t->id;
     p->version = t->version;
-    p->funding = (enum rew_funding)funding;
+    p->funding = (enum rwd_funding)funding;
     p->asset = t->asset;
-    p->rounding = (enum rew_rounding)rounding;
-    p->residual = (enum rew_residual)residual;
+    p->rounding = (enum rwd_rounding)rounding;
+    p->residual = (enum rwd_residual)residual;
     return RON_OK;
 }
 
-static enum ron_rc take_numbers(const struct policy_text *t, struct rew_policy *p,
+static enum ron_rc take_numbers(const struct policy_text *t, struct rwd_policy *p,
                                 struct ron_err *err)
 {
     if (t->max_payout_minor_units.v < t->min_payout_minor_units.v) {
@@ -287,16 +287,16 @@ static enum ron_rc take_numbers(const struct policy_text *t, struct rew_policy *
     return RON_OK;
 }
 
-static enum ron_rc take_accounts(const struct policy_text *t, struct rew_policy *p,
+static enum ron_rc take_accounts(const struct policy_text *t, struct rwd_policy *p,
                                  struct ron_err *err)
 {
-    if ((t->present >> OPT_ACCOUNT & 1) != 0 && !rew_account_ok(t->funding_account)) {
+    if ((t->present >> OPT_ACCOUNT & 1) != 0 && !rwd_account_ok(t->funding_account)) {
         return ron_err_set(err, RON_INVALID, "funding_account: is no account");
     }
-    if ((t->present >> OPT_SINK & 1) != 0 && !rew_account_ok(t->remainder_sink)) {
+    if ((t->present >> OPT_SINK & 1) != 0 && !rwd_account_ok(t->remainder_sink)) {
         return ron_err_set(err, RON_INVALID, "remainder_sink: is no account");
     }
-    if (p->residual == REW_RESIDUAL_SINK && t->remainder_sink.len == 0) {
+    if (p->residual == RWD_RESIDUAL_SINK && t->remainder_sink.len == 0) {
         return ron_err_set(err, RON_INVALID, "remainder_sink: is needed when residual is \"sink\"");
     }
     p->funding_account = t->funding_account;
@@ -313,16 +313,16 @@ static int compare(struct ron_str a, struct ron_str b)
 
 /* Sorted by insertion (they are few), then looked through: where one begins with another, so does
  * its neighbour. */
-static enum ron_rc take_categories(const struct policy_text *t, struct rew_policy *p,
+static enum ron_rc take_categories(const struct policy_text *t, struct rwd_policy *p,
                                    struct ron_err *err)
 {
     const struct category_text *items = t->categories.items;
 
     for (size_t i = 0; i < t->categories.count; i++) {
-        struct rew_category c = {items[i].prefix, items[i].cap_minor_units};
+        struct rwd_category c = {items[i].prefix, items[i].cap_minor_units};
         uint32_t at = p->category_count;
 
-        if (!rew_account_ok(c.prefix)) {
+        if (!rwd_account_ok(c.prefix)) {
             return ron_err_set(err, RON_INVALID, "categories[%zu].prefix: no account begins so", i);
         }
         while (at > 0 && compare(p->categories[at - 1].prefix, c.prefix) > 0) {
@@ -345,7 +345,7 @@ static enum ron_rc take_categories(const struct policy_text *t, struct rew_polic
     return RON_OK;
 }
 
-static enum ron_rc take_emission(const struct policy_text *t, struct rew_policy *p,
+static enum ron_rc take_emission(const struct policy_text *t, struct rwd_policy *p,
                                  struct ron_err *err)
 {
     const struct emission_text *e = &t->emission;
@@ -355,14 +355,14 @@ static enum ron_rc take_emission(const struct policy_text *t, struct rew_policy 
     if ((t->present >> OPT_EMISSION & 1) == 0) {
         return RON_OK;
     }
-    if (ron_str_eq(e->kind, rew_emission_name(REW_EMIT_CONSTANT))) {
-        p->emission = REW_EMIT_CONSTANT;
+    if (ron_str_eq(e->kind, rwd_emission_name(RWD_EMIT_CONSTANT))) {
+        p->emission = RWD_EMIT_CONSTANT;
         if (has_epoch || has_period) {
             return ron_err_set(err, RON_INVALID,
                                "emission: a constant one has no epoch_millis and period_epochs");
         }
-    } else if (ron_str_eq(e->kind, rew_emission_name(REW_EMIT_HALVING))) {
-        p->emission = REW_EMIT_HALVING;
+    } else if (ron_str_eq(e->kind, rwd_emission_name(RWD_EMIT_HALVING))) {
+        p->emission = RWD_EMIT_HALVING;
         if (e->epoch_millis == 0 || e->period_epochs == 0) {
             return ron_err_set(err, RON_INVALID, "emission.%s: must be there and above 0",
                                e->epoch_millis == 0 ? "epoch_millis" : "period_epochs");
@@ -377,17 +377,17 @@ static enum ron_rc take_emission(const struct policy_text *t, struct rew_policy 
     return RON_OK;
 }
 
-static enum ron_rc take_policy(const struct policy_text *t, struct rew_policy_doc *doc,
+static enum ron_rc take_policy(const struct policy_text *t, struct rwd_policy_doc *doc,
                                struct ron_err *err)
 {
-    struct rew_policy *p = &doc->policy;
+    struct rwd_policy *p = &doc->policy;
 
     RON_TRY(take_names(t, p, err));
     RON_TRY(take_numbers(t, p, err));
     RON_TRY(take_accounts(t, p, err));
     RON_TRY(take_categories(t, p, err));
     RON_TRY(take_emission(t, p, err));
-    if (rew__policy_seal(doc) != RON_OK) {
+    if (rwd__policy_seal(doc) != RON_OK) {
         return ron_err_set(err, RON_NOMEM, "no memory for a policy");
     }
     return RON_OK;
@@ -402,7 +402,7 @@ static enum ron_rc refused(enum ron_rc rc, const struct ron_json_error *why, str
 }
 
 /* Fills doc->text again from the original before each scan, which changes it. */
-static enum ron_rc scan(struct rew_policy_doc *doc, struct ron_str text,
+static enum ron_rc scan(struct rwd_policy_doc *doc, struct ron_str text,
                         const struct ron_json_shape *shape, struct ron_arena *arena, void *out,
                         struct ron_err *err)
 {
@@ -415,16 +415,16 @@ static enum ron_rc scan(struct rew_policy_doc *doc, struct ron_str text,
 }
 
 struct reading {
-    const struct rew_policy_key *keys;
+    const struct rwd_policy_key *keys;
     size_t key_count;
     bool draft;
 };
 
-static enum ron_rc read_into(struct rew_policy_doc *doc, struct ron_str text,
+static enum ron_rc read_into(struct rwd_policy_doc *doc, struct ron_str text,
                              const struct reading *how, struct ron_err *err)
 {
     _Alignas(struct category_text)
-        uint8_t memory[(REW_CATEGORIES_MAX + 1) * sizeof(struct category_text)];
+        uint8_t memory[(RWD_CATEGORIES_MAX + 1) * sizeof(struct category_text)];
     struct ron_arena arena;
     struct form_text form = {0};
     struct signed_text t = {0};
@@ -434,10 +434,10 @@ static enum ron_rc read_into(struct rew_policy_doc *doc, struct ron_str text,
     if (form.present == 0) {
         RON_TRY(scan(doc, text, &policy_shape, &arena, &t.policy, err));
         RON_TRY(take_policy(&t.policy, doc, err));
-        if (!how->draft && (doc->policy.funding == REW_FUND_PROTOCOL_POOL ||
-                            doc->policy.funding == REW_FUND_GOVERNANCE_BUDGET)) {
+        if (!how->draft && (doc->policy.funding == RWD_FUND_PROTOCOL_POOL ||
+                            doc->policy.funding == RWD_FUND_GOVERNANCE_BUDGET)) {
             return ron_err_set(err, RON_DENIED, "a policy of %s needs a signature",
-                               rew_funding_name(doc->policy.funding));
+                               rwd_funding_name(doc->policy.funding));
         }
         return RON_OK;
     }
@@ -446,18 +446,18 @@ static enum ron_rc read_into(struct rew_policy_doc *doc, struct ron_str text,
     }
     RON_TRY(scan(doc, text, &signed_shape, &arena, &t, err));
     RON_TRY(take_policy(&t.policy, doc, err));
-    return rew__policy_verify(doc, t.key_id, t.sig_ed25519, how->keys, how->key_count, err);
+    return rwd__policy_verify(doc, t.key_id, t.sig_ed25519, how->keys, how->key_count, err);
 }
 
 static enum ron_rc read_doc(struct ron_str text, const struct reading *how,
-                            struct rew_policy_doc **ret_doc, struct ron_err *err)
+                            struct rwd_policy_doc **ret_doc, struct ron_err *err)
 {
-    struct rew_policy_doc *doc;
+    struct rwd_policy_doc *doc;
     enum ron_rc rc;
 
-    if (text.len > REW_POLICY_TEXT_MAX) {
+    if (text.len > RWD_POLICY_TEXT_MAX) {
         return ron_err_set(err, RON_LIMIT, "a policy has at most %d bytes",
-                           (int)REW_POLICY_TEXT_MAX);
+                           (int)RWD_POLICY_TEXT_MAX);
     }
     doc = ron_alloc_zero(sizeof *doc);
     if (doc == NULL) {
@@ -465,27 +465,27 @@ static enum ron_rc read_doc(struct ron_str text, const struct reading *how,
     }
     /* Values are never longer than they were in the text, but for fractions in lowest terms, which
      * are shorter, and names, which are the same. */
-    ron_buf_init(&doc->bytes, REW_POLICY_TEXT_MAX);
+    ron_buf_init(&doc->bytes, RWD_POLICY_TEXT_MAX);
     doc->text = ron_alloc(text.len + 1);
     rc = doc->text == NULL ? ron_err_set(err, RON_NOMEM, "no memory for a policy")
                            : read_into(doc, text, how, err);
     if (rc != RON_OK) {
-        rew_policy_free(doc);
+        rwd_policy_free(doc);
         return rc;
     }
     *ret_doc = doc;
     return RON_OK;
 }
 
-enum ron_rc rew_policy_read(const void *text, size_t len, const struct rew_policy_key *keys,
-                            size_t key_count, struct rew_policy_doc **ret_doc, struct ron_err *err)
+enum ron_rc rwd_policy_read(const void *text, size_t len, const struct rwd_policy_key *keys,
+                            size_t key_count, struct rwd_policy_doc **ret_doc, struct ron_err *err)
 {
     const struct reading how = {.keys = keys, .key_count = key_count};
 
     return read_doc((struct ron_str){text, len}, &how, ret_doc, err);
 }
 
-enum ron_rc rew_policy_draft(const void *text, size_t len, struct rew_policy_doc **ret_doc,
+enum ron_rc rwd_policy_draft(const void *text, size_t len, struct rwd_policy_doc **ret_doc,
                              struct ron_err *err)
 {
     const struct reading how = {.draft = true};

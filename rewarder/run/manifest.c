@@ -11,16 +11,16 @@
 #define COMMIT_PREFIX "ron-reward-run/1\n"
 #define ATTEST_PREFIX "ron-reward-commitment/1\n"
 
-_Static_assert(REW_SIGN_KEY_BYTES == crypto_sign_SEEDBYTES, "an Ed25519 seed");
-_Static_assert(REW_SIGN_KEY_BYTES == crypto_sign_PUBLICKEYBYTES, "an Ed25519 public key");
-_Static_assert(REW_SIG_BYTES == crypto_sign_BYTES, "an Ed25519 signature");
+_Static_assert(RWD_SIGN_KEY_BYTES == crypto_sign_SEEDBYTES, "an Ed25519 seed");
+_Static_assert(RWD_SIGN_KEY_BYTES == crypto_sign_PUBLICKEYBYTES, "an Ed25519 public key");
+_Static_assert(RWD_SIG_BYTES == crypto_sign_BYTES, "an Ed25519 signature");
 
 static struct ron_str str_of(const char *text)
 {
     return (struct ron_str){.ptr = text, .len = strlen(text)};
 }
 
-void rew__hex_write(const uint8_t *bytes, size_t size, char *ret_text)
+void rwd__hex_write(const uint8_t *bytes, size_t size, char *ret_text)
 {
     (void)sodium_bin2hex(ret_text, 2 * size + 1, bytes, size);
 }
@@ -35,25 +35,25 @@ static void put_id(struct ron_json_writer *w, const char *name, const struct ron
 
 static void put_hex(struct ron_json_writer *w, const char *name, const uint8_t *bytes, size_t size)
 {
-    char text[REW__SIG_HEX_SIZE];
+    char text[RWD__SIG_HEX_SIZE];
 
     RON_ASSERT(2 * size < sizeof text);
-    rew__hex_write(bytes, size, text);
+    rwd__hex_write(bytes, size, text);
     ron_json_text(w, name, text);
 }
 
-static void put_policy(struct ron_json_writer *w, const struct rew_manifest *m)
+static void put_policy(struct ron_json_writer *w, const struct rwd_manifest *m)
 {
     ron_json_open(w, "policy", '{');
     ron_json_str(w, "id", m->policy_id);
     ron_json_u64(w, "version", m->policy_version);
     put_id(w, "hash", &m->policy_hash);
     ron_json_bool(w, "signed", m->policy_signed);
-    ron_json_text(w, "funding_source", rew_funding_name(m->funding));
+    ron_json_text(w, "funding_source", rwd_funding_name(m->funding));
     ron_json_close(w, '}');
 }
 
-static void put_origins(struct ron_json_writer *w, const struct rew_manifest *m)
+static void put_origins(struct ron_json_writer *w, const struct rwd_manifest *m)
 {
     if (m->has_ledger) {
         ron_json_open(w, "ledger", '{');
@@ -74,7 +74,7 @@ static void put_origins(struct ron_json_writer *w, const struct rew_manifest *m)
     }
 }
 
-static void put_totals(struct ron_json_writer *w, const struct rew_totals *t)
+static void put_totals(struct ron_json_writer *w, const struct rwd_totals *t)
 {
     ron_json_open(w, "totals", '{');
     ron_json_money(w, "offered_minor_units", t->offered);
@@ -91,31 +91,31 @@ static void put_totals(struct ron_json_writer *w, const struct rew_totals *t)
 
 /* Conservation in the wide sense: what is paid, to whom and in which order is what the rules say.
  * `overflow` and `negative` tell whether that happened. */
-static void put_invariants(struct ron_json_writer *w, enum rew_breach b)
+static void put_invariants(struct ron_json_writer *w, enum rwd_breach b)
 {
-    bool shared_wrongly = b == REW_BREACH_CONSERVATION || b == REW_BREACH_DUST_POLICY ||
-                          b == REW_BREACH_CAP || b == REW_BREACH_ORDER;
+    bool shared_wrongly = b == RWD_BREACH_CONSERVATION || b == RWD_BREACH_DUST_POLICY ||
+                          b == RWD_BREACH_CAP || b == RWD_BREACH_ORDER;
 
     ron_json_open(w, "invariants", '{');
     ron_json_bool(w, "conservation", !shared_wrongly);
-    ron_json_bool(w, "overflow", b == REW_BREACH_OVERFLOW);
-    ron_json_bool(w, "negative", b == REW_BREACH_NEGATIVE);
-    ron_json_bool(w, "idempotent", b != REW_BREACH_IDEMPOTENCY);
+    ron_json_bool(w, "overflow", b == RWD_BREACH_OVERFLOW);
+    ron_json_bool(w, "negative", b == RWD_BREACH_NEGATIVE);
+    ron_json_bool(w, "idempotent", b != RWD_BREACH_IDEMPOTENCY);
     ron_json_close(w, '}');
 }
 
-static void put_outcome(struct ron_json_writer *w, const struct rew_manifest *m)
+static void put_outcome(struct ron_json_writer *w, const struct rwd_manifest *m)
 {
     put_totals(w, &m->totals);
     ron_json_open(w, "residual", '{');
-    ron_json_text(w, "rule", rew_residual_name(m->residual));
+    ron_json_text(w, "rule", rwd_residual_name(m->residual));
     if (m->sink.len > 0) {
         ron_json_str(w, "to", m->sink);
     } else {
         ron_json_null(w, "to");
     }
     ron_json_close(w, '}');
-    if (m->status == REW_STATUS_OK) {
+    if (m->status == RWD_STATUS_OK) {
         ron_json_open(w, "payouts", '{');
         ron_json_u64(w, "count", m->payouts.count);
         put_id(w, "cid", &m->payouts.cid);
@@ -127,7 +127,7 @@ static void put_outcome(struct ron_json_writer *w, const struct rew_manifest *m)
     put_invariants(w, m->breach);
 }
 
-static void put_attestation(struct ron_json_writer *w, const struct rew_manifest *m)
+static void put_attestation(struct ron_json_writer *w, const struct rwd_manifest *m)
 {
     if (m->proof.len > 0) {
         ron_json_raw(w, "proof", m->proof);
@@ -146,7 +146,7 @@ static void put_attestation(struct ron_json_writer *w, const struct rew_manifest
 }
 
 /* `whole` false: what is committed (M1). */
-static enum ron_rc put_manifest(const struct rew_manifest *m, bool whole, struct ron_buf *out)
+static enum ron_rc put_manifest(const struct rwd_manifest *m, bool whole, struct ron_buf *out)
 {
     struct ron_json_writer w;
 
@@ -158,8 +158,8 @@ static enum ron_rc put_manifest(const struct rew_manifest *m, bool whole, struct
     if (whole) {
         put_id(&w, "commitment", &m->commitment);
     }
-    ron_json_text(&w, "status", m->status == REW_STATUS_OK ? "ok" : "quarantined");
-    ron_json_text(&w, "reason", m->breach == REW_BREACH_NONE ? NULL : rew_breach_label(m->breach));
+    ron_json_text(&w, "status", m->status == RWD_STATUS_OK ? "ok" : "quarantined");
+    ron_json_text(&w, "reason", m->breach == RWD_BREACH_NONE ? NULL : rwd_breach_label(m->breach));
     put_id(&w, "inputs_cid", &m->inputs_cid);
     put_policy(&w, m);
     put_origins(&w, m);
@@ -171,22 +171,22 @@ static enum ron_rc put_manifest(const struct rew_manifest *m, bool whole, struct
     return ron_buf_error(out);
 }
 
-enum ron_rc rew_manifest_write(const struct rew_manifest *m, struct ron_buf *out)
+enum ron_rc rwd_manifest_write(const struct rwd_manifest *m, struct ron_buf *out)
 {
-    RON_ASSERT(m->proof.len == 0 || rew__proof_slot_ok(m->proof));
+    RON_ASSERT(m->proof.len == 0 || rwd__proof_slot_ok(m->proof));
     return put_manifest(m, true, out);
 }
 
-enum ron_rc rew_manifest_commit(struct rew_manifest *m, struct ron_err *err)
+enum ron_rc rwd_manifest_commit(struct rwd_manifest *m, struct ron_err *err)
 {
-    char memory[sizeof COMMIT_PREFIX + REW_MANIFEST_MAX];
+    char memory[sizeof COMMIT_PREFIX + RWD_MANIFEST_MAX];
     struct ron_buf out;
 
     ron_buf_init_over(&out, memory, sizeof memory);
     ron_buf_append_text(&out, COMMIT_PREFIX);
     if (put_manifest(m, false, &out) != RON_OK) {
         return ron_err_set(err, RON_LIMIT, "the manifest is longer than %d bytes",
-                           (int)REW_MANIFEST_MAX);
+                           (int)RWD_MANIFEST_MAX);
     }
     ron_b3_hash(ron_buf_data(&out), ron_buf_len(&out), &m->commitment);
     return RON_OK;
@@ -194,9 +194,9 @@ enum ron_rc rew_manifest_commit(struct rew_manifest *m, struct ron_err *err)
 
 /* ---- attestation (M2) ------------------------------------------------------------------------ */
 
-enum { ATTEST_TEXT_SIZE = sizeof ATTEST_PREFIX + REW_KEY_ID_MAX + 1 + RON_B3_ID_SIZE };
+enum { ATTEST_TEXT_SIZE = sizeof ATTEST_PREFIX + RWD_KEY_ID_MAX + 1 + RON_B3_ID_SIZE };
 
-static size_t attest_text(const struct rew_manifest *m, char text[ATTEST_TEXT_SIZE])
+static size_t attest_text(const struct rwd_manifest *m, char text[ATTEST_TEXT_SIZE])
 {
     char id[RON_B3_ID_SIZE];
     struct ron_buf out;
@@ -211,16 +211,16 @@ static size_t attest_text(const struct rew_manifest *m, char text[ATTEST_TEXT_SI
     return ron_buf_len(&out);
 }
 
-enum ron_rc rew_manifest_attest(struct rew_manifest *m, const char *key_id,
-                                const uint8_t seed[REW_SIGN_KEY_BYTES], struct ron_err *err)
+enum ron_rc rwd_manifest_attest(struct rwd_manifest *m, const char *key_id,
+                                const uint8_t seed[RWD_SIGN_KEY_BYTES], struct ron_err *err)
 {
     uint8_t secret[crypto_sign_SECRETKEYBYTES];
     char text[ATTEST_TEXT_SIZE];
     size_t len;
 
-    if (strlen(key_id) > REW_KEY_ID_MAX || !rew_policy_id_ok(str_of(key_id))) {
+    if (strlen(key_id) > RWD_KEY_ID_MAX || !rwd_policy_id_ok(str_of(key_id))) {
         return ron_err_set(err, RON_INVALID, "a key id has 1 to %d of A-Z a-z 0-9 _ . : -",
-                           (int)REW_KEY_ID_MAX);
+                           (int)RWD_KEY_ID_MAX);
     }
     RON_ASSERT(sodium_init() >= 0); /* fails only without randomness; later calls return at once */
     memcpy(m->key_id, key_id, strlen(key_id) + 1);
@@ -231,14 +231,14 @@ enum ron_rc rew_manifest_attest(struct rew_manifest *m, const char *key_id,
     return RON_OK;
 }
 
-bool rew_manifest_attested(const struct rew_manifest *m,
-                           const uint8_t public_key[REW_SIGN_KEY_BYTES])
+bool rwd_manifest_attested(const struct rwd_manifest *m,
+                           const uint8_t public_key[RWD_SIGN_KEY_BYTES])
 {
     char text[ATTEST_TEXT_SIZE];
     size_t len;
 
     if (m->key_id[0] == '\0' ||
-        (public_key != NULL && memcmp(public_key, m->public_key, REW_SIGN_KEY_BYTES) != 0)) {
+        (public_key != NULL && memcmp(public_key, m->public_key, RWD_SIGN_KEY_BYTES) != 0)) {
         return false;
     }
     RON_ASSERT(sodium_init() >= 0);

@@ -18,7 +18,7 @@ struct policy_text {
     uint64_t present;
 };
 static const struct ron_json_field policy_fields[] = {
-    RON_JSON_FIELD(struct policy_text, id, STRING, .required = true, .max = REW_POLICY_ID_MAX),
+    RON_JSON_FIELD(struct policy_text, id, STRING, .required = true, .max = RWD_POLICY_ID_MAX),
     RON_JSON_FIELD(struct policy_text, version, U64, .required = true),
     RON_JSON_FIELD(struct policy_text, hash, STRING, .required = true),
     {.name = "signed",
@@ -50,7 +50,7 @@ struct carry_text {
     uint64_t present;
 };
 static const struct ron_json_field carry_fields[] = {
-    RON_JSON_FIELD(struct carry_text, epoch_id, STRING, .required = true, .max = REW_EPOCH_MAX),
+    RON_JSON_FIELD(struct carry_text, epoch_id, STRING, .required = true, .max = RWD_EPOCH_MAX),
     RON_JSON_FIELD(struct carry_text, commitment, STRING, .required = true),
     RON_JSON_FIELD(struct carry_text, minor_units, MONEY, .required = true),
 };
@@ -90,7 +90,7 @@ struct residual_text {
 };
 static const struct ron_json_field residual_fields[] = {
     RON_JSON_FIELD(struct residual_text, rule, STRING, .required = true),
-    RON_JSON_FIELD(struct residual_text, to, STRING, .nullable = true, .max = REW_ACCOUNT_MAX),
+    RON_JSON_FIELD(struct residual_text, to, STRING, .nullable = true, .max = RWD_ACCOUNT_MAX),
 };
 static const struct ron_json_shape residual_shape =
     RON_JSON_SHAPE(struct residual_text, residual_fields, present);
@@ -117,7 +117,7 @@ struct attestation_text {
 };
 static const struct ron_json_field attestation_fields[] = {
     RON_JSON_FIELD(struct attestation_text, key_id, STRING, .required = true,
-                   .max = REW_KEY_ID_MAX),
+                   .max = RWD_KEY_ID_MAX),
     RON_JSON_FIELD(struct attestation_text, sig_ed25519, STRING, .required = true),
     RON_JSON_FIELD(struct attestation_text, public_key, STRING, .required = true),
 };
@@ -146,7 +146,7 @@ struct manifest_text {
 enum { LEDGER = 8, CARRY = 9, PAYOUTS = 12, ATTESTATION = 15 }; /* places in the table below */
 static const struct ron_json_field manifest_fields[] = {
     RON_JSON_FIELD(struct manifest_text, version, U64, .required = true, .max = 1),
-    RON_JSON_FIELD(struct manifest_text, epoch_id, STRING, .required = true, .max = REW_EPOCH_MAX),
+    RON_JSON_FIELD(struct manifest_text, epoch_id, STRING, .required = true, .max = RWD_EPOCH_MAX),
     RON_JSON_FIELD(struct manifest_text, run_key, STRING, .required = true),
     RON_JSON_FIELD(struct manifest_text, commitment, STRING, .required = true),
     RON_JSON_FIELD(struct manifest_text, status, STRING, .required = true),
@@ -186,7 +186,7 @@ static const struct ron_json_shape slot_shape =
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-bool rew__hex_read(struct ron_str text, uint8_t *ret_bytes, size_t size)
+bool rwd__hex_read(struct ron_str text, uint8_t *ret_bytes, size_t size)
 {
     static const char digits[] = "0123456789abcdef";
 
@@ -205,9 +205,9 @@ bool rew__hex_read(struct ron_str text, uint8_t *ret_bytes, size_t size)
     return true;
 }
 
-bool rew__proof_slot_ok(struct ron_str json)
+bool rwd__proof_slot_ok(struct ron_str json)
 {
-    char text[REW_PROOF_SLOT_MAX];
+    char text[RWD_PROOF_SLOT_MAX];
     struct ron_json_error why;
     struct slot_text slot = {0};
     struct ron_b3 cid;
@@ -225,33 +225,33 @@ static bool read_id(struct ron_str text, struct ron_b3 *ret_id)
     return ron_b3_parse(text.ptr, text.len, ret_id, NULL) == RON_OK;
 }
 
-static bool read_breach(struct ron_str label, enum rew_breach *ret_breach)
+static bool read_breach(struct ron_str label, enum rwd_breach *ret_breach)
 {
-    for (unsigned i = 0; i < REW_BREACH_COUNT; i++) {
-        if (ron_str_eq(label, rew_breach_label((enum rew_breach)i))) {
-            *ret_breach = (enum rew_breach)i;
+    for (unsigned i = 0; i < RWD_BREACH_COUNT; i++) {
+        if (ron_str_eq(label, rwd_breach_label((enum rwd_breach)i))) {
+            *ret_breach = (enum rwd_breach)i;
             return true;
         }
     }
     return false;
 }
 
-static bool read_funding(struct ron_str name, enum rew_funding *ret_funding)
+static bool read_funding(struct ron_str name, enum rwd_funding *ret_funding)
 {
-    for (unsigned i = 0; i < REW_FUND_COUNT; i++) {
-        if (ron_str_eq(name, rew_funding_name((enum rew_funding)i))) {
-            *ret_funding = (enum rew_funding)i;
+    for (unsigned i = 0; i < RWD_FUND_COUNT; i++) {
+        if (ron_str_eq(name, rwd_funding_name((enum rwd_funding)i))) {
+            *ret_funding = (enum rwd_funding)i;
             return true;
         }
     }
     return false;
 }
 
-static bool read_residual(struct ron_str name, enum rew_residual *ret_residual)
+static bool read_residual(struct ron_str name, enum rwd_residual *ret_residual)
 {
-    for (unsigned i = 0; i <= REW_RESIDUAL_CARRY; i++) {
-        if (ron_str_eq(name, rew_residual_name((enum rew_residual)i))) {
-            *ret_residual = (enum rew_residual)i;
+    for (unsigned i = 0; i <= RWD_RESIDUAL_CARRY; i++) {
+        if (ron_str_eq(name, rwd_residual_name((enum rwd_residual)i))) {
+            *ret_residual = (enum rwd_residual)i;
             return true;
         }
     }
@@ -265,39 +265,39 @@ static bool is_there(const struct manifest_text *t, unsigned field)
 
 /* ---- parts: the name of the first one that is wrong, or NULL --------------------------------- */
 
-static const char *take_names(const struct manifest_text *t, struct rew_manifest *m)
+static const char *take_names(const struct manifest_text *t, struct rwd_manifest *m)
 {
     m->epoch = t->epoch_id;
     m->policy_id = t->policy.id;
     m->policy_version = t->policy.version;
     m->policy_signed = t->policy.signed_;
-    m->status = ron_str_eq(t->status, "ok") ? REW_STATUS_OK : REW_STATUS_QUARANTINED;
+    m->status = ron_str_eq(t->status, "ok") ? RWD_STATUS_OK : RWD_STATUS_QUARANTINED;
     return t->version != 1                                                  ? "version"
-           : !rew_epoch_ok(t->epoch_id)                                     ? "epoch_id"
+           : !rwd_epoch_ok(t->epoch_id)                                     ? "epoch_id"
            : !read_id(t->run_key, &m->run_key)                              ? "run_key"
            : !read_id(t->commitment, &m->commitment)                        ? "commitment"
            : !read_breach(t->reason, &m->breach)                            ? "reason"
-           : (m->status == REW_STATUS_OK) != (m->breach == REW_BREACH_NONE) ? "status"
+           : (m->status == RWD_STATUS_OK) != (m->breach == RWD_BREACH_NONE) ? "status"
            : !read_id(t->inputs_cid, &m->inputs_cid)                        ? "inputs_cid"
-           : !rew_policy_id_ok(t->policy.id)                                ? "policy.id"
+           : !rwd_policy_id_ok(t->policy.id)                                ? "policy.id"
            : !read_id(t->policy.hash, &m->policy_hash)                      ? "policy.hash"
            : !read_funding(t->policy.funding_source, &m->funding) ? "policy.funding_source"
                                                                   : NULL;
 }
 
-static const char *take_origins(const struct manifest_text *t, struct rew_manifest *m)
+static const char *take_origins(const struct manifest_text *t, struct rwd_manifest *m)
 {
     m->has_ledger = is_there(t, LEDGER);
     if (m->has_ledger) {
         m->ledger_seq = t->ledger.seq;
-        if (!rew__hex_read(t->ledger.root, m->ledger_root.bytes, RON_TREE_HASH_BYTES)) {
+        if (!rwd__hex_read(t->ledger.root, m->ledger_root.bytes, RON_TREE_HASH_BYTES)) {
             return "ledger.root";
         }
     }
     if (is_there(t, CARRY)) {
         m->carry_epoch = t->carry.epoch_id;
         m->carry_in = t->carry.minor_units;
-        if (!rew_epoch_ok(t->carry.epoch_id)) {
+        if (!rwd_epoch_ok(t->carry.epoch_id)) {
             return "carry.epoch_id";
         }
         if (!read_id(t->carry.commitment, &m->carry_commitment)) {
@@ -307,11 +307,11 @@ static const char *take_origins(const struct manifest_text *t, struct rew_manife
     return NULL;
 }
 
-static const char *take_outcome(const struct manifest_text *t, struct rew_manifest *m)
+static const char *take_outcome(const struct manifest_text *t, struct rwd_manifest *m)
 {
     const struct totals_text *n = &t->totals;
 
-    m->totals = (struct rew_totals){.offered = n->offered_minor_units,
+    m->totals = (struct rwd_totals){.offered = n->offered_minor_units,
                                     .cut = n->cut_minor_units,
                                     .pool = n->pool_minor_units,
                                     .paid = n->payout_minor_units,
@@ -324,75 +324,75 @@ static const char *take_outcome(const struct manifest_text *t, struct rew_manife
     if (!read_residual(t->residual.rule, &m->residual)) {
         return "residual.rule";
     }
-    if (m->sink.len > 0 && !rew_account_ok(m->sink)) {
+    if (m->sink.len > 0 && !rwd_account_ok(m->sink)) {
         return "residual.to";
     }
-    if (is_there(t, PAYOUTS) != (m->status == REW_STATUS_OK)) {
+    if (is_there(t, PAYOUTS) != (m->status == RWD_STATUS_OK)) {
         return "payouts";
     }
-    if (m->status == REW_STATUS_OK) {
+    if (m->status == RWD_STATUS_OK) {
         m->payouts.count = t->payouts.count;
         m->payouts.total = m->totals.paid;
         if (!read_id(t->payouts.cid, &m->payouts.cid)) {
             return "payouts.cid";
         }
-        if (!rew__hex_read(t->payouts.root, m->payouts.root.bytes, RON_TREE_HASH_BYTES)) {
+        if (!rwd__hex_read(t->payouts.root, m->payouts.root.bytes, RON_TREE_HASH_BYTES)) {
             return "payouts.root";
         }
     }
     return NULL;
 }
 
-static const char *take_attestation(const struct manifest_text *t, struct rew_manifest *m)
+static const char *take_attestation(const struct manifest_text *t, struct rwd_manifest *m)
 {
     const struct attestation_text *a = &t->attestation;
 
     m->proof = t->proof;
-    if (m->proof.len > 0 && !rew__proof_slot_ok(m->proof)) {
+    if (m->proof.len > 0 && !rwd__proof_slot_ok(m->proof)) {
         return "proof";
     }
     if (!is_there(t, ATTESTATION)) {
         return NULL;
     }
-    if (!rew_policy_id_ok(a->key_id)) {
+    if (!rwd_policy_id_ok(a->key_id)) {
         return "attestation.key_id";
     }
     memcpy(m->key_id, a->key_id.ptr, a->key_id.len);
-    return !rew__hex_read(a->sig_ed25519, m->sig, sizeof m->sig) ? "attestation.sig_ed25519"
-           : !rew__hex_read(a->public_key, m->public_key, sizeof m->public_key)
+    return !rwd__hex_read(a->sig_ed25519, m->sig, sizeof m->sig) ? "attestation.sig_ed25519"
+           : !rwd__hex_read(a->public_key, m->public_key, sizeof m->public_key)
                ? "attestation.public_key"
                : NULL;
 }
 
 /* M4: by hash, as scanning may have changed the text. */
-static enum ron_rc same_again(const struct rew_manifest *m, const struct ron_b3 *was,
+static enum ron_rc same_again(const struct rwd_manifest *m, const struct ron_b3 *was,
                               struct ron_err *err)
 {
-    char memory[REW_MANIFEST_MAX + 1];
+    char memory[RWD_MANIFEST_MAX + 1];
     struct ron_b3 is = {0};
     struct ron_buf out;
 
     ron_buf_init_over(&out, memory, sizeof memory);
-    RON_IGNORE(rew_manifest_write(m, &out)); /* cut short, it has another hash */
+    RON_IGNORE(rwd_manifest_write(m, &out)); /* cut short, it has another hash */
     ron_b3_hash(ron_buf_data(&out), ron_buf_len(&out), &is);
     return ron_b3_equal(&is, was)
                ? RON_OK
                : ron_err_set(err, RON_INVALID, "the manifest is not in its one spelling");
 }
 
-enum ron_rc rew_manifest_read(char *text, size_t len, struct rew_manifest *ret_m,
+enum ron_rc rwd_manifest_read(char *text, size_t len, struct rwd_manifest *ret_m,
                               struct ron_err *err)
 {
     struct manifest_text t = {0};
-    struct rew_manifest m = {0};
+    struct rwd_manifest m = {0};
     struct ron_json_error why;
     struct ron_b3 was;
     struct ron_b3 said;
     const char *wrong;
 
-    if (len > REW_MANIFEST_MAX) {
+    if (len > RWD_MANIFEST_MAX) {
         return ron_err_set(err, RON_INVALID, "a manifest has at most %d bytes",
-                           (int)REW_MANIFEST_MAX);
+                           (int)RWD_MANIFEST_MAX);
     }
     ron_b3_hash(text, len, &was);
     if (ron_json_scan(text, len, &manifest_shape, NULL, &t, &why) != RON_OK) {
@@ -407,7 +407,7 @@ enum ron_rc rew_manifest_read(char *text, size_t len, struct rew_manifest *ret_m
     }
     RON_TRY(same_again(&m, &was, err));
     said = m.commitment;
-    RON_TRY(rew_manifest_commit(&m, err));
+    RON_TRY(rwd_manifest_commit(&m, err));
     if (!ron_b3_equal(&said, &m.commitment)) {
         return ron_err_set(err, RON_CORRUPT, "the commitment is not that of the manifest");
     }

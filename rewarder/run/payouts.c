@@ -2,7 +2,7 @@
 /* rewarder/run/payouts.c - writing the payouts of a run, and comparing files with what would be
  * written.
  *
- * Lines are made in rounds of REW__ROUND payouts: a round is hashed at once, for the content id and
+ * Lines are made in rounds of RWD__ROUND payouts: a round is hashed at once, for the content id and
  * for the tree, and handed to three sinks. A sink writes its file, compares it, or does nothing
  * (dry run); so all three give the same names by the same code.
  *
@@ -14,8 +14,8 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 
-const char *const rew__payouts_files[REW__PAYOUTS_FILES] = {
-    [REW__LINES] = "payouts.ndjson", [REW__INDEX] = "payouts.index", [REW__TREE] = "payouts.tree"};
+const char *const rwd__payouts_files[RWD__PAYOUTS_FILES] = {
+    [RWD__LINES] = "payouts.ndjson", [RWD__INDEX] = "payouts.index", [RWD__TREE] = "payouts.tree"};
 
 /* ---- sinks ----------------------------------------------------------------------------------- */
 
@@ -47,7 +47,7 @@ static uint64_t count_lines(const uint8_t *bytes, size_t len)
 
 static enum ron_rc sink_differs(const struct sink *s, size_t at, struct ron_err *err)
 {
-    if (s->name == rew__payouts_files[REW__LINES]) {
+    if (s->name == rwd__payouts_files[RWD__LINES]) {
         return ron_err_set(err, RON_CONFLICT, "%s differs at byte %" PRIu64 ", line %" PRIu64,
                            s->name, s->off + at, s->rows + count_lines(s->buf, at) + 1);
     }
@@ -98,7 +98,7 @@ static enum ron_rc sink_put(struct sink *s, const void *bytes, size_t len, struc
     return RON_OK;
 }
 
-static enum ron_rc sink_open(struct sink *s, const struct rew_payouts_opts *o, enum sink_mode mode,
+static enum ron_rc sink_open(struct sink *s, const struct rwd_payouts_opts *o, enum sink_mode mode,
                              const char *name, struct ron_err *err)
 {
     uint32_t flags = mode == SINK_WRITE ? RON_OPEN_WRITE | RON_OPEN_CREATE | RON_OPEN_EXCL
@@ -109,13 +109,13 @@ static enum ron_rc sink_open(struct sink *s, const struct rew_payouts_opts *o, e
     if (mode == SINK_NONE) {
         return RON_OK;
     }
-    RON_TRY(rew__path(path, o->dir, name, err));
+    RON_TRY(rwd__path(path, o->dir, name, err));
     s->buf = ron_alloc(SINK_BYTES);
     s->there = mode == SINK_COMPARE ? ron_alloc(SINK_BYTES) : NULL;
     if (s->buf == NULL || (mode == SINK_COMPARE && s->there == NULL)) {
         return ron_err_set(err, RON_NOMEM, "no memory to write %s", name);
     }
-    return o->env->disk->open(o->env, path, flags, REW__FILE_MODE, &s->fd, err);
+    return o->env->disk->open(o->env, path, flags, RWD__FILE_MODE, &s->fd, err);
 }
 
 static enum ron_rc sink_end(struct sink *s, struct ron_err *err)
@@ -150,17 +150,17 @@ static void sink_done(struct sink *s)
 /* ---- rounds ---------------------------------------------------------------------------------- */
 
 struct maker {
-    struct sink sinks[REW__PAYOUTS_FILES];
+    struct sink sinks[RWD__PAYOUTS_FILES];
     struct ron_tree tree;
     struct ron_b3_hasher hasher;
     uint64_t bytes; /* of lines so far */
     struct ron_money total;
     struct ron_err *err;
     /* One round. */
-    char text[REW__ROUND * REW_LINE_MAX];
-    struct ron_str lines[REW__ROUND];
-    struct ron_tree_hash leaves[REW__ROUND];
-    uint8_t places[REW__ROUND * REW__PLACE_BYTES];
+    char text[RWD__ROUND * RWD_LINE_MAX];
+    struct ron_str lines[RWD__ROUND];
+    struct ron_tree_hash leaves[RWD__ROUND];
+    uint8_t places[RWD__ROUND * RWD__PLACE_BYTES];
 };
 
 static enum ron_rc put_hashes(void *ctx, uint64_t first, const struct ron_tree_hash *hashes,
@@ -169,23 +169,23 @@ static enum ron_rc put_hashes(void *ctx, uint64_t first, const struct ron_tree_h
     struct maker *m = ctx;
 
     (void)first; /* no append fails and is tried again */
-    return sink_put(&m->sinks[REW__TREE], hashes, count * sizeof *hashes, err);
+    return sink_put(&m->sinks[RWD__TREE], hashes, count * sizeof *hashes, err);
 }
 
-static enum ron_rc make_round(struct maker *m, const struct rew_result *result, uint64_t first,
+static enum ron_rc make_round(struct maker *m, const struct rwd_result *result, uint64_t first,
                               size_t count)
 {
     const struct ron_tree_store store = {.ctx = m, .append = put_hashes};
     size_t len = 0;
 
     for (size_t i = 0; i < count; i++) {
-        struct rew_payout payout;
+        struct rwd_payout payout;
         char *line = m->text + len;
 
-        rew_result_payout(result, first + i, &payout);
-        m->lines[i] = (struct ron_str){.ptr = line, .len = rew_payout_line(&payout, line)};
+        rwd_result_payout(result, first + i, &payout);
+        m->lines[i] = (struct ron_str){.ptr = line, .len = rwd_payout_line(&payout, line)};
         line[m->lines[i].len] = '\n';
-        rew__place_put(m->places + i * REW__PLACE_BYTES, m->bytes + len);
+        rwd__place_put(m->places + i * RWD__PLACE_BYTES, m->bytes + len);
         len += m->lines[i].len + 1;
         if (ron_money_add(m->total, payout.amount, &m->total) != RON_MONEY_OK) {
             return ron_err_set(m->err, RON_LIMIT, "the payouts add up to more than 128 bits");
@@ -194,16 +194,16 @@ static enum ron_rc make_round(struct maker *m, const struct rew_result *result, 
     m->bytes += len;
     ron_b3_update(&m->hasher, m->text, len);
     ron_tree_hash_leaves(m->lines, count, m->leaves);
-    RON_TRY(sink_put(&m->sinks[REW__LINES], m->text, len, m->err));
-    RON_TRY(sink_put(&m->sinks[REW__INDEX], m->places, count * REW__PLACE_BYTES, m->err));
+    RON_TRY(sink_put(&m->sinks[RWD__LINES], m->text, len, m->err));
+    RON_TRY(sink_put(&m->sinks[RWD__INDEX], m->places, count * RWD__PLACE_BYTES, m->err));
     return ron_tree_append(&m->tree, &store, m->leaves, count, m->err);
 }
 
-static enum ron_rc make_all(struct maker *m, const struct rew_payouts_opts *o,
-                            const struct rew_result *result, uint64_t count)
+static enum ron_rc make_all(struct maker *m, const struct rwd_payouts_opts *o,
+                            const struct rwd_result *result, uint64_t count)
 {
-    for (uint64_t first = 0; first < count; first += REW__ROUND) {
-        size_t n = (size_t)RON_MIN(count - first, (uint64_t)REW__ROUND);
+    for (uint64_t first = 0; first < count; first += RWD__ROUND) {
+        size_t n = (size_t)RON_MIN(count - first, (uint64_t)RWD__ROUND);
 
         if (o->cancelled != NULL && ron_au32_load(o->cancelled) != 0) {
             return ron_err_set(m->err, RON_CANCELLED, "stopped while payouts were written");
@@ -213,19 +213,19 @@ static enum ron_rc make_all(struct maker *m, const struct rew_payouts_opts *o,
             ron_au64_add(o->done_rows, n);
         }
     }
-    rew__place_put(m->places, m->bytes);
-    RON_TRY(sink_put(&m->sinks[REW__INDEX], m->places, REW__PLACE_BYTES, m->err));
-    for (size_t i = 0; i < REW__PAYOUTS_FILES; i++) {
+    rwd__place_put(m->places, m->bytes);
+    RON_TRY(sink_put(&m->sinks[RWD__INDEX], m->places, RWD__PLACE_BYTES, m->err));
+    for (size_t i = 0; i < RWD__PAYOUTS_FILES; i++) {
         RON_TRY(sink_end(&m->sinks[i], m->err));
     }
     return RON_OK;
 }
 
-static enum ron_rc make(const struct rew_payouts_opts *o, enum sink_mode mode,
-                        const struct rew_result *result, struct rew_payouts_sum *ret_sum,
+static enum ron_rc make(const struct rwd_payouts_opts *o, enum sink_mode mode,
+                        const struct rwd_result *result, struct rwd_payouts_sum *ret_sum,
                         struct ron_err *err)
 {
-    uint64_t count = rew_result_totals(result)->paid_accounts;
+    uint64_t count = rwd_result_totals(result)->paid_accounts;
     struct maker *m = ron_alloc_zero(sizeof *m);
     enum ron_rc rc = RON_OK;
     size_t opened = 0;
@@ -236,8 +236,8 @@ static enum ron_rc make(const struct rew_payouts_opts *o, enum sink_mode mode,
     m->err = err;
     ron_tree_init(&m->tree);
     ron_b3_init(&m->hasher);
-    while (rc == RON_OK && opened < REW__PAYOUTS_FILES) {
-        rc = sink_open(&m->sinks[opened], o, mode, rew__payouts_files[opened], err);
+    while (rc == RON_OK && opened < RWD__PAYOUTS_FILES) {
+        rc = sink_open(&m->sinks[opened], o, mode, rwd__payouts_files[opened], err);
         opened++;
     }
     if (rc == RON_OK) {
@@ -247,7 +247,7 @@ static enum ron_rc make(const struct rew_payouts_opts *o, enum sink_mode mode,
         sink_done(&m->sinks[i]);
     }
     if (rc == RON_OK) {
-        *ret_sum = (struct rew_payouts_sum){.count = count, .total = m->total};
+        *ret_sum = (struct rwd_payouts_sum){.count = count, .total = m->total};
         ron_b3_final(&m->hasher, &ret_sum->cid);
         ron_tree_root(&m->tree, &ret_sum->root);
     }
@@ -255,14 +255,14 @@ static enum ron_rc make(const struct rew_payouts_opts *o, enum sink_mode mode,
     return rc;
 }
 
-enum ron_rc rew_payouts_write(const struct rew_payouts_opts *opts, const struct rew_result *result,
-                              struct rew_payouts_sum *ret_sum, struct ron_err *err)
+enum ron_rc rwd_payouts_write(const struct rwd_payouts_opts *opts, const struct rwd_result *result,
+                              struct rwd_payouts_sum *ret_sum, struct ron_err *err)
 {
     return make(opts, opts->dir == NULL ? SINK_NONE : SINK_WRITE, result, ret_sum, err);
 }
 
-enum ron_rc rew_payouts_compare(const struct rew_payouts_opts *opts,
-                                const struct rew_result *result, struct rew_payouts_sum *ret_sum,
+enum ron_rc rwd_payouts_compare(const struct rwd_payouts_opts *opts,
+                                const struct rwd_result *result, struct rwd_payouts_sum *ret_sum,
                                 struct ron_err *err)
 {
     RON_ASSERT(opts->dir != NULL);

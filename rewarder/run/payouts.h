@@ -21,7 +21,7 @@
 #include "ron/base/env.h"
 #include "ron/merkle/tree.h"
 
-struct rew_payouts_sum {
+struct rwd_payouts_sum {
     uint64_t count;
     struct ron_money total;
     struct ron_b3 cid;         /* of payouts.ndjson */
@@ -29,7 +29,7 @@ struct rew_payouts_sum {
 };
 
 /* Where the files go, and who looks on. */
-struct rew_payouts_opts {
+struct rwd_payouts_opts {
     const struct ron_env *env;
     const char *dir;            /* there already; NULL: a dry run, with the same names */
     struct ron_au64 *done_rows; /* counted up; may be NULL */
@@ -37,47 +37,47 @@ struct rew_payouts_opts {
 };
 
 /* Writes the three files and syncs them. */
-RON_MUST_USE enum ron_rc rew_payouts_write(const struct rew_payouts_opts *opts,
-                                           const struct rew_result *result,
-                                           struct rew_payouts_sum *ret_sum, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd_payouts_write(const struct rwd_payouts_opts *opts,
+                                           const struct rwd_result *result,
+                                           struct rwd_payouts_sum *ret_sum, struct ron_err *err);
 /* Compares the three files with what would be written; `dir` is not NULL. RON_CONFLICT names the
  * first difference. */
-RON_MUST_USE enum ron_rc rew_payouts_compare(const struct rew_payouts_opts *opts,
-                                             const struct rew_result *result,
-                                             struct rew_payouts_sum *ret_sum, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd_payouts_compare(const struct rwd_payouts_opts *opts,
+                                             const struct rwd_result *result,
+                                             struct rwd_payouts_sum *ret_sum, struct ron_err *err);
 
 /* The longest line with its end: 160 of the account, twice 39 digits and the words around them. */
-enum { REW_LINE_MAX = 320 };
+enum { RWD_LINE_MAX = 320 };
 /* One line without its end of line, written and read in its one spelling. RON_CORRUPT. */
-size_t rew_payout_line(const struct rew_payout *payout, char ret_line[REW_LINE_MAX]);
-RON_MUST_USE enum ron_rc rew_payout_line_read(struct ron_str line, struct rew_payout *ret_payout,
+size_t rwd_payout_line(const struct rwd_payout *payout, char ret_line[RWD_LINE_MAX]);
+RON_MUST_USE enum ron_rc rwd_payout_line_read(struct ron_str line, struct rwd_payout *ret_payout,
                                               struct ron_err *err);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-struct rew_payouts;
+struct rwd_payouts;
 /* Opens the files of a folder and compares their sizes. RON_NOTFOUND when there are none. */
-RON_MUST_USE enum ron_rc rew_payouts_open(const struct ron_env *env, const char *dir,
-                                          struct rew_payouts **ret_payouts, struct ron_err *err);
-void rew_payouts_close(struct rew_payouts *p);
-uint64_t rew_payouts_count(const struct rew_payouts *p);
+RON_MUST_USE enum ron_rc rwd_payouts_open(const struct ron_env *env, const char *dir,
+                                          struct rwd_payouts **ret_payouts, struct ron_err *err);
+void rwd_payouts_close(struct rwd_payouts *p);
+uint64_t rwd_payouts_count(const struct rwd_payouts *p);
 
 /* Payouts [first, first + count), as far as they are there; stops when `each` returns false. The
  * slices live until it returns. */
-typedef bool rew_payout_fn(void *arg, uint64_t index, const struct rew_payout *payout);
-RON_MUST_USE enum ron_rc rew_payouts_each(struct rew_payouts *p, uint64_t first, uint64_t count,
-                                          rew_payout_fn *each, void *arg, struct ron_err *err);
+typedef bool rwd_payout_fn(void *arg, uint64_t index, const struct rwd_payout *payout);
+RON_MUST_USE enum ron_rc rwd_payouts_each(struct rwd_payouts *p, uint64_t first, uint64_t count,
+                                          rwd_payout_fn *each, void *arg, struct ron_err *err);
 /* The place of an account; RON_NOTFOUND. */
-RON_MUST_USE enum ron_rc rew_payouts_find(struct rew_payouts *p, struct ron_str account,
+RON_MUST_USE enum ron_rc rwd_payouts_find(struct rwd_payouts *p, struct ron_str account,
                                           uint64_t *ret_index, struct ron_err *err);
 
 /* ---- proofs ---------------------------------------------------------------------------------- */
 
 /* A payee's proof as JSON: {"v":1,"epoch_id","run_key","commitment","account","amount_minor_units",
  * "score","index","count","root","hashes":[...],"manifest":<run.json>}; docs/formats/rewarder.md.
- * It can be checked with nothing else in hand but a public key (rew_proof_check). RON_CORRUPT when
+ * It can be checked with nothing else in hand but a public key (rwd_proof_check). RON_CORRUPT when
  * the files would prove something else than the manifest says: no bad proof is handed out. */
-enum { REW_PROOF_TEXT_MAX = 32768 }; /* the manifest, 64 hashes and a line */
-RON_MUST_USE enum ron_rc rew_payouts_prove(struct rew_payouts *p, uint64_t index,
+enum { RWD_PROOF_TEXT_MAX = 32768 }; /* the manifest, 64 hashes and a line */
+RON_MUST_USE enum ron_rc rwd_payouts_prove(struct rwd_payouts *p, uint64_t index,
                                            struct ron_str manifest, struct ron_buf *out,
                                            struct ron_err *err);

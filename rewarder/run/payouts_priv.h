@@ -10,32 +10,32 @@
 #include "ron/io/file.h"
 
 enum {
-    REW__ROUND = RON_TREE_CHUNK, /* payouts taken at once; what the tree takes at once */
-    REW__PLACE_BYTES = 8,
-    REW__FILE_MODE = 0640, /* who may read the folder may read the run: it is meant to be shown */
+    RWD__ROUND = RON_TREE_CHUNK, /* payouts taken at once; what the tree takes at once */
+    RWD__PLACE_BYTES = 8,
+    RWD__FILE_MODE = 0640, /* who may read the folder may read the run: it is meant to be shown */
 };
 
-enum rew__payouts_file { REW__LINES, REW__INDEX, REW__TREE, REW__PAYOUTS_FILES };
-extern const char *const rew__payouts_files[REW__PAYOUTS_FILES];
+enum rwd__payouts_file { RWD__LINES, RWD__INDEX, RWD__TREE, RWD__PAYOUTS_FILES };
+extern const char *const rwd__payouts_files[RWD__PAYOUTS_FILES];
 
-static inline void rew__place_put(uint8_t *bytes, uint64_t place)
+static inline void rwd__place_put(uint8_t *bytes, uint64_t place)
 {
-    for (unsigned i = 0; i < REW__PLACE_BYTES; i++) {
+    for (unsigned i = 0; i < RWD__PLACE_BYTES; i++) {
         bytes[i] = (uint8_t)(place >> (56 - 8 * i));
     }
 }
 
-static inline uint64_t rew__place_get(const uint8_t *bytes)
+static inline uint64_t rwd__place_get(const uint8_t *bytes)
 {
     uint64_t place = 0;
 
-    for (unsigned i = 0; i < REW__PLACE_BYTES; i++) {
+    for (unsigned i = 0; i < RWD__PLACE_BYTES; i++) {
         place = place << 8 | bytes[i];
     }
     return place;
 }
 
-static inline enum ron_rc rew__path(char ret_path[RON_FILE_PATH_SIZE], const char *dir,
+static inline enum ron_rc rwd__path(char ret_path[RON_FILE_PATH_SIZE], const char *dir,
                                     const char *name, struct ron_err *err)
 {
     int len = snprintf(ret_path, RON_FILE_PATH_SIZE, "%s/%s", dir, name);

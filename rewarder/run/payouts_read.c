@@ -3,7 +3,7 @@
  * with proofs.
  *
  * What stands in the files is believed no further than it fits together: places grow, lines have
- * their one spelling. That they are the payouts of the run is what a proof or rew_verify shows.
+ * their one spelling. That they are the payouts of the run is what a proof or rwd_verify shows.
  *
  * Threads: an open set of files is never changed; every call has memory of its own. */
 #include <inttypes.h>
@@ -20,8 +20,8 @@
 #define WORD_SCORE "\",\"score\":\""
 #define WORD_END "\"}"
 
-_Static_assert(REW_LINE_MAX > sizeof WORD_ACCOUNT WORD_AMOUNT WORD_SCORE WORD_END +
-                                  REW_ACCOUNT_MAX + (size_t)2 * RON_MONEY_DIGITS_MAX + 1,
+_Static_assert(RWD_LINE_MAX > sizeof WORD_ACCOUNT WORD_AMOUNT WORD_SCORE WORD_END +
+                                  RWD_ACCOUNT_MAX + (size_t)2 * RON_MONEY_DIGITS_MAX + 1,
                "the longest line with its end fits");
 
 static char *put(char *at, const char *bytes, size_t len)
@@ -30,12 +30,12 @@ static char *put(char *at, const char *bytes, size_t len)
     return at + len;
 }
 
-size_t rew_payout_line(const struct rew_payout *payout, char ret_line[REW_LINE_MAX])
+size_t rwd_payout_line(const struct rwd_payout *payout, char ret_line[RWD_LINE_MAX])
 {
     char number[RON_MONEY_TEXT_SIZE];
     char *at = ret_line;
 
-    RON_ASSERT(payout->account.len <= REW_ACCOUNT_MAX);
+    RON_ASSERT(payout->account.len <= RWD_ACCOUNT_MAX);
     at = put(at, WORD_ACCOUNT, sizeof WORD_ACCOUNT - 1);
     at = put(at, payout->account.ptr, payout->account.len);
     at = put(at, WORD_AMOUNT, sizeof WORD_AMOUNT - 1);
@@ -70,7 +70,7 @@ static bool take_quoted(struct ron_str *s, struct ron_str *ret_text)
     return true;
 }
 
-enum ron_rc rew_payout_line_read(struct ron_str line, struct rew_payout *ret_payout,
+enum ron_rc rwd_payout_line_read(struct ron_str line, struct rwd_payout *ret_payout,
                                  struct ron_err *err)
 {
     struct ron_str account = {0};
@@ -82,87 +82,87 @@ enum ron_rc rew_payout_line_read(struct ron_str line, struct rew_payout *ret_pay
     if (!skip(&line, WORD_ACCOUNT, sizeof WORD_ACCOUNT - 1) || !take_quoted(&line, &account) ||
         !skip(&line, WORD_AMOUNT, sizeof WORD_AMOUNT - 1) || !take_quoted(&line, &amount_text) ||
         !skip(&line, WORD_SCORE, sizeof WORD_SCORE - 1) || !take_quoted(&line, &score_text) ||
-        !skip(&line, WORD_END, sizeof WORD_END - 1) || line.len != 0 || !rew_account_ok(account) ||
+        !skip(&line, WORD_END, sizeof WORD_END - 1) || line.len != 0 || !rwd_account_ok(account) ||
         ron_money_parse(amount_text.ptr, amount_text.len, &amount, NULL) != RON_OK ||
         ron_money_parse(score_text.ptr, score_text.len, &score, NULL) != RON_OK ||
         ron_money_is_zero(amount)) {
         return ron_err_set(err, RON_CORRUPT, "the line is no payout");
     }
-    *ret_payout = (struct rew_payout){.account = account, .amount = amount, .score = score.v};
+    *ret_payout = (struct rwd_payout){.account = account, .amount = amount, .score = score.v};
     return RON_OK;
 }
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-struct rew_payouts {
+struct rwd_payouts {
     const struct ron_env *env;
-    int fds[REW__PAYOUTS_FILES];
-    uint64_t sizes[REW__PAYOUTS_FILES];
+    int fds[RWD__PAYOUTS_FILES];
+    uint64_t sizes[RWD__PAYOUTS_FILES];
     uint64_t count;
 };
 
-static enum ron_rc read_exact(const struct rew_payouts *p, enum rew__payouts_file file, void *bytes,
+static enum ron_rc read_exact(const struct rwd_payouts *p, enum rwd__payouts_file file, void *bytes,
                               size_t len, uint64_t off, struct ron_err *err)
 {
     size_t got = 0;
 
     if (p->env->disk->pread(p->env, p->fds[file], bytes, len, off, &got) != RON_OK) {
         return ron_err_set(err, RON_IO, "%s cannot be read at byte %" PRIu64,
-                           rew__payouts_files[file], off);
+                           rwd__payouts_files[file], off);
     }
     return got == len
                ? RON_OK
-               : ron_err_set(err, RON_CORRUPT, "%s has become shorter", rew__payouts_files[file]);
+               : ron_err_set(err, RON_CORRUPT, "%s has become shorter", rwd__payouts_files[file]);
 }
 
-static enum ron_rc read_place(const struct rew_payouts *p, uint64_t index, uint64_t *ret_place,
+static enum ron_rc read_place(const struct rwd_payouts *p, uint64_t index, uint64_t *ret_place,
                               struct ron_err *err)
 {
-    uint8_t bytes[REW__PLACE_BYTES];
+    uint8_t bytes[RWD__PLACE_BYTES];
 
-    RON_TRY(read_exact(p, REW__INDEX, bytes, sizeof bytes, index * REW__PLACE_BYTES, err));
-    *ret_place = rew__place_get(bytes);
+    RON_TRY(read_exact(p, RWD__INDEX, bytes, sizeof bytes, index * RWD__PLACE_BYTES, err));
+    *ret_place = rwd__place_get(bytes);
     return RON_OK;
 }
 
-static enum ron_rc sizes_fit(struct rew_payouts *p, struct ron_err *err)
+static enum ron_rc sizes_fit(struct rwd_payouts *p, struct ron_err *err)
 {
     uint64_t end = 0;
-    uint64_t places = p->sizes[REW__INDEX] / REW__PLACE_BYTES;
+    uint64_t places = p->sizes[RWD__INDEX] / RWD__PLACE_BYTES;
 
-    if (places == 0 || p->sizes[REW__INDEX] % REW__PLACE_BYTES != 0) {
+    if (places == 0 || p->sizes[RWD__INDEX] % RWD__PLACE_BYTES != 0) {
         return ron_err_set(err, RON_CORRUPT, "payouts.index has a size of %" PRIu64 " bytes",
-                           p->sizes[REW__INDEX]);
+                           p->sizes[RWD__INDEX]);
     }
     p->count = places - 1;
-    if (p->sizes[REW__TREE] != ron_tree_stored_count(p->count) * RON_TREE_HASH_BYTES) {
+    if (p->sizes[RWD__TREE] != ron_tree_stored_count(p->count) * RON_TREE_HASH_BYTES) {
         return ron_err_set(err, RON_CORRUPT, "payouts.tree is not that of %" PRIu64 " payouts",
                            p->count);
     }
     RON_TRY(read_place(p, p->count, &end, err));
-    if (end != p->sizes[REW__LINES]) {
+    if (end != p->sizes[RWD__LINES]) {
         return ron_err_set(err, RON_CORRUPT, "payouts.ndjson does not end where the index says");
     }
     return RON_OK;
 }
 
-enum ron_rc rew_payouts_open(const struct ron_env *env, const char *dir,
-                             struct rew_payouts **ret_payouts, struct ron_err *err)
+enum ron_rc rwd_payouts_open(const struct ron_env *env, const char *dir,
+                             struct rwd_payouts **ret_payouts, struct ron_err *err)
 {
-    struct rew_payouts *p = ron_alloc_zero(sizeof *p);
+    struct rwd_payouts *p = ron_alloc_zero(sizeof *p);
     enum ron_rc rc = RON_OK;
 
     if (p == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory to open payouts");
     }
     p->env = env;
-    for (size_t i = 0; i < REW__PAYOUTS_FILES; i++) {
+    for (size_t i = 0; i < RWD__PAYOUTS_FILES; i++) {
         p->fds[i] = -1;
     }
-    for (size_t i = 0; rc == RON_OK && i < REW__PAYOUTS_FILES; i++) {
+    for (size_t i = 0; rc == RON_OK && i < RWD__PAYOUTS_FILES; i++) {
         char path[RON_FILE_PATH_SIZE];
 
-        rc = rew__path(path, dir, rew__payouts_files[i], err);
+        rc = rwd__path(path, dir, rwd__payouts_files[i], err);
         if (rc == RON_OK) {
             rc = env->disk->open(env, path, RON_OPEN_READ | RON_OPEN_PLAIN, 0, &p->fds[i], err);
         }
@@ -174,19 +174,19 @@ enum ron_rc rew_payouts_open(const struct ron_env *env, const char *dir,
         rc = sizes_fit(p, err);
     }
     if (rc != RON_OK) {
-        rew_payouts_close(p);
+        rwd_payouts_close(p);
         return rc;
     }
     *ret_payouts = p;
     return RON_OK;
 }
 
-void rew_payouts_close(struct rew_payouts *p)
+void rwd_payouts_close(struct rwd_payouts *p)
 {
     if (p == NULL) {
         return;
     }
-    for (size_t i = 0; i < REW__PAYOUTS_FILES; i++) {
+    for (size_t i = 0; i < RWD__PAYOUTS_FILES; i++) {
         if (p->fds[i] >= 0) {
             p->env->disk->close(p->env, p->fds[i]);
         }
@@ -194,7 +194,7 @@ void rew_payouts_close(struct rew_payouts *p)
     ron_free(p);
 }
 
-uint64_t rew_payouts_count(const struct rew_payouts *p)
+uint64_t rwd_payouts_count(const struct rwd_payouts *p)
 {
     return p->count;
 }
@@ -202,8 +202,8 @@ uint64_t rew_payouts_count(const struct rew_payouts *p)
 /* ---- rounds of lines ------------------------------------------------------------------------- */
 
 struct reader {
-    uint8_t places[(REW__ROUND + 1) * REW__PLACE_BYTES];
-    char text[REW__ROUND * REW_LINE_MAX];
+    uint8_t places[(RWD__ROUND + 1) * RWD__PLACE_BYTES];
+    char text[RWD__ROUND * RWD_LINE_MAX];
 };
 
 static enum ron_rc bad_line(uint64_t index, struct ron_err *err)
@@ -214,43 +214,43 @@ static enum ron_rc bad_line(uint64_t index, struct ron_err *err)
 
 /* Line i of a round that begins in the text at place `begin`. */
 static enum ron_rc line_of(const struct reader *r, size_t i, uint64_t begin, uint64_t index,
-                           struct rew_payout *ret_payout, struct ron_err *err)
+                           struct rwd_payout *ret_payout, struct ron_err *err)
 {
-    uint64_t from = rew__place_get(r->places + i * REW__PLACE_BYTES);
-    uint64_t to = rew__place_get(r->places + (i + 1) * REW__PLACE_BYTES);
+    uint64_t from = rwd__place_get(r->places + i * RWD__PLACE_BYTES);
+    uint64_t to = rwd__place_get(r->places + (i + 1) * RWD__PLACE_BYTES);
     struct ron_str line = {.ptr = r->text + (from - begin), .len = (size_t)(to - from - 1)};
 
-    if (r->text[to - begin - 1] != '\n' || rew_payout_line_read(line, ret_payout, NULL) != RON_OK) {
+    if (r->text[to - begin - 1] != '\n' || rwd_payout_line_read(line, ret_payout, NULL) != RON_OK) {
         return bad_line(index, err);
     }
     return RON_OK;
 }
 
-static enum ron_rc read_round(const struct rew_payouts *p, struct reader *r, uint64_t first,
+static enum ron_rc read_round(const struct rwd_payouts *p, struct reader *r, uint64_t first,
                               size_t count, uint64_t *ret_begin, struct ron_err *err)
 {
     uint64_t begin;
     uint64_t last;
 
-    RON_TRY(read_exact(p, REW__INDEX, r->places, (count + 1) * REW__PLACE_BYTES,
-                       first * REW__PLACE_BYTES, err));
-    begin = rew__place_get(r->places);
+    RON_TRY(read_exact(p, RWD__INDEX, r->places, (count + 1) * RWD__PLACE_BYTES,
+                       first * RWD__PLACE_BYTES, err));
+    begin = rwd__place_get(r->places);
     last = begin;
     for (size_t i = 1; i <= count; i++) {
-        uint64_t place = rew__place_get(r->places + i * REW__PLACE_BYTES);
+        uint64_t place = rwd__place_get(r->places + i * RWD__PLACE_BYTES);
 
-        if (place <= last || place - last > REW_LINE_MAX || place > p->sizes[REW__LINES]) {
+        if (place <= last || place - last > RWD_LINE_MAX || place > p->sizes[RWD__LINES]) {
             return bad_line(first + i - 1, err);
         }
         last = place;
     }
-    RON_TRY(read_exact(p, REW__LINES, r->text, (size_t)(last - begin), begin, err));
+    RON_TRY(read_exact(p, RWD__LINES, r->text, (size_t)(last - begin), begin, err));
     *ret_begin = begin;
     return RON_OK;
 }
 
-enum ron_rc rew_payouts_each(struct rew_payouts *p, uint64_t first, uint64_t count,
-                             rew_payout_fn *each, void *arg, struct ron_err *err)
+enum ron_rc rwd_payouts_each(struct rwd_payouts *p, uint64_t first, uint64_t count,
+                             rwd_payout_fn *each, void *arg, struct ron_err *err)
 {
     uint64_t end = first + RON_MIN(count, p->count - RON_MIN(first, p->count));
     struct reader *r;
@@ -265,12 +265,12 @@ enum ron_rc rew_payouts_each(struct rew_payouts *p, uint64_t first, uint64_t cou
         return ron_err_set(err, RON_NOMEM, "no memory to read payouts");
     }
     while (rc == RON_OK && more && first < end) {
-        size_t n = (size_t)RON_MIN(end - first, (uint64_t)REW__ROUND);
+        size_t n = (size_t)RON_MIN(end - first, (uint64_t)RWD__ROUND);
         uint64_t begin = 0;
 
         rc = read_round(p, r, first, n, &begin, err);
         for (size_t i = 0; rc == RON_OK && more && i < n; i++) {
-            struct rew_payout payout;
+            struct rwd_payout payout;
 
             rc = line_of(r, i, begin, first + i, &payout, err);
             more = rc == RON_OK && each(arg, first + i, &payout);
@@ -282,24 +282,24 @@ enum ron_rc rew_payouts_each(struct rew_payouts *p, uint64_t first, uint64_t cou
 }
 
 /* One line, its text in memory of the caller. */
-static enum ron_rc read_one(const struct rew_payouts *p, uint64_t index, char text[REW_LINE_MAX],
-                            struct ron_str *ret_line, struct rew_payout *ret_payout,
+static enum ron_rc read_one(const struct rwd_payouts *p, uint64_t index, char text[RWD_LINE_MAX],
+                            struct ron_str *ret_line, struct rwd_payout *ret_payout,
                             struct ron_err *err)
 {
-    uint8_t places[2 * REW__PLACE_BYTES];
+    uint8_t places[2 * RWD__PLACE_BYTES];
     uint64_t from;
     uint64_t to;
 
-    RON_TRY(read_exact(p, REW__INDEX, places, sizeof places, index * REW__PLACE_BYTES, err));
-    from = rew__place_get(places);
-    to = rew__place_get(places + REW__PLACE_BYTES);
-    if (to <= from || to - from > REW_LINE_MAX || to > p->sizes[REW__LINES]) {
+    RON_TRY(read_exact(p, RWD__INDEX, places, sizeof places, index * RWD__PLACE_BYTES, err));
+    from = rwd__place_get(places);
+    to = rwd__place_get(places + RWD__PLACE_BYTES);
+    if (to <= from || to - from > RWD_LINE_MAX || to > p->sizes[RWD__LINES]) {
         return bad_line(index, err);
     }
-    RON_TRY(read_exact(p, REW__LINES, text, (size_t)(to - from), from, err));
+    RON_TRY(read_exact(p, RWD__LINES, text, (size_t)(to - from), from, err));
     *ret_line = (struct ron_str){.ptr = text, .len = (size_t)(to - from - 1)};
     if (text[to - from - 1] != '\n' ||
-        rew_payout_line_read(*ret_line, ret_payout, NULL) != RON_OK) {
+        rwd_payout_line_read(*ret_line, ret_payout, NULL) != RON_OK) {
         return bad_line(index, err);
     }
     return RON_OK;
@@ -313,20 +313,20 @@ static int compare(struct ron_str a, struct ron_str b)
     return order != 0 ? order : (a.len > b.len) - (a.len < b.len);
 }
 
-enum ron_rc rew_payouts_find(struct rew_payouts *p, struct ron_str account, uint64_t *ret_index,
+enum ron_rc rwd_payouts_find(struct rwd_payouts *p, struct ron_str account, uint64_t *ret_index,
                              struct ron_err *err)
 {
     uint64_t low = 0;
     uint64_t high = p->count;
 
-    if (!rew_account_ok(account)) {
+    if (!rwd_account_ok(account)) {
         return ron_err_set(err, RON_NOTFOUND, "that is no account");
     }
     while (low < high) {
         uint64_t middle = low + (high - low) / 2;
-        char text[REW_LINE_MAX];
+        char text[RWD_LINE_MAX];
         struct ron_str line;
-        struct rew_payout payout = {0};
+        struct rwd_payout payout = {0};
         int order;
 
         RON_TRY(read_one(p, middle, text, &line, &payout, err));
@@ -350,24 +350,24 @@ enum ron_rc rew_payouts_find(struct rew_payouts *p, struct ron_str account, uint
 static enum ron_rc read_hashes(void *ctx, const uint64_t *places, size_t count,
                                struct ron_tree_hash *ret_hashes, struct ron_err *err)
 {
-    const struct rew_payouts *p = ctx;
+    const struct rwd_payouts *p = ctx;
 
     for (size_t i = 0; i < count; i++) {
-        RON_TRY(read_exact(p, REW__TREE, &ret_hashes[i], RON_TREE_HASH_BYTES,
+        RON_TRY(read_exact(p, RWD__TREE, &ret_hashes[i], RON_TREE_HASH_BYTES,
                            places[i] * RON_TREE_HASH_BYTES, err));
     }
     return RON_OK;
 }
 
-enum ron_rc rew_payouts_prove(struct rew_payouts *p, uint64_t index, struct ron_str manifest,
+enum ron_rc rwd_payouts_prove(struct rwd_payouts *p, uint64_t index, struct ron_str manifest,
                               struct ron_buf *out, struct ron_err *err)
 {
     const struct ron_tree_store store = {.ctx = p, .read = read_hashes};
-    char line_text[REW_LINE_MAX];
-    char text[REW_MANIFEST_MAX];
+    char line_text[RWD_LINE_MAX];
+    char text[RWD_MANIFEST_MAX];
     struct ron_str line = {0};
     struct ron_tree_hash leaf;
-    struct rew_proof_word word = {.index = index};
+    struct rwd_proof_word word = {.index = index};
     struct ron_proof proof;
 
     if (index >= p->count || manifest.len > sizeof text) {
@@ -375,7 +375,7 @@ enum ron_rc rew_payouts_prove(struct rew_payouts *p, uint64_t index, struct ron_
     }
     RON_TRY(read_one(p, index, line_text, &line, &word.payout, err));
     memcpy(text, manifest.ptr, manifest.len);
-    RON_TRY(rew_manifest_read(text, manifest.len, &word.manifest, err));
+    RON_TRY(rwd_manifest_read(text, manifest.len, &word.manifest, err));
     RON_TRY(ron_proof_inclusion(&store, index, p->count, &proof, err));
     ron_tree_hash_leaf(line.ptr, line.len, &leaf);
     if (word.manifest.payouts.count != p->count ||
@@ -383,5 +383,5 @@ enum ron_rc rew_payouts_prove(struct rew_payouts *p, uint64_t index, struct ron_
                             &word.manifest.payouts.root)) {
         return ron_err_set(err, RON_CORRUPT, "the payouts are not those of the manifest");
     }
-    return rew__proof_write(&word, &proof, manifest, out);
+    return rwd__proof_write(&word, &proof, manifest, out);
 }

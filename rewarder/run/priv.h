@@ -5,9 +5,9 @@
 #include "rewarder/run/run.h"
 
 /* A new phase of so many rows; `p` may be NULL. */
-void rew__phase(struct rew_progress *p, enum rew_phase phase, uint64_t rows);
-void rew__breach(struct rew_run *run, enum rew_breach breach, const char *text);
+void rwd__phase(struct rwd_progress *p, enum rwd_phase phase, uint64_t rows);
+void rwd__breach(struct rwd_run *run, enum rwd_breach breach, const char *text);
 /* Takes over the names of the payouts and commits. They are compared with the totals first: a sum
  * that differs is a breach. */
-RON_MUST_USE enum ron_rc rew__run_name(struct rew_run *run, const struct rew_payouts_sum *sum,
+RON_MUST_USE enum ron_rc rwd__run_name(struct rwd_run *run, const struct rwd_payouts_sum *sum,
                                        struct ron_err *err);

@@ -26,10 +26,10 @@ struct proof_text {
 };
 static const struct ron_json_field fields[] = {
     RON_JSON_FIELD(struct proof_text, v, U64, .required = true, .max = 1),
-    RON_JSON_FIELD(struct proof_text, epoch_id, STRING, .required = true, .max = REW_EPOCH_MAX),
+    RON_JSON_FIELD(struct proof_text, epoch_id, STRING, .required = true, .max = RWD_EPOCH_MAX),
     RON_JSON_FIELD(struct proof_text, run_key, STRING, .required = true),
     RON_JSON_FIELD(struct proof_text, commitment, STRING, .required = true),
-    RON_JSON_FIELD(struct proof_text, account, STRING, .required = true, .max = REW_ACCOUNT_MAX),
+    RON_JSON_FIELD(struct proof_text, account, STRING, .required = true, .max = RWD_ACCOUNT_MAX),
     RON_JSON_FIELD(struct proof_text, amount_minor_units, MONEY, .required = true),
     RON_JSON_FIELD(struct proof_text, score, MONEY, .required = true),
     RON_JSON_FIELD(struct proof_text, index, U64, .required = true),
@@ -50,16 +50,16 @@ static void put_id(struct ron_json_writer *w, const char *name, const struct ron
 
 static void put_hash(struct ron_json_writer *w, const char *name, const struct ron_tree_hash *hash)
 {
-    char text[REW__HEX_SIZE];
+    char text[RWD__HEX_SIZE];
 
-    rew__hex_write(hash->bytes, sizeof hash->bytes, text);
+    rwd__hex_write(hash->bytes, sizeof hash->bytes, text);
     ron_json_text(w, name, text);
 }
 
-enum ron_rc rew__proof_write(const struct rew_proof_word *word, const struct ron_proof *proof,
+enum ron_rc rwd__proof_write(const struct rwd_proof_word *word, const struct ron_proof *proof,
                              struct ron_str manifest, struct ron_buf *out)
 {
-    const struct rew_manifest *m = &word->manifest;
+    const struct rwd_manifest *m = &word->manifest;
     struct ron_json_writer w;
 
     ron_json_begin(&w, out);
@@ -91,7 +91,7 @@ static enum ron_rc take_hashes(const struct proof_text *t, struct ron_proof *ret
 
     ret_proof->count = t->hashes.count;
     for (size_t i = 0; i < t->hashes.count; i++) {
-        if (!rew__hex_read(texts[i], ret_proof->hashes[i].bytes, RON_TREE_HASH_BYTES)) {
+        if (!rwd__hex_read(texts[i], ret_proof->hashes[i].bytes, RON_TREE_HASH_BYTES)) {
             return ron_err_set(err, RON_INVALID, "hashes[%zu] is not 64 lowercase digits", i);
         }
     }
@@ -100,16 +100,16 @@ static enum ron_rc take_hashes(const struct proof_text *t, struct ron_proof *ret
 
 /* Epoch, run key, commitment, count and root are said twice, for who looks; both must agree, and
  * the whole must be in its one spelling. Writing the proof from its manifest shows both. */
-static enum ron_rc same_again(const struct rew_proof_word *word, const struct ron_proof *proof,
+static enum ron_rc same_again(const struct rwd_proof_word *word, const struct ron_proof *proof,
                               struct ron_str manifest, const struct ron_b3 *was,
                               struct ron_err *err)
 {
-    char memory[REW_PROOF_TEXT_MAX + 1];
+    char memory[RWD_PROOF_TEXT_MAX + 1];
     struct ron_b3 is;
     struct ron_buf out;
 
     ron_buf_init_over(&out, memory, sizeof memory);
-    if (rew__proof_write(word, proof, manifest, &out) != RON_OK) {
+    if (rwd__proof_write(word, proof, manifest, &out) != RON_OK) {
         return ron_err_set(err, RON_INVALID, "the proof is too long");
     }
     ron_b3_hash(ron_buf_data(&out), ron_buf_len(&out), &is);
@@ -119,15 +119,15 @@ static enum ron_rc same_again(const struct rew_proof_word *word, const struct ro
                                                 "its one spelling");
 }
 
-static enum ron_rc check_leaf(const struct rew_proof_word *word, const struct ron_proof *proof,
+static enum ron_rc check_leaf(const struct rwd_proof_word *word, const struct ron_proof *proof,
                               struct ron_err *err)
 {
-    const struct rew_manifest *m = &word->manifest;
-    char line[REW_LINE_MAX];
+    const struct rwd_manifest *m = &word->manifest;
+    char line[RWD_LINE_MAX];
     struct ron_tree_hash leaf;
 
-    ron_tree_hash_leaf(line, rew_payout_line(&word->payout, line), &leaf);
-    if (m->status != REW_STATUS_OK ||
+    ron_tree_hash_leaf(line, rwd_payout_line(&word->payout, line), &leaf);
+    if (m->status != RWD_STATUS_OK ||
         !ron_proof_includes(proof->hashes, proof->count, word->index, m->payouts.count, &leaf,
                             &m->payouts.root)) {
         return ron_err_set(err, RON_CORRUPT, "the hashes do not lead from the payout to the root");
@@ -135,47 +135,47 @@ static enum ron_rc check_leaf(const struct rew_proof_word *word, const struct ro
     return RON_OK;
 }
 
-static enum ron_rc check_attestation(const struct rew_manifest *m, const uint8_t *public_key,
+static enum ron_rc check_attestation(const struct rwd_manifest *m, const uint8_t *public_key,
                                      struct ron_err *err)
 {
     if (m->key_id[0] == '\0') {
         return public_key == NULL ? RON_OK
                                   : ron_err_set(err, RON_DENIED, "the manifest has no attestation");
     }
-    return rew_manifest_attested(m, public_key)
+    return rwd_manifest_attested(m, public_key)
                ? RON_OK
                : ron_err_set(err, RON_DENIED, "the attestation is not good%s",
                              public_key == NULL ? "" : ", or of another key");
 }
 
-enum ron_rc rew_proof_check(char *text, size_t len, const uint8_t public_key[REW_SIGN_KEY_BYTES],
-                            struct rew_proof_word *ret_word, struct ron_err *err)
+enum ron_rc rwd_proof_check(char *text, size_t len, const uint8_t public_key[RWD_SIGN_KEY_BYTES],
+                            struct rwd_proof_word *ret_word, struct ron_err *err)
 {
     _Alignas(16) uint8_t memory[(RON_PROOF_MAX + 1) * sizeof(struct ron_str)]; /* of hashes */
     struct proof_text t = {0};
-    struct rew_proof_word word = {0};
+    struct rwd_proof_word word = {0};
     struct ron_proof proof = {0};
     struct ron_json_error why;
     struct ron_arena arena;
     struct ron_b3 was;
 
-    if (len > REW_PROOF_TEXT_MAX) {
+    if (len > RWD_PROOF_TEXT_MAX) {
         return ron_err_set(err, RON_INVALID, "a proof has at most %d bytes",
-                           (int)REW_PROOF_TEXT_MAX);
+                           (int)RWD_PROOF_TEXT_MAX);
     }
     ron_b3_hash(text, len, &was);
     ron_arena_init_over(&arena, memory, sizeof memory);
     if (ron_json_scan(text, len, &shape, &arena, &t, &why) != RON_OK) {
         return ron_err_set(err, RON_INVALID, "the proof: %s: %s", why.field, why.reason);
     }
-    if (t.v != 1 || !rew_account_ok(t.account)) {
+    if (t.v != 1 || !rwd_account_ok(t.account)) {
         return ron_err_set(err, RON_INVALID, "the proof: %s is not well formed",
                            t.v != 1 ? "v" : "account");
     }
     RON_TRY(take_hashes(&t, &proof, err));
     RON_TRY(
-        rew_manifest_read((char *)(uintptr_t)t.manifest.ptr, t.manifest.len, &word.manifest, err));
-    word.payout = (struct rew_payout){
+        rwd_manifest_read((char *)(uintptr_t)t.manifest.ptr, t.manifest.len, &word.manifest, err));
+    word.payout = (struct rwd_payout){
         .account = t.account, .amount = t.amount_minor_units, .score = t.score.v};
     word.index = t.index;
     RON_TRY(same_again(&word, &proof, t.manifest, &was, err));

@@ -8,44 +8,44 @@
 #include "rewarder/run/priv.h"
 #include "ron/base/assert.h"
 
-const char *rew_phase_name(enum rew_phase phase)
+const char *rwd_phase_name(enum rwd_phase phase)
 {
     static const char *const names[] = {
 #define X(name, text) text,
-        REW_PHASES(X)
+        RWD_PHASES(X)
 #undef X
     };
 
-    RON_ASSERT(phase < REW_PHASE_COUNT);
+    RON_ASSERT(phase < RWD_PHASE_COUNT);
     return names[phase];
 }
 
-void rew__phase(struct rew_progress *p, enum rew_phase phase, uint64_t rows)
+void rwd__phase(struct rwd_progress *p, enum rwd_phase phase, uint64_t rows)
 {
     if (p != NULL) {
-        ron_au64_store(&p->rows_done, phase == REW_PHASE_SEALED ? rows : 0);
+        ron_au64_store(&p->rows_done, phase == RWD_PHASE_SEALED ? rows : 0);
         ron_au64_store(&p->rows, rows);
         ron_au32_store(&p->phase, (uint32_t)phase);
     }
 }
 
-void rew__breach(struct rew_run *run, enum rew_breach breach, const char *text)
+void rwd__breach(struct rwd_run *run, enum rwd_breach breach, const char *text)
 {
-    run->manifest.status = REW_STATUS_QUARANTINED;
+    run->manifest.status = RWD_STATUS_QUARANTINED;
     run->manifest.breach = breach;
     (void)snprintf(run->breach_text, sizeof run->breach_text, "%s", text);
 }
 
-static void name_run(const struct rew_run_opts *o, const struct rew_snapshot *snapshot,
-                     struct rew_manifest *m)
+static void name_run(const struct rwd_run_opts *o, const struct rwd_snapshot *snapshot,
+                     struct rwd_manifest *m)
 {
-    const struct rew_policy *policy = o->policy;
+    const struct rwd_policy *policy = o->policy;
     struct ron_str salt = o->salt;
 
     if (salt.len == 0) {
-        salt = (struct ron_str){.ptr = REW_SALT_DEFAULT, .len = sizeof REW_SALT_DEFAULT - 1};
+        salt = (struct ron_str){.ptr = RWD_SALT_DEFAULT, .len = sizeof RWD_SALT_DEFAULT - 1};
     }
-    *m = (struct rew_manifest){
+    *m = (struct rwd_manifest){
         .epoch = o->epoch,
         .inputs_cid = snapshot->cid,
         .policy_id = policy->id,
@@ -56,7 +56,7 @@ static void name_run(const struct rew_run_opts *o, const struct rew_snapshot *sn
         .has_ledger = o->has_ledger,
         .carry_epoch = o->carry_epoch,
         .residual = policy->residual,
-        .sink = policy->residual == REW_RESIDUAL_SINK ? policy->sink : (struct ron_str){0},
+        .sink = policy->residual == RWD_RESIDUAL_SINK ? policy->sink : (struct ron_str){0},
     };
     if (o->has_ledger) {
         m->ledger_root = o->ledger_root;
@@ -66,17 +66,17 @@ static void name_run(const struct rew_run_opts *o, const struct rew_snapshot *sn
         m->carry_commitment = o->carry_commitment;
         m->carry_in = o->carry_in;
     }
-    rew_run_key(salt, o->epoch, &policy->hash, &snapshot->cid, &m->run_key);
+    rwd_run_key(salt, o->epoch, &policy->hash, &snapshot->cid, &m->run_key);
 }
 
 /* The result, and what its check says. */
-static enum ron_rc calculate(const struct rew_run_opts *o, const struct rew_snapshot *snapshot,
-                             struct rew_run *run, struct ron_err *err)
+static enum ron_rc calculate(const struct rwd_run_opts *o, const struct rwd_snapshot *snapshot,
+                             struct rwd_run *run, struct ron_err *err)
 {
-    uint64_t rows = rew_rows_count(snapshot->rows);
+    uint64_t rows = rwd_rows_count(snapshot->rows);
     struct ron_err why = {0};
-    enum rew_breach breach;
-    struct rew_calc_input input = {
+    enum rwd_breach breach;
+    struct rwd_calc_input input = {
         .rows = snapshot->rows,
         .policy = o->policy,
         .pool = snapshot->pool,
@@ -87,30 +87,30 @@ static enum ron_rc calculate(const struct rew_run_opts *o, const struct rew_snap
         .done_rows = o->progress == NULL ? NULL : &o->progress->rows_done,
     };
 
-    rew__phase(o->progress, REW_PHASE_COMPUTING, rows);
-    RON_TRY(rew_calc(&input, &run->result, err));
-    run->manifest.totals = *rew_result_totals(run->result);
-    breach = rew_result_breach(run->result);
-    if (breach != REW_BREACH_NONE) {
-        rew__breach(run, breach, "a sum or product does not fit 128 bits");
+    rwd__phase(o->progress, RWD_PHASE_COMPUTING, rows);
+    RON_TRY(rwd_calc(&input, &run->result, err));
+    run->manifest.totals = *rwd_result_totals(run->result);
+    breach = rwd_result_breach(run->result);
+    if (breach != RWD_BREACH_NONE) {
+        rwd__breach(run, breach, "a sum or product does not fit 128 bits");
         return RON_OK;
     }
-    rew__phase(o->progress, REW_PHASE_CHECKING, rows);
-    breach = rew_calc_check(&input, run->result, &why);
-    if (breach != REW_BREACH_NONE) {
-        rew__breach(run, breach, why.msg);
+    rwd__phase(o->progress, RWD_PHASE_CHECKING, rows);
+    breach = rwd_calc_check(&input, run->result, &why);
+    if (breach != RWD_BREACH_NONE) {
+        rwd__breach(run, breach, why.msg);
     }
     return RON_OK;
 }
 
-enum ron_rc rew_run_compute(const struct rew_run_opts *opts, const struct rew_snapshot *snapshot,
-                            struct rew_run *ret_run, struct ron_err *err)
+enum ron_rc rwd_run_compute(const struct rwd_run_opts *opts, const struct rwd_snapshot *snapshot,
+                            struct rwd_run *ret_run, struct ron_err *err)
 {
-    struct rew_run run = {.progress = opts->progress};
+    struct rwd_run run = {.progress = opts->progress};
 
-    if (!rew_epoch_ok(opts->epoch)) {
+    if (!rwd_epoch_ok(opts->epoch)) {
         return ron_err_set(err, RON_INVALID, "an epoch has 1 to %d of A-Z a-z 0-9 _ . : -",
-                           (int)REW_EPOCH_MAX);
+                           (int)RWD_EPOCH_MAX);
     }
     name_run(opts, snapshot, &run.manifest);
     RON_TRY(calculate(opts, snapshot, &run, err));
@@ -118,8 +118,8 @@ enum ron_rc rew_run_compute(const struct rew_run_opts *opts, const struct rew_sn
     return RON_OK;
 }
 
-void rew_run_done(struct rew_run *run)
+void rwd_run_done(struct rwd_run *run)
 {
-    rew_result_free(run->result);
+    rwd_result_free(run->result);
     run->result = NULL;
 }

@@ -21,10 +21,10 @@ static enum ron_rc other_id(const char *what, const struct ron_b3 *is, const str
                        said_text);
 }
 
-static enum ron_rc same_inputs(const struct rew_verify_opts *o, const struct rew_manifest *m,
+static enum ron_rc same_inputs(const struct rwd_verify_opts *o, const struct rwd_manifest *m,
                                struct ron_err *err)
 {
-    const struct rew_manifest *carry = o->carry;
+    const struct rwd_manifest *carry = o->carry;
 
     if (!ron_b3_equal(&o->snapshot->cid, &m->inputs_cid)) {
         return other_id("the snapshot", &o->snapshot->cid, &m->inputs_cid, err);
@@ -38,14 +38,14 @@ static enum ron_rc same_inputs(const struct rew_verify_opts *o, const struct rew
     if (!ron_b3_equal(&carry->commitment, &m->carry_commitment)) {
         return other_id("the run carried in", &carry->commitment, &m->carry_commitment, err);
     }
-    if (carry->residual != REW_RESIDUAL_CARRY || carry->status != REW_STATUS_OK ||
+    if (carry->residual != RWD_RESIDUAL_CARRY || carry->status != RWD_STATUS_OK ||
         ron_money_cmp(carry->totals.residual, m->carry_in) != 0) {
         return ron_err_set(err, RON_CONFLICT, "that sum is not left over by the run carried in");
     }
     return RON_OK;
 }
 
-static enum ron_rc same_attestation(const struct rew_verify_opts *o, const struct rew_manifest *m,
+static enum ron_rc same_attestation(const struct rwd_verify_opts *o, const struct rwd_manifest *m,
                                     struct ron_err *err)
 {
     if (m->key_id[0] == '\0' && o->public_key == NULL) {
@@ -54,7 +54,7 @@ static enum ron_rc same_attestation(const struct rew_verify_opts *o, const struc
     if (m->key_id[0] == '\0') {
         return ron_err_set(err, RON_CONFLICT, "the run has no attestation");
     }
-    return rew_manifest_attested(m, o->public_key)
+    return rwd_manifest_attested(m, o->public_key)
                ? RON_OK
                : ron_err_set(err, RON_CONFLICT, "the attestation of %s is not good%s", m->key_id,
                              o->public_key == NULL ? "" : ", or of another key");
@@ -62,7 +62,7 @@ static enum ron_rc same_attestation(const struct rew_verify_opts *o, const struc
 
 /* ---- which member differs -------------------------------------------------------------------- */
 
-static bool same_totals(const struct rew_totals *a, const struct rew_totals *b)
+static bool same_totals(const struct rwd_totals *a, const struct rwd_totals *b)
 {
     return a->offered.v == b->offered.v && a->cut.v == b->cut.v && a->pool.v == b->pool.v &&
            a->paid.v == b->paid.v && a->residual.v == b->residual.v && a->dust.v == b->dust.v &&
@@ -70,7 +70,7 @@ static bool same_totals(const struct rew_totals *a, const struct rew_totals *b)
            a->idle_accounts == b->idle_accounts;
 }
 
-static const char *differing(const struct rew_manifest *is, const struct rew_manifest *said)
+static const char *differing(const struct rwd_manifest *is, const struct rwd_manifest *said)
 {
     return !ron_b3_equal(&is->run_key, &said->run_key)                ? "run_key (another salt?)"
            : is->status != said->status || is->breach != said->breach ? "status"
@@ -82,19 +82,19 @@ static const char *differing(const struct rew_manifest *is, const struct rew_man
                                                                           : "policy or residual";
 }
 
-static enum ron_rc same_manifest(const struct rew_manifest *is, const struct rew_manifest *said,
+static enum ron_rc same_manifest(const struct rwd_manifest *is, const struct rwd_manifest *said,
                                  struct ron_err *err)
 {
     /* Both commitments are right for their manifests: equal ones mean equal bytes, but for proof
      * and attestation, of which the first is a reference and the second was checked. */
     return ron_b3_equal(&is->commitment, &said->commitment)
                ? RON_OK
-               : ron_err_set(err, RON_CONFLICT, REW_FILE_MANIFEST ": %s differs",
+               : ron_err_set(err, RON_CONFLICT, RWD_FILE_MANIFEST ": %s differs",
                              differing(is, said));
 }
 
-static enum ron_rc same_commitment_file(const struct rew_verify_opts *o,
-                                        const struct rew_manifest *m, struct ron_err *err)
+static enum ron_rc same_commitment_file(const struct rwd_verify_opts *o,
+                                        const struct rwd_manifest *m, struct ron_err *err)
 {
     char path[RON_FILE_PATH_SIZE];
     char expected[RON_B3_ID_SIZE];
@@ -102,7 +102,7 @@ static enum ron_rc same_commitment_file(const struct rew_verify_opts *o,
     struct ron_buf text;
     enum ron_rc rc;
 
-    RON_TRY(rew__path(path, o->folder, REW_FILE_COMMITMENT, err));
+    RON_TRY(rwd__path(path, o->folder, RWD_FILE_COMMITMENT, err));
     ron_b3_format(&m->commitment, expected);
     expected[RON_B3_ID_LEN] = '\n';
     ron_buf_init_over(&text, memory, sizeof memory);
@@ -113,43 +113,43 @@ static enum ron_rc same_commitment_file(const struct rew_verify_opts *o,
     return rc == RON_OK && ron_buf_len(&text) == sizeof expected &&
                    memcmp(ron_buf_data(&text), expected, sizeof expected) == 0
                ? RON_OK
-               : ron_err_set(err, RON_CONFLICT, REW_FILE_COMMITMENT " differs");
+               : ron_err_set(err, RON_CONFLICT, RWD_FILE_COMMITMENT " differs");
 }
 
 /* ---- the run --------------------------------------------------------------------------------- */
 
-static enum ron_rc compare_run(const struct rew_verify_opts *o, struct rew_run *run,
-                               const struct rew_manifest *said, struct ron_err *err)
+static enum ron_rc compare_run(const struct rwd_verify_opts *o, struct rwd_run *run,
+                               const struct rwd_manifest *said, struct ron_err *err)
 {
-    struct rew_progress *p = o->progress;
-    struct rew_payouts_sum sum;
-    const struct rew_payouts_opts opts = {.env = o->env,
+    struct rwd_progress *p = o->progress;
+    struct rwd_payouts_sum sum;
+    const struct rwd_payouts_opts opts = {.env = o->env,
                                           .dir = o->folder,
                                           .done_rows = p == NULL ? NULL : &p->rows_done,
                                           .cancelled = p == NULL ? NULL : &p->cancelled};
 
-    if (run->manifest.status != REW_STATUS_OK) {
-        RON_TRY(rew_manifest_commit(&run->manifest, err));
+    if (run->manifest.status != RWD_STATUS_OK) {
+        RON_TRY(rwd_manifest_commit(&run->manifest, err));
         return same_manifest(&run->manifest, said, err);
     }
-    rew__phase(p, REW_PHASE_WRITING, run->manifest.totals.paid_accounts);
-    RON_TRY(rew_payouts_compare(&opts, run->result, &sum, err));
-    RON_TRY(rew__run_name(run, &sum, err));
+    rwd__phase(p, RWD_PHASE_WRITING, run->manifest.totals.paid_accounts);
+    RON_TRY(rwd_payouts_compare(&opts, run->result, &sum, err));
+    RON_TRY(rwd__run_name(run, &sum, err));
     RON_TRY(same_manifest(&run->manifest, said, err));
     return same_commitment_file(o, said, err);
 }
 
-enum ron_rc rew_verify(const struct rew_verify_opts *opts, struct ron_buf *text,
-                       struct rew_manifest *ret_manifest, struct ron_err *err)
+enum ron_rc rwd_verify(const struct rwd_verify_opts *opts, struct ron_buf *text,
+                       struct rwd_manifest *ret_manifest, struct ron_err *err)
 {
-    struct rew_manifest said;
-    struct rew_run run;
+    struct rwd_manifest said;
+    struct rwd_run run;
     enum ron_rc rc;
 
-    RON_TRY(rew_run_load(opts->env, opts->folder, text, &said, err));
+    RON_TRY(rwd_run_load(opts->env, opts->folder, text, &said, err));
     RON_TRY(same_inputs(opts, &said, err));
     RON_TRY(same_attestation(opts, &said, err));
-    RON_TRY(rew_run_compute(&(struct rew_run_opts){.epoch = said.epoch,
+    RON_TRY(rwd_run_compute(&(struct rwd_run_opts){.epoch = said.epoch,
                                                    .salt = opts->salt,
                                                    .policy = opts->policy,
                                                    .has_ledger = said.has_ledger,
@@ -162,9 +162,9 @@ enum ron_rc rew_verify(const struct rew_verify_opts *opts, struct ron_buf *text,
                                                    .progress = opts->progress},
                             opts->snapshot, &run, err));
     rc = compare_run(opts, &run, &said, err);
-    rew_run_done(&run);
+    rwd_run_done(&run);
     if (rc == RON_OK) {
-        rew__phase(opts->progress, REW_PHASE_SEALED, said.payouts.count);
+        rwd__phase(opts->progress, RWD_PHASE_SEALED, said.payouts.count);
         *ret_manifest = said;
     }
     return rc;

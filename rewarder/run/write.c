@@ -5,7 +5,7 @@
  *     --sync_dir--> durable
  *
  * A crash before the rename leaves a .tmp that the next write of the epoch clears; one behind it
- * leaves the whole folder. The dot is in no name of rew_epoch_folder, so nothing here can be taken
+ * leaves the whole folder. The dot is in no name of rwd_epoch_folder, so nothing here can be taken
  * for the folder of another epoch.
  *
  * One writer at a time for an epoch: its run belongs to one thread. */
@@ -19,17 +19,17 @@
 
 enum { DIR_MODE = 0750 };
 
-enum ron_rc rew__run_name(struct rew_run *run, const struct rew_payouts_sum *sum,
+enum ron_rc rwd__run_name(struct rwd_run *run, const struct rwd_payouts_sum *sum,
                           struct ron_err *err)
 {
-    const struct rew_totals *t = &run->manifest.totals;
+    const struct rwd_totals *t = &run->manifest.totals;
 
     if (sum->count != t->paid_accounts || ron_money_cmp(sum->total, t->paid) != 0) {
-        rew__breach(run, REW_BREACH_CONSERVATION, "the payouts do not add up to the total");
+        rwd__breach(run, RWD_BREACH_CONSERVATION, "the payouts do not add up to the total");
     } else {
         run->manifest.payouts = *sum;
     }
-    return rew_manifest_commit(&run->manifest, err);
+    return rwd_manifest_commit(&run->manifest, err);
 }
 
 /* ---- paths ----------------------------------------------------------------------------------- */
@@ -37,17 +37,17 @@ enum ron_rc rew__run_name(struct rew_run *run, const struct rew_payouts_sum *sum
 static enum ron_rc path_with(const char *dir, struct ron_str epoch, const char *end, char *ret_path,
                              struct ron_err *err)
 {
-    char folder[REW_FOLDER_SIZE];
+    char folder[RWD_FOLDER_SIZE];
     int len;
 
-    rew_epoch_folder(epoch, folder);
+    rwd_epoch_folder(epoch, folder);
     len = snprintf(ret_path, RON_FILE_PATH_SIZE, "%s/%s%s", dir, folder, end);
     return len > 0 && len < RON_FILE_PATH_SIZE
                ? RON_OK
                : ron_err_set(err, RON_LIMIT, "the path of the run is too long");
 }
 
-enum ron_rc rew_run_path(const char *dir, struct ron_str epoch, bool quarantined, char *ret_path,
+enum ron_rc rwd_run_path(const char *dir, struct ron_str epoch, bool quarantined, char *ret_path,
                          struct ron_err *err)
 {
     return path_with(dir, epoch, quarantined ? ".quarantined.json" : "", ret_path, err);
@@ -68,7 +68,7 @@ static bool found(void *arg, const char *name, bool is_dir)
     struct sweep *s = arg;
 
     (void)is_dir;
-    s->rc = rew__path(s->name, s->folder, name, s->err);
+    s->rc = rwd__path(s->name, s->folder, name, s->err);
     return false;
 }
 
@@ -104,7 +104,7 @@ static enum ron_rc remove_file(const struct ron_env *env, const char *path, stru
     return rc == RON_OK || rc == RON_NOTFOUND ? RON_OK : ron_err_set(err, rc, "%s", why.msg);
 }
 
-enum ron_rc rew_run_remove(const struct ron_env *env, const char *dir, struct ron_str epoch,
+enum ron_rc rwd_run_remove(const struct ron_env *env, const char *dir, struct ron_str epoch,
                            struct ron_err *err)
 {
     char path[RON_FILE_PATH_SIZE];
@@ -123,23 +123,23 @@ enum ron_rc rew_run_remove(const struct ron_env *env, const char *dir, struct ro
     } else if (rc != RON_NOTFOUND) {
         return ron_err_set(err, rc, "%s cannot be looked at", path);
     }
-    RON_TRY(rew_run_path(dir, epoch, true, path, err));
+    RON_TRY(rwd_run_path(dir, epoch, true, path, err));
     RON_TRY(remove_file(env, path, err));
     return env->disk->sync_dir(env, dir, err);
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-enum ron_rc rew_run_load(const struct ron_env *env, const char *folder, struct ron_buf *text,
-                         struct rew_manifest *ret_manifest, struct ron_err *err)
+enum ron_rc rwd_run_load(const struct ron_env *env, const char *folder, struct ron_buf *text,
+                         struct rwd_manifest *ret_manifest, struct ron_err *err)
 {
     char path[RON_FILE_PATH_SIZE];
     enum ron_rc rc;
 
-    RON_TRY(rew__path(path, folder, REW_FILE_MANIFEST, err));
+    RON_TRY(rwd__path(path, folder, RWD_FILE_MANIFEST, err));
     ron_buf_clear(text);
     RON_TRY(ron_file_read_all(env, path, text, err));
-    rc = rew_manifest_read((char *)(uintptr_t)ron_buf_data(text), ron_buf_len(text), ret_manifest,
+    rc = rwd_manifest_read((char *)(uintptr_t)ron_buf_data(text), ron_buf_len(text), ret_manifest,
                            err);
     if (rc != RON_OK && err != NULL) {
         ron_err_prefix(err, "%s", path);
@@ -149,18 +149,18 @@ enum ron_rc rew_run_load(const struct ron_env *env, const char *folder, struct r
 
 /* The run stands there already: RON_OK when it is this one and whole, RON_EXISTS when it is
  * another. */
-static enum ron_rc keep(struct rew_run *run, const struct ron_env *env, const char *folder,
+static enum ron_rc keep(struct rwd_run *run, const struct ron_env *env, const char *folder,
                         struct ron_err *err)
 {
-    char memory[REW_MANIFEST_MAX + 1];
-    struct rew_manifest *m = &run->manifest;
-    struct rew_payouts_sum sum;
-    struct rew_manifest there;
+    char memory[RWD_MANIFEST_MAX + 1];
+    struct rwd_manifest *m = &run->manifest;
+    struct rwd_payouts_sum sum;
+    struct rwd_manifest there;
     struct ron_buf text;
     enum ron_rc rc;
 
     ron_buf_init_over(&text, memory, sizeof memory);
-    rc = rew_run_load(env, folder, &text, &there, err);
+    rc = rwd_run_load(env, folder, &text, &there, err);
     if (rc == RON_NOTFOUND) {
         return ron_err_set(err, RON_CORRUPT, "%s is there and holds no run", folder);
     }
@@ -168,7 +168,7 @@ static enum ron_rc keep(struct rew_run *run, const struct ron_env *env, const ch
     if (!ron_b3_equal(&there.commitment, &m->commitment)) {
         return ron_err_set(err, RON_EXISTS, "%s holds another run of the epoch", folder);
     }
-    rc = rew_payouts_compare(&(struct rew_payouts_opts){.env = env, .dir = folder}, run->result,
+    rc = rwd_payouts_compare(&(struct rwd_payouts_opts){.env = env, .dir = folder}, run->result,
                              &sum, err);
     if (rc != RON_OK) {
         if (err != NULL) {
@@ -187,23 +187,23 @@ static enum ron_rc keep(struct rew_run *run, const struct ron_env *env, const ch
 static enum ron_rc write_file(const struct ron_env *env, const char *path, const void *bytes,
                               size_t len, struct ron_err *err)
 {
-    return ron_file_replace(env, path, bytes, len, REW__FILE_MODE, err);
+    return ron_file_replace(env, path, bytes, len, RWD__FILE_MODE, err);
 }
 
-static enum ron_rc write_manifest(const struct rew_run *run, const struct ron_env *env,
+static enum ron_rc write_manifest(const struct rwd_run *run, const struct ron_env *env,
                                   const char *path, struct ron_err *err)
 {
-    char memory[REW_MANIFEST_MAX + 1];
+    char memory[RWD_MANIFEST_MAX + 1];
     struct ron_buf out;
 
     ron_buf_init_over(&out, memory, sizeof memory);
-    if (rew_manifest_write(&run->manifest, &out) != RON_OK) {
+    if (rwd_manifest_write(&run->manifest, &out) != RON_OK) {
         return ron_err_set(err, RON_LIMIT, "the manifest is too long");
     }
     return write_file(env, path, ron_buf_data(&out), ron_buf_len(&out), err);
 }
 
-static enum ron_rc write_commitment(const struct rew_run *run, const struct ron_env *env,
+static enum ron_rc write_commitment(const struct rwd_run *run, const struct ron_env *env,
                                     const char *path, struct ron_err *err)
 {
     char text[RON_B3_ID_SIZE];
@@ -213,63 +213,63 @@ static enum ron_rc write_commitment(const struct rew_run *run, const struct ron_
     return write_file(env, path, text, sizeof text, err);
 }
 
-static enum ron_rc attest(struct rew_run *run, const struct rew_write_opts *o, struct ron_err *err)
+static enum ron_rc attest(struct rwd_run *run, const struct rwd_write_opts *o, struct ron_err *err)
 {
     return o->attester == NULL
                ? RON_OK
-               : rew_manifest_attest(&run->manifest, o->attester->key_id, o->attester->seed, err);
+               : rwd_manifest_attest(&run->manifest, o->attester->key_id, o->attester->seed, err);
 }
 
 /* Payouts with their names, into `folder` unless it is NULL. */
-static enum ron_rc write_payouts(struct rew_run *run, const struct rew_write_opts *o,
+static enum ron_rc write_payouts(struct rwd_run *run, const struct rwd_write_opts *o,
                                  const char *folder, struct ron_err *err)
 {
-    struct rew_progress *p = run->progress;
-    struct rew_payouts_sum sum;
-    const struct rew_payouts_opts opts = {.env = o->env,
+    struct rwd_progress *p = run->progress;
+    struct rwd_payouts_sum sum;
+    const struct rwd_payouts_opts opts = {.env = o->env,
                                           .dir = folder,
                                           .done_rows = p == NULL ? NULL : &p->rows_done,
                                           .cancelled = p == NULL ? NULL : &p->cancelled};
 
-    RON_TRY(rew_payouts_write(&opts, run->result, &sum, err));
-    return rew__run_name(run, &sum, err);
+    RON_TRY(rwd_payouts_write(&opts, run->result, &sum, err));
+    return rwd__run_name(run, &sum, err);
 }
 
-static enum ron_rc write_quarantined(struct rew_run *run, const struct rew_write_opts *o,
+static enum ron_rc write_quarantined(struct rwd_run *run, const struct rwd_write_opts *o,
                                      struct ron_err *err)
 {
     char path[RON_FILE_PATH_SIZE];
 
-    RON_TRY(rew_manifest_commit(&run->manifest, err));
+    RON_TRY(rwd_manifest_commit(&run->manifest, err));
     RON_TRY(attest(run, o, err));
     if (o->dir == NULL) {
         return RON_OK;
     }
-    RON_TRY(rew_run_path(o->dir, run->manifest.epoch, true, path, err));
+    RON_TRY(rwd_run_path(o->dir, run->manifest.epoch, true, path, err));
     return write_manifest(run, o->env, path, err);
 }
 
-static enum ron_rc fill_folder(struct rew_run *run, const struct rew_write_opts *o,
+static enum ron_rc fill_folder(struct rwd_run *run, const struct rwd_write_opts *o,
                                const char *folder, struct ron_err *err)
 {
     char path[RON_FILE_PATH_SIZE];
 
     RON_TRY(write_payouts(run, o, folder, err));
-    if (run->manifest.status != REW_STATUS_OK) {
+    if (run->manifest.status != RWD_STATUS_OK) {
         return RON_OK; /* the folder is not kept */
     }
     RON_TRY(attest(run, o, err));
-    RON_TRY(rew__path(path, folder, REW_FILE_COMMITMENT, err));
+    RON_TRY(rwd__path(path, folder, RWD_FILE_COMMITMENT, err));
     RON_TRY(write_commitment(run, o->env, path, err));
     if (o->more != NULL) {
         RON_TRY(o->more(o->more_arg, run, folder, err));
     }
-    RON_TRY(rew__path(path, folder, REW_FILE_MANIFEST, err));
+    RON_TRY(rwd__path(path, folder, RWD_FILE_MANIFEST, err));
     RON_TRY(write_manifest(run, o->env, path, err));
     return o->env->disk->sync_dir(o->env, folder, err);
 }
 
-static enum ron_rc write_folder(struct rew_run *run, const struct rew_write_opts *o,
+static enum ron_rc write_folder(struct rwd_run *run, const struct rwd_write_opts *o,
                                 const char *folder, struct ron_err *err)
 {
     const struct ron_env *env = o->env;
@@ -280,7 +280,7 @@ static enum ron_rc write_folder(struct rew_run *run, const struct rew_write_opts
     RON_TRY(remove_folder(env, beside, err));
     RON_TRY(env->disk->mkdir(env, beside, DIR_MODE, err));
     rc = fill_folder(run, o, beside, err);
-    if (rc == RON_OK && run->manifest.status == REW_STATUS_OK) {
+    if (rc == RON_OK && run->manifest.status == RWD_STATUS_OK) {
         rc = env->disk->rename(env, beside, folder, err);
         if (rc == RON_OK) {
             return env->disk->sync_dir(env, o->dir, err);
@@ -290,33 +290,33 @@ static enum ron_rc write_folder(struct rew_run *run, const struct rew_write_opts
     return rc;
 }
 
-enum ron_rc rew_run_write(struct rew_run *run, const struct rew_write_opts *opts,
+enum ron_rc rwd_run_write(struct rwd_run *run, const struct rwd_write_opts *opts,
                           struct ron_err *err)
 {
     char folder[RON_FILE_PATH_SIZE];
     struct ron_file_stat st;
     enum ron_rc rc = RON_OK;
 
-    rew__phase(run->progress, REW_PHASE_WRITING, run->manifest.totals.paid_accounts);
-    if (run->manifest.status == REW_STATUS_OK && opts->dir == NULL) {
+    rwd__phase(run->progress, RWD_PHASE_WRITING, run->manifest.totals.paid_accounts);
+    if (run->manifest.status == RWD_STATUS_OK && opts->dir == NULL) {
         rc = write_payouts(run, opts, NULL, err);
-        rc = rc == RON_OK && run->manifest.status == REW_STATUS_OK ? attest(run, opts, err) : rc;
-    } else if (run->manifest.status == REW_STATUS_OK) {
-        RON_TRY(rew_run_path(opts->dir, run->manifest.epoch, false, folder, err));
+        rc = rc == RON_OK && run->manifest.status == RWD_STATUS_OK ? attest(run, opts, err) : rc;
+    } else if (run->manifest.status == RWD_STATUS_OK) {
+        RON_TRY(rwd_run_path(opts->dir, run->manifest.epoch, false, folder, err));
         rc = opts->env->disk->stat(opts->env, folder, &st);
         if (rc == RON_OK) {
             RON_TRY(write_payouts(run, opts, NULL, err));
-            rc = run->manifest.status == REW_STATUS_OK ? keep(run, opts->env, folder, err) : rc;
+            rc = run->manifest.status == RWD_STATUS_OK ? keep(run, opts->env, folder, err) : rc;
         } else {
             rc = rc == RON_NOTFOUND ? write_folder(run, opts, folder, err)
                                     : ron_err_set(err, rc, "%s cannot be looked at", folder);
         }
     }
-    if (rc == RON_OK && run->manifest.status != REW_STATUS_OK) {
+    if (rc == RON_OK && run->manifest.status != RWD_STATUS_OK) {
         rc = write_quarantined(run, opts, err);
     }
     if (rc == RON_OK) {
-        rew__phase(run->progress, REW_PHASE_SEALED, run->manifest.totals.paid_accounts);
+        rwd__phase(run->progress, RWD_PHASE_SEALED, run->manifest.totals.paid_accounts);
     }
     return rc;
 }

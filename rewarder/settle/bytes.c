@@ -18,7 +18,7 @@
 
 /* An entry of a settlement. */
 struct intent {
-    char id[REW_INTENT_KEY_SIZE];
+    char id[RWD_INTENT_KEY_SIZE];
     uint8_t nonce[LC_NONCE_BYTES];
     struct ron_str account;
     struct ron_money amount;
@@ -33,7 +33,7 @@ static void name_intent(const struct ron_b3 *run_key, struct ron_str name, struc
     struct ron_b3_hasher h;
     struct ron_b3 hash;
 
-    rew_intent_key(run_key, name, in->amount, in->id);
+    rwd_intent_key(run_key, name, in->amount, in->id);
     ron_b3_format(run_key, key);
     ron_b3_init(&h);
     ron_b3_update(&h, domain, sizeof domain - 1);
@@ -44,7 +44,7 @@ static void name_intent(const struct ron_b3 *run_key, struct ron_str name, struc
     memcpy(in->nonce, hash.bytes, sizeof in->nonce);
 }
 
-static void payout_intent(const struct ron_b3 *run_key, const struct rew_payout *p,
+static void payout_intent(const struct ron_b3 *run_key, const struct rwd_payout *p,
                           struct intent *in)
 {
     in->account = p->account;
@@ -52,12 +52,12 @@ static void payout_intent(const struct ron_b3 *run_key, const struct rew_payout 
     name_intent(run_key, p->account, in);
 }
 
-static void sink_intent(const struct rew_manifest *m, struct intent *in)
+static void sink_intent(const struct rwd_manifest *m, struct intent *in)
 {
-    char name[sizeof sink_mark + REW_ACCOUNT_MAX];
+    char name[sizeof sink_mark + RWD_ACCOUNT_MAX];
     size_t len = sizeof sink_mark - 1 + m->sink.len;
 
-    RON_ASSERT(m->sink.len <= REW_ACCOUNT_MAX);
+    RON_ASSERT(m->sink.len <= RWD_ACCOUNT_MAX);
     memcpy(name, sink_mark, sizeof sink_mark - 1);
     memcpy(name + sizeof sink_mark - 1, m->sink.ptr, m->sink.len);
     in->account = m->sink;
@@ -68,8 +68,8 @@ static void sink_intent(const struct rew_manifest *m, struct intent *in)
 /* ---- batches --------------------------------------------------------------------------------- */
 
 struct writing {
-    const struct rew_emit_source *src;
-    const struct rew_batch *row;
+    const struct rwd_emit_source *src;
+    const struct rwd_batch *row;
     struct ron_str memo;
     struct ron_buf *out;
     uint64_t written;
@@ -77,11 +77,11 @@ struct writing {
 
 static void write_intent(struct writing *w, const struct intent *in)
 {
-    const struct rew_emit_source *src = w->src;
+    const struct rwd_emit_source *src = w->src;
     bool mint = src->funding_account.len == 0;
     struct lc_entry e = {
         .kind = mint ? LC_MINT : LC_TRANSFER,
-        .id = {in->id, REW_INTENT_KEY_LEN},
+        .id = {in->id, RWD_INTENT_KEY_LEN},
         .account = mint ? in->account : src->funding_account,
         .to = mint ? (struct ron_str){0} : in->account,
         .asset = src->asset,
@@ -97,7 +97,7 @@ static void write_intent(struct writing *w, const struct intent *in)
     w->written++;
 }
 
-static bool write_payout(void *arg, uint64_t index, const struct rew_payout *payout)
+static bool write_payout(void *arg, uint64_t index, const struct rwd_payout *payout)
 {
     struct writing *w = arg;
     struct intent in;
@@ -108,23 +108,23 @@ static bool write_payout(void *arg, uint64_t index, const struct rew_payout *pay
     return ron_buf_error(w->out) == RON_OK;
 }
 
-static enum ron_rc write_batch(const struct rew_emit_source *src, const struct rew_batch *row,
+static enum ron_rc write_batch(const struct rwd_emit_source *src, const struct rwd_batch *row,
                                struct ron_str key, struct ron_buf *out, struct ron_err *err)
 {
     static const char prefix[] = "svc-rewarder:";
-    const struct rew_manifest *m = src->manifest;
+    const struct rwd_manifest *m = src->manifest;
     uint64_t payouts = m->payouts.count;
-    char memo[sizeof prefix + REW_EPOCH_MAX];
+    char memo[sizeof prefix + RWD_EPOCH_MAX];
     struct writing w = {.src = src, .row = row, .out = out};
     struct intent in;
 
-    RON_ASSERT(m->epoch.len <= REW_EPOCH_MAX);
+    RON_ASSERT(m->epoch.len <= RWD_EPOCH_MAX);
     memcpy(memo, prefix, sizeof prefix - 1);
     memcpy(memo + sizeof prefix - 1, m->epoch.ptr, m->epoch.len);
     w.memo = (struct ron_str){memo, sizeof prefix - 1 + m->epoch.len};
     lc_batch_head(out, key, false, row->count);
     if (row->first < payouts) {
-        RON_TRY(rew_payouts_each(src->payouts, row->first,
+        RON_TRY(rwd_payouts_each(src->payouts, row->first,
                                  RON_MIN((uint64_t)row->count, payouts - row->first), write_payout,
                                  &w, err));
     }
@@ -149,11 +149,11 @@ static enum ron_rc write_batch(const struct rew_emit_source *src, const struct r
 struct kept {
     const struct ron_b3 *run_key;
     struct intent in;
-    char account[REW_ACCOUNT_MAX];
+    char account[RWD_ACCOUNT_MAX];
     bool found;
 };
 
-static bool keep_payout(void *arg, uint64_t index, const struct rew_payout *payout)
+static bool keep_payout(void *arg, uint64_t index, const struct rwd_payout *payout)
 {
     struct kept *k = arg;
 
@@ -166,7 +166,7 @@ static bool keep_payout(void *arg, uint64_t index, const struct rew_payout *payo
     return false;
 }
 
-static enum ron_rc read_intent(const struct rew_emit_source *src, uint64_t index, struct kept *k,
+static enum ron_rc read_intent(const struct rwd_emit_source *src, uint64_t index, struct kept *k,
                                struct ron_err *err)
 {
     k->run_key = &src->manifest->run_key;
@@ -175,7 +175,7 @@ static enum ron_rc read_intent(const struct rew_emit_source *src, uint64_t index
         sink_intent(src->manifest, &k->in);
         return RON_OK;
     }
-    RON_TRY(rew_payouts_each(src->payouts, index, 1, keep_payout, k, err));
+    RON_TRY(rwd_payouts_each(src->payouts, index, 1, keep_payout, k, err));
     if (!k->found) {
         return ron_err_set(err, RON_CORRUPT, "the files have no payout %llu",
                            (unsigned long long)index);
@@ -183,47 +183,47 @@ static enum ron_rc read_intent(const struct rew_emit_source *src, uint64_t index
     return RON_OK;
 }
 
-static uint64_t looked_up(const struct rew_emit_batch *slot)
+static uint64_t looked_up(const struct rwd_emit_batch *slot)
 {
     return slot->row.first + slot->lookup;
 }
 
-enum ron_rc rew_emit_request(const struct rew_emit_source *src, const struct rew_emit_batch *slot,
+enum ron_rc rwd_emit_request(const struct rwd_emit_source *src, const struct rwd_emit_batch *slot,
                              uint16_t *ret_code, struct ron_buf *out, struct ron_err *err)
 {
-    const struct rew_batch *row = &slot->row;
-    char text[REW_BATCH_KEY_SIZE];
+    const struct rwd_batch *row = &slot->row;
+    char text[RWD_BATCH_KEY_SIZE];
     struct ron_str key = {text, 0};
     struct kept k;
 
-    RON_ASSERT(row->count >= 1 && row->first + row->count <= rew_intent_count(src->manifest));
+    RON_ASSERT(row->count >= 1 && row->first + row->count <= rwd_intent_count(src->manifest));
     if (src->claim_salt.len > 0 && row->first == 0) {
-        rew_claim_key(src->claim_salt, src->manifest->epoch, row->attempt, text);
+        rwd_claim_key(src->claim_salt, src->manifest->epoch, row->attempt, text);
     } else {
-        rew_batch_key(&src->manifest->run_key, row->first, row->count, row->attempt, text);
+        rwd_batch_key(&src->manifest->run_key, row->first, row->count, row->attempt, text);
     }
     key.len = strlen(text);
     switch (slot->step) {
-    case REW_EMIT_SEND:
+    case RWD_EMIT_SEND:
         RON_TRY(write_batch(src, row, key, out, err));
         *ret_code = LC_CODE_INGEST;
         return RON_OK;
-    case REW_EMIT_OUTCOME:
+    case RWD_EMIT_OUTCOME:
         lc_target_outcome(out, key);
         *ret_code = LC_CODE_READ;
         break;
-    case REW_EMIT_CANCEL:
+    case RWD_EMIT_CANCEL:
         (void)ron_buf_append(out, key.ptr, key.len); /* the buffer keeps its error */
         *ret_code = LC_CODE_CANCEL;
         break;
-    case REW_EMIT_LOOKUP:
+    case RWD_EMIT_LOOKUP:
         RON_TRY(read_intent(src, looked_up(slot), &k, err));
-        lc_target_by_id(out, (struct ron_str){k.in.id, REW_INTENT_KEY_LEN});
+        lc_target_by_id(out, (struct ron_str){k.in.id, RWD_INTENT_KEY_LEN});
         *ret_code = LC_CODE_READ;
         break;
-    case REW_EMIT_STAMP:
-    case REW_EMIT_DONE:
-    case REW_EMIT_STEP_COUNT:
+    case RWD_EMIT_STAMP:
+    case RWD_EMIT_DONE:
+    case RWD_EMIT_STEP_COUNT:
     default:
         RON_UNREACHABLE();
     }
@@ -240,20 +240,20 @@ static bool same(struct ron_str a, struct ron_str b)
     return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
-static bool is_intent(const struct rew_emit_source *src, const struct lc_found *e,
+static bool is_intent(const struct rwd_emit_source *src, const struct lc_found *e,
                       const struct intent *in)
 {
     bool mint = src->funding_account.len == 0;
 
-    return same(e->id, (struct ron_str){in->id, REW_INTENT_KEY_LEN}) &&
+    return same(e->id, (struct ron_str){in->id, RWD_INTENT_KEY_LEN}) &&
            ron_str_eq(e->kind, mint ? "Mint" : "Transfer") &&
            same(e->account, mint ? in->account : src->funding_account) &&
            same(e->to, mint ? (struct ron_str){0} : in->account) && same(e->asset, src->asset) &&
            ron_money_cmp(e->amount, in->amount) == 0;
 }
 
-static enum rew_emit_word read_lookup(const struct rew_emit_source *src,
-                                      const struct rew_emit_batch *slot, char *bytes, size_t len,
+static enum rwd_emit_word read_lookup(const struct rwd_emit_source *src,
+                                      const struct rwd_emit_batch *slot, char *bytes, size_t len,
                                       char *message)
 {
     struct lc_found f;
@@ -261,38 +261,38 @@ static enum rew_emit_word read_lookup(const struct rew_emit_source *src,
 
     if (lc_found_read(bytes, len, &f) != RON_OK ||
         read_intent(src, looked_up(slot), &k, NULL) != RON_OK) {
-        return REW_WORD_LATER;
+        return RWD_WORD_LATER;
     }
     if (is_intent(src, &f, &k.in)) {
-        return REW_WORD_KNOWN;
+        return RWD_WORD_KNOWN;
     }
-    (void)snprintf(message, REW_EMIT_MESSAGE_SIZE, "entry %.63s is there with another body",
+    (void)snprintf(message, RWD_EMIT_MESSAGE_SIZE, "entry %.63s is there with another body",
                    k.in.id);
-    return REW_WORD_OTHER_BODY;
+    return RWD_WORD_OTHER_BODY;
 }
 
-static enum rew_emit_word read_outcome(char *bytes, size_t len, struct lc_done *ret_done)
+static enum rwd_emit_word read_outcome(char *bytes, size_t len, struct lc_done *ret_done)
 {
     struct lc_outcome_of_key k;
 
     if (lc_outcome_read(bytes, len, &k) != RON_OK) {
-        return REW_WORD_LATER;
+        return RWD_WORD_LATER;
     }
     switch (k.outcome) {
     case LC_COMMITTED:
         *ret_done = k.done;
-        return REW_WORD_DONE;
+        return RWD_WORD_DONE;
     case LC_CANCELLED:
-        return REW_WORD_CANCELLED;
+        return RWD_WORD_CANCELLED;
     case LC_NEVER_SEEN:
-        return REW_WORD_NEVER;
+        return RWD_WORD_NEVER;
     case LC_IN_FLIGHT:
     default:
-        return REW_WORD_LATER;
+        return RWD_WORD_LATER;
     }
 }
 
-static enum rew_emit_word read_done(const struct rew_batch *row, const char *bytes, size_t len,
+static enum rwd_emit_word read_done(const struct rwd_batch *row, const char *bytes, size_t len,
                                     struct lc_done *ret_done)
 {
     struct lc_done done;
@@ -300,41 +300,41 @@ static enum rew_emit_word read_done(const struct rew_batch *row, const char *byt
     /* The word must be about these entries; anything else is nobody's business to guess. */
     if (lc_done_read(bytes, len, &done) != RON_OK || done.dry_run ||
         done.seq_last - done.seq_first + 1 != row->count) {
-        return REW_WORD_LATER;
+        return RWD_WORD_LATER;
     }
     *ret_done = done;
-    return REW_WORD_DONE;
+    return RWD_WORD_DONE;
 }
 
-enum rew_emit_word rew_emit_answer(const struct rew_emit_source *src,
-                                   const struct rew_emit_batch *slot, uint32_t status, char *bytes,
+enum rwd_emit_word rwd_emit_answer(const struct rwd_emit_source *src,
+                                   const struct rwd_emit_batch *slot, uint32_t status, char *bytes,
                                    size_t len, struct lc_done *ret_done,
-                                   char ret_message[REW_EMIT_MESSAGE_SIZE])
+                                   char ret_message[RWD_EMIT_MESSAGE_SIZE])
 {
     struct lc_refusal refusal;
 
-    (void)snprintf(ret_message, REW_EMIT_MESSAGE_SIZE, "status %u of the ledger", (unsigned)status);
+    (void)snprintf(ret_message, RWD_EMIT_MESSAGE_SIZE, "status %u of the ledger", (unsigned)status);
     if (status != 200) {
         if (lc_refusal_read(bytes, len, &refusal) != RON_OK) {
-            return REW_WORD_LATER;
+            return RWD_WORD_LATER;
         }
-        (void)snprintf(ret_message, REW_EMIT_MESSAGE_SIZE, "%.*s", REW_EMIT_MESSAGE_SIZE - 1,
+        (void)snprintf(ret_message, RWD_EMIT_MESSAGE_SIZE, "%.*s", RWD_EMIT_MESSAGE_SIZE - 1,
                        refusal.message);
-        return rew_emit_refusal(slot->step, &refusal);
+        return rwd_emit_refusal(slot->step, &refusal);
     }
     switch (slot->step) {
-    case REW_EMIT_SEND:
+    case RWD_EMIT_SEND:
         return read_done(&slot->row, bytes, len, ret_done);
-    case REW_EMIT_OUTCOME:
+    case RWD_EMIT_OUTCOME:
         return read_outcome(bytes, len, ret_done);
-    case REW_EMIT_CANCEL:
-        return read_outcome(bytes, len, ret_done) == REW_WORD_CANCELLED ? REW_WORD_CANCELLED
-                                                                        : REW_WORD_LATER;
-    case REW_EMIT_LOOKUP:
+    case RWD_EMIT_CANCEL:
+        return read_outcome(bytes, len, ret_done) == RWD_WORD_CANCELLED ? RWD_WORD_CANCELLED
+                                                                        : RWD_WORD_LATER;
+    case RWD_EMIT_LOOKUP:
         return read_lookup(src, slot, bytes, len, ret_message);
-    case REW_EMIT_STAMP:
-    case REW_EMIT_DONE:
-    case REW_EMIT_STEP_COUNT:
+    case RWD_EMIT_STAMP:
+    case RWD_EMIT_DONE:
+    case RWD_EMIT_STEP_COUNT:
     default:
         RON_UNREACHABLE();
     }
@@ -342,8 +342,8 @@ enum rew_emit_word rew_emit_answer(const struct rew_emit_source *src,
 
 /* ---- through the wallet ---------------------------------------------------------------------- */
 
-enum ron_rc rew_emit_issue(const struct rew_emit_source *src, const struct rew_emit_batch *slot,
-                           struct rew_issue *ret_issue, struct ron_buf *out, struct ron_err *err)
+enum ron_rc rwd_emit_issue(const struct rwd_emit_source *src, const struct rwd_emit_batch *slot,
+                           struct rwd_issue *ret_issue, struct ron_buf *out, struct ron_err *err)
 {
     bool issue = src->funding_account.len == 0;
     struct ron_json_writer j;
@@ -390,7 +390,7 @@ static const struct ron_json_field envelope_fields[] = {
     RON_JSON_FIELD(struct envelope, retryable, BOOL, .required = true),
 };
 
-static enum rew_emit_word read_envelope(char *bytes, size_t len, char *message)
+static enum rwd_emit_word read_envelope(char *bytes, size_t len, char *message)
 {
     struct ron_json_shape shape = RON_JSON_SHAPE(struct envelope, envelope_fields, present);
     struct envelope e = {{0}, {0}, false, 0};
@@ -398,34 +398,34 @@ static enum rew_emit_word read_envelope(char *bytes, size_t len, char *message)
 
     shape.allow_unknown = true;
     if (ron_json_scan(bytes, len, &shape, NULL, &e, &why) != RON_OK) {
-        return REW_WORD_LATER;
+        return RWD_WORD_LATER;
     }
-    (void)snprintf(message, REW_EMIT_MESSAGE_SIZE, "%.*s",
-                   (int)RON_MIN(e.message.len, (size_t)REW_EMIT_MESSAGE_SIZE - 1), e.message.ptr);
-    return e.retryable || ron_str_eq(e.code, "INSUFFICIENT_FUNDS") ? REW_WORD_LATER
-                                                                   : REW_WORD_REFUSED;
+    (void)snprintf(message, RWD_EMIT_MESSAGE_SIZE, "%.*s",
+                   (int)RON_MIN(e.message.len, (size_t)RWD_EMIT_MESSAGE_SIZE - 1), e.message.ptr);
+    return e.retryable || ron_str_eq(e.code, "INSUFFICIENT_FUNDS") ? RWD_WORD_LATER
+                                                                   : RWD_WORD_REFUSED;
 }
 
-enum rew_emit_word rew_emit_issued(int status, char *bytes, size_t len, bool replayed,
+enum rwd_emit_word rwd_emit_issued(int status, char *bytes, size_t len, bool replayed,
                                    struct lc_done *ret_done,
-                                   char ret_message[REW_EMIT_MESSAGE_SIZE])
+                                   char ret_message[RWD_EMIT_MESSAGE_SIZE])
 {
     struct ron_json_shape shape = RON_JSON_SHAPE(struct receipt, receipt_fields, present);
     struct receipt r = {0, 0, 0, 0};
     struct ron_json_error why;
 
-    (void)snprintf(ret_message, REW_EMIT_MESSAGE_SIZE, "status %d of the wallet", status);
+    (void)snprintf(ret_message, RWD_EMIT_MESSAGE_SIZE, "status %d of the wallet", status);
     if (status != 200) {
-        return status == 0 || status >= 500 ? REW_WORD_LATER
+        return status == 0 || status >= 500 ? RWD_WORD_LATER
                                             : read_envelope(bytes, len, ret_message);
     }
     shape.allow_unknown = true;
     if (ron_json_scan(bytes, len, &shape, NULL, &r, &why) != RON_OK) {
-        return REW_WORD_LATER;
+        return RWD_WORD_LATER;
     }
     *ret_done = (struct lc_done){.replayed = replayed,
                                  .seq_first = r.ledger_seq_start,
                                  .seq_last = r.ledger_seq_end,
                                  .commit_ms = r.ts};
-    return REW_WORD_DONE;
+    return RWD_WORD_DONE;
 }

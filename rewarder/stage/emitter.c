@@ -6,7 +6,7 @@
  * crash goes on where the book says.
  *
  *     book: SEALED (auto_emit), EMITTING, WITHHELD (when its time has come)
- *       --> plan --> rew_emit: up to io_inflight batches under way --> done, in groups
+ *       --> plan --> rwd_emit: up to io_inflight batches under way --> done, in groups
  *       --> EMITTED | WITHHELD | QUARANTINED
  *
  * How the ledger or the wallet is called is in emitter_call.c. */
@@ -25,66 +25,66 @@ enum {
 /* ---- steps ----------------------------------------------------------------------------------- */
 
 /* What is done goes into the book together. */
-static enum ron_rc note_done(struct rew_emitter *m, struct settling *x,
-                             struct rew_emit_batch *const *slots, size_t count, struct ron_err *err)
+static enum ron_rc note_done(struct rwd_emitter *m, struct settling *x,
+                             struct rwd_emit_batch *const *slots, size_t count, struct ron_err *err)
 {
-    struct rew_batch rows[REW_EMIT_INFLIGHT_MAX];
+    struct rwd_batch rows[RWD_EMIT_INFLIGHT_MAX];
     enum ron_rc rc;
 
     for (size_t i = 0; i < count; i++) {
         rows[i] = slots[i]->row;
     }
-    rc = rew_book_done(m->s->book, x->name, rows, count, ron_env_wall_ms(m->s->env), &x->finished,
+    rc = rwd_book_done(m->s->book, x->name, rows, count, ron_env_wall_ms(m->s->env), &x->finished,
                        err);
     for (size_t i = 0; i < count; i++) {
         if (rc == RON_OK) {
-            rew_emit_noted(&m->emit, slots[i]);
+            rwd_emit_noted(&m->emit, slots[i]);
         } else {
-            rew__emitter_word(m, slots[i], REW_WORD_LATER, &(struct lc_done){0}, err->msg);
+            rwd__emitter_word(m, slots[i], RWD_WORD_LATER, &(struct lc_done){0}, err->msg);
         }
     }
     return rc;
 }
 
-static enum ron_rc take_steps(struct rew_emitter *m, struct settling *x, struct ron_err *err)
+static enum ron_rc take_steps(struct rwd_emitter *m, struct settling *x, struct ron_err *err)
 {
-    struct rew_svc *s = m->s;
-    struct rew_emit_batch *done[REW_EMIT_INFLIGHT_MAX];
-    struct rew_emit_batch *slot;
+    struct rwd_svc *s = m->s;
+    struct rwd_emit_batch *done[RWD_EMIT_INFLIGHT_MAX];
+    struct rwd_emit_batch *slot;
     size_t done_count = 0;
 
-    while ((slot = rew_emit_next(&m->emit, ron_env_wall_ms(s->env))) != NULL) {
-        if (slot->step == REW_EMIT_STAMP) {
+    while ((slot = rwd_emit_next(&m->emit, ron_env_wall_ms(s->env))) != NULL) {
+        if (slot->step == RWD_EMIT_STAMP) {
             uint64_t ts_ms = ron_env_wall_ms(s->env);
             uint32_t attempt = 0;
 
-            RON_TRY(rew_book_stamp(s->book, x->name, slot->row.no, ts_ms, &attempt, err));
-            rew_emit_stamped(&m->emit, slot, ts_ms, attempt);
-        } else if (slot->step == REW_EMIT_DONE) {
+            RON_TRY(rwd_book_stamp(s->book, x->name, slot->row.no, ts_ms, &attempt, err));
+            rwd_emit_stamped(&m->emit, slot, ts_ms, attempt);
+        } else if (slot->step == RWD_EMIT_DONE) {
             done[done_count++] = slot;
         } else {
-            rew__emitter_send(m, x, slot);
+            rwd__emitter_send(m, x, slot);
         }
     }
     return done_count > 0 ? note_done(m, x, done, done_count, err) : RON_OK;
 }
 
 /* Takes planned batches from the book while there is room and no reason to stop. */
-static enum ron_rc take_rows(struct rew_emitter *m, struct settling *x, struct ron_err *err)
+static enum ron_rc take_rows(struct rwd_emitter *m, struct settling *x, struct ron_err *err)
 {
-    struct rew_batch rows[32];
+    struct rwd_batch rows[32];
     size_t free_slots = m->inflight_max - m->emit.slot_count;
     size_t count = 0;
 
     if (x->all_taken || free_slots == 0 || m->emit.withheld || m->emit.refused ||
-        (x->alone && !rew_emit_idle(&m->emit))) {
+        (x->alone && !rwd_emit_idle(&m->emit))) {
         return RON_OK;
     }
-    x->alone = x->next == 0 && rew__emitter_claims(m->s);
+    x->alone = x->next == 0 && rwd__emitter_claims(m->s);
     free_slots = x->alone ? 1 : RON_MIN(free_slots, RON_ARRAY_LEN(rows));
-    RON_TRY(rew_book_batches(m->s->book, x->name, x->next, rows, free_slots, &count, err));
+    RON_TRY(rwd_book_batches(m->s->book, x->name, x->next, rows, free_slots, &count, err));
     for (size_t i = 0; i < count; i++) {
-        bool taken = rew_emit_add(&m->emit, &rows[i]);
+        bool taken = rwd_emit_add(&m->emit, &rows[i]);
 
         RON_ASSERT(taken);
         x->next = rows[i].no + 1;
@@ -93,7 +93,7 @@ static enum ron_rc take_rows(struct rew_emitter *m, struct settling *x, struct r
     return RON_OK;
 }
 
-static void wait_for_answers(struct rew_emitter *m, struct settling *x)
+static void wait_for_answers(struct rwd_emitter *m, struct settling *x)
 {
     void *items[32];
     size_t count = 0;
@@ -101,28 +101,28 @@ static void wait_for_answers(struct rew_emitter *m, struct settling *x)
 
     if (ron_chan_recv_many(m->answers, items, RON_ARRAY_LEN(items), until, &count) == RON_OK) {
         for (size_t i = 0; i < count; i++) {
-            rew__emitter_hear(m, x, items[i]);
+            rwd__emitter_hear(m, x, items[i]);
         }
     }
 }
 
-static bool should_stop(struct rew_svc *s)
+static bool should_stop(struct rwd_svc *s)
 {
     return ron_watch_value(ron_sup_shutdown(ron_app_sup(s->app))) >= RON_SUP_DRAINING;
 }
 
 /* The wallet stamps for itself, so a key of it never grows too old. */
-static uint64_t horizon_ms(const struct rew_svc *s)
+static uint64_t horizon_ms(const struct rwd_svc *s)
 {
-    return s->wallet != NULL ? INT64_MAX : (uint64_t)ron_conf_ms(s->conf, REW_HORIZON);
+    return s->wallet != NULL ? INT64_MAX : (uint64_t)ron_conf_ms(s->conf, RWD_HORIZON);
 }
 
 /* Until everything is settled, or it is withheld or refused, or we are told to stop. */
-static enum ron_rc settle(struct rew_emitter *m, struct settling *x, struct ron_err *err)
+static enum ron_rc settle(struct rwd_emitter *m, struct settling *x, struct ron_err *err)
 {
     enum ron_rc rc = RON_OK;
 
-    rew_emit_init(&m->emit, m->inflight_max, horizon_ms(m->s));
+    rwd_emit_init(&m->emit, m->inflight_max, horizon_ms(m->s));
     while (rc == RON_OK && !x->finished) {
         if (!should_stop(m->s)) {
             rc = take_rows(m, x, err);
@@ -133,11 +133,11 @@ static enum ron_rc settle(struct rew_emitter *m, struct settling *x, struct ron_
             rc = take_steps(m, x, err);
         }
         if (rc == RON_OK && m->out == 0 &&
-            ((rew_emit_idle(&m->emit) && x->all_taken) || m->emit.withheld || m->emit.refused)) {
+            ((rwd_emit_idle(&m->emit) && x->all_taken) || m->emit.withheld || m->emit.refused)) {
             break;
         }
         /* After the batch that was sent alone the others can go at once. */
-        if (rc == RON_OK && !x->finished && !(x->alone && rew_emit_idle(&m->emit))) {
+        if (rc == RON_OK && !x->finished && !(x->alone && rwd_emit_idle(&m->emit))) {
             wait_for_answers(m, x);
         }
     }
@@ -149,76 +149,76 @@ static enum ron_rc settle(struct rew_emitter *m, struct settling *x, struct ron_
 
 /* ---- one epoch ------------------------------------------------------------------------------- */
 
-static void tell(struct rew_svc *s, const struct settling *x, enum rew_event_kind kind,
+static void tell(struct rwd_svc *s, const struct settling *x, enum rwd_event_kind kind,
                  const char *reason)
 {
-    struct rew_settlement sum = {0};
+    struct rwd_settlement sum = {0};
     struct ron_err err = {0};
 
-    RON_IGNORE(rew_book_settlement(s->book, x->name, &sum, &err));
-    rew_tell(s, kind, x->epoch.request.epoch, &x->epoch.request.run_key, false, sum.intents_done,
+    RON_IGNORE(rwd_book_settlement(s->book, x->name, &sum, &err));
+    rwd_tell(s, kind, x->epoch.request.epoch, &x->epoch.request.run_key, false, sum.intents_done,
              sum.intents, reason);
 }
 
-static enum ron_rc open_run(struct rew_svc *s, struct settling *x, struct ron_err *err)
+static enum ron_rc open_run(struct rwd_svc *s, struct settling *x, struct ron_err *err)
 {
     struct ron_str id = {x->epoch.request.policy_id, strlen(x->epoch.request.policy_id)};
     char folder[RON_FILE_PATH_SIZE];
 
-    RON_TRY(rew_run_path(s->artifact_dir, x->name, false, folder, err));
-    RON_TRY(rew_run_load(s->disk_env, folder, &x->manifest_text, &x->manifest, err));
+    RON_TRY(rwd_run_path(s->artifact_dir, x->name, false, folder, err));
+    RON_TRY(rwd_run_load(s->disk_env, folder, &x->manifest_text, &x->manifest, err));
     if (!ron_b3_equal(&x->manifest.commitment, &x->epoch.commitment)) {
         return ron_err_set(err, RON_CORRUPT, "run.json is not the run that was sealed");
     }
-    RON_TRY(rew_policy_known(s, id, &x->epoch.request.policy_hash, &x->policy, err));
-    return rew_payouts_open(s->disk_env, folder, &x->payouts, err);
+    RON_TRY(rwd_policy_known(s, id, &x->epoch.request.policy_hash, &x->policy, err));
+    return rwd_payouts_open(s->disk_env, folder, &x->payouts, err);
 }
 
 static void close_run(struct settling *x)
 {
-    rew_payouts_close(x->payouts);
-    rew_policy_free(x->policy);
+    rwd_payouts_close(x->payouts);
+    rwd_policy_free(x->policy);
     ron_buf_done(&x->manifest_text);
 }
 
-static void withhold(struct rew_emitter *m, struct settling *x, const char *reason)
+static void withhold(struct rwd_emitter *m, struct settling *x, const char *reason)
 {
-    struct rew_svc *s = m->s;
+    struct rwd_svc *s = m->s;
     struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
     struct ron_err err = {0};
 
     m->withheld++;
     m->retry_ms =
-        ron_env_now_ns(s->env) / RON_NS_PER_MS + (uint64_t)ron_conf_ms(conf, REW_RETRY_WITHHELD);
+        ron_env_now_ns(s->env) / RON_NS_PER_MS + (uint64_t)ron_conf_ms(conf, RWD_RETRY_WITHHELD);
     ron_conf_unref(conf);
-    if (rew_book_move(s->book, x->name, REW_EMITTING, REW_WITHHELD, reason, ron_env_wall_ms(s->env),
+    if (rwd_book_move(s->book, x->name, RWD_EMITTING, RWD_WITHHELD, reason, ron_env_wall_ms(s->env),
                       &err) != RON_OK) {
         RON_LOG(s->log, ERROR, "a settlement could not be withheld", RON_LOG_ERR(&err));
     }
     RON_LOG(s->log, WARN, "a settlement is withheld and will be tried again",
             RON_LOG_STR("epoch", x->epoch.request.epoch), RON_LOG_STR("why", reason));
-    tell(s, x, REW_EVENT_WITHHELD, reason);
+    tell(s, x, RWD_EVENT_WITHHELD, reason);
 }
 
-static void quarantine(struct rew_emitter *m, struct settling *x, const char *reason)
+static void quarantine(struct rwd_emitter *m, struct settling *x, const char *reason)
 {
-    struct rew_svc *s = m->s;
+    struct rwd_svc *s = m->s;
     struct ron_err err = {0};
 
-    if (rew_book_quarantine(s->book, x->name, REW_BREACH_LEDGER_REFUSED, reason,
+    if (rwd_book_quarantine(s->book, x->name, RWD_BREACH_LEDGER_REFUSED, reason,
                             ron_env_wall_ms(s->env), &err) != RON_OK) {
         RON_LOG(s->log, ERROR, "a quarantine could not be written down", RON_LOG_ERR(&err));
     }
-    rew_count(s, REW_M_QUARANTINE, 1);
-    rew_count_of(s, REW_M_INVARIANT, rew_breach_label(REW_BREACH_LEDGER_REFUSED), 1);
+    rwd_count(s, RWD_M_QUARANTINE, 1);
+    rwd_count_of(s, RWD_M_INVARIANT, rwd_breach_label(RWD_BREACH_LEDGER_REFUSED), 1);
     RON_LOG(s->log, ERROR, "an epoch is quarantined: the ledger refuses its intents",
             RON_LOG_STR("epoch", x->epoch.request.epoch), RON_LOG_STR("why", reason));
-    tell(s, x, REW_EVENT_QUARANTINED, reason);
+    tell(s, x, RWD_EVENT_QUARANTINED, reason);
 }
 
-static void process(struct rew_emitter *m, const struct rew_epoch *epoch)
+static void process(struct rwd_emitter *m, const struct rwd_epoch *epoch)
 {
-    struct rew_svc *s = m->s;
+    struct rwd_svc *s = m->s;
     struct settling x = {.epoch = *epoch};
     struct ron_err err = {0};
     struct ron_span span; /* a trace of its own: whoever asked for the run has long been answered */
@@ -229,14 +229,14 @@ static void process(struct rew_emitter *m, const struct rew_epoch *epoch)
     ron_span_text(&span, "epoch", x.name);
     ron_span_text(&span, "queue", (struct ron_str){"intents", 7});
     m->trace = span.ctx;
-    ron_buf_init(&x.manifest_text, REW_MANIFEST_MAX + 1);
+    ron_buf_init(&x.manifest_text, RWD_MANIFEST_MAX + 1);
     rc = open_run(s, &x, &err);
-    if (rc == RON_OK && epoch->state != REW_EMITTING) {
-        rc = rew_book_emit(s->book, x.name, rew_batch_max(s), ron_env_wall_ms(s->env), &x.finished,
+    if (rc == RON_OK && epoch->state != RWD_EMITTING) {
+        rc = rwd_book_emit(s->book, x.name, rwd_batch_max(s), ron_env_wall_ms(s->env), &x.finished,
                            &err);
     }
     if (rc == RON_OK) {
-        tell(s, &x, REW_EVENT_EMITTING, "");
+        tell(s, &x, RWD_EVENT_EMITTING, "");
         rc = settle(m, &x, &err);
     }
     if (rc == RON_CORRUPT || rc == RON_INVALID) {
@@ -247,7 +247,7 @@ static void process(struct rew_emitter *m, const struct rew_epoch *epoch)
         withhold(m, &x, err.msg);
     } else if (x.finished) {
         RON_LOG(s->log, INFO, "an epoch is settled", RON_LOG_STR("epoch", epoch->request.epoch));
-        tell(s, &x, REW_EVENT_EMITTED, "");
+        tell(s, &x, RWD_EVENT_EMITTED, "");
     } else if (m->emit.refused) {
         quarantine(m, &x, m->emit.reason);
     } else if (m->emit.withheld) {
@@ -263,16 +263,16 @@ static void process(struct rew_emitter *m, const struct rew_epoch *epoch)
 /* ---- the task -------------------------------------------------------------------------------- */
 
 /* All epochs of a state, in pages by name. */
-static void process_all(struct rew_emitter *m, enum rew_state state)
+static void process_all(struct rwd_emitter *m, enum rwd_state state)
 {
-    struct rew_svc *s = m->s;
-    struct rew_epoch *found = ron_alloc(PAGE * sizeof *found);
-    char after[REW_EPOCH_MAX + 1] = "";
+    struct rwd_svc *s = m->s;
+    struct rwd_epoch *found = ron_alloc(PAGE * sizeof *found);
+    char after[RWD_EPOCH_MAX + 1] = "";
     struct ron_err err = {0};
     size_t count = PAGE;
 
     while (found != NULL && count == PAGE && !should_stop(s)) {
-        if (rew_book_list(s->book, (struct ron_str){after, strlen(after)}, state, found, PAGE,
+        if (rwd_book_list(s->book, (struct ron_str){after, strlen(after)}, state, found, PAGE,
                           &count, &err) != RON_OK) {
             RON_LOG(s->log, ERROR, "the book cannot be read", RON_LOG_ERR(&err));
             break;
@@ -285,13 +285,13 @@ static void process_all(struct rew_emitter *m, enum rew_state state)
     ron_free(found);
 }
 
-void rew_look_at_quarantine(struct rew_svc *s)
+void rwd_look_at_quarantine(struct rwd_svc *s)
 {
-    struct rew_epoch one;
+    struct rwd_epoch one;
     struct ron_err err = {0};
     size_t count = 0;
 
-    if (rew_book_list(s->book, (struct ron_str){"", 0}, REW_QUARANTINED, &one, 1, &count, &err) ==
+    if (rwd_book_list(s->book, (struct ron_str){"", 0}, RWD_QUARANTINED, &one, 1, &count, &err) ==
         RON_OK) {
         ron_need_set(s->need_quarantine, count > 0 ? RON_NEED_DEGRADED : RON_NEED_OK,
                      count > 0 ? "an epoch is in quarantine: an operator should look" : "", 0);
@@ -299,31 +299,31 @@ void rew_look_at_quarantine(struct rew_svc *s)
 }
 
 /* Whether anything may be settled now, and whether without being asked to. */
-static bool may_settle(struct rew_svc *s, bool *ret_automatic)
+static bool may_settle(struct rwd_svc *s, bool *ret_automatic)
 {
     struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
-    bool may = !ron_conf_bool(conf, REW_QUARANTINE_ONLY);
+    bool may = !ron_conf_bool(conf, RWD_QUARANTINE_ONLY);
 
-    *ret_automatic = may && ron_conf_bool(conf, REW_AUTO_EMIT);
+    *ret_automatic = may && ron_conf_bool(conf, RWD_AUTO_EMIT);
     ron_conf_unref(conf);
     return may;
 }
 
 /* A run of which a message says that it was sealed; of one that is only announced the book does not
  * say so yet. */
-static void process_named(struct rew_emitter *m, const char *epoch)
+static void process_named(struct rwd_emitter *m, const char *epoch)
 {
-    struct rew_svc *s = m->s;
+    struct rwd_svc *s = m->s;
     struct ron_err err = {0};
-    struct rew_epoch e;
+    struct rwd_epoch e;
     bool automatic = false;
     enum ron_rc rc;
 
     if (!may_settle(s, &automatic) || !automatic || should_stop(s)) {
         return;
     }
-    rc = rew_book_get(s->book, (struct ron_str){epoch, strlen(epoch)}, &e, &err);
-    if (rc == RON_OK && e.state == REW_SEALED) {
+    rc = rwd_book_get(s->book, (struct ron_str){epoch, strlen(epoch)}, &e, &err);
+    if (rc == RON_OK && e.state == RWD_SEALED) {
         process(m, &e);
     } else if (rc != RON_OK && rc != RON_NOTFOUND) {
         ron_au32_store(&s->overlooked, 1);
@@ -332,29 +332,29 @@ static void process_named(struct rew_emitter *m, const char *epoch)
 
 /* What the book says is to be done. Sealed runs are settled as messages tell of them, so in the
  * order of the seals; all that are in the book, by name, when something may have been missed. */
-static void look(struct rew_emitter *m, bool sealed_too)
+static void look(struct rwd_emitter *m, bool sealed_too)
 {
-    struct rew_svc *s = m->s;
+    struct rwd_svc *s = m->s;
     bool automatic = false;
 
     if (may_settle(s, &automatic)) {
-        process_all(m, REW_EMITTING);
+        process_all(m, RWD_EMITTING);
         if (automatic && sealed_too) {
-            process_all(m, REW_SEALED);
+            process_all(m, RWD_SEALED);
         }
         if (ron_env_now_ns(s->env) / RON_NS_PER_MS >= m->retry_ms) {
             m->withheld = 0;
-            process_all(m, REW_WITHHELD);
+            process_all(m, RWD_WITHHELD);
         }
     }
-    rew_look_at_quarantine(s);
+    rwd_look_at_quarantine(s);
     ron_au32_store(&s->withheld, m->withheld);
-    rew_set(s, REW_M_WITHHELD, ron_money_of(m->withheld));
+    rwd_set(s, RWD_M_WITHHELD, ron_money_of(m->withheld));
 }
 
 static enum ron_rc start(struct ron_task *t, void *arg)
 {
-    struct rew_emitter *m = arg;
+    struct rwd_emitter *m = arg;
 
     (void)t;
     look(m, true); /* what an earlier life left */
@@ -363,12 +363,12 @@ static enum ron_rc start(struct ron_task *t, void *arg)
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct rew_emitter *m = arg;
+    struct rwd_emitter *m = arg;
     bool all = false;
 
     (void)t;
     for (size_t i = 0; i < count; i++) {
-        struct rew_intent *intent = items[i];
+        struct rwd_intent *intent = items[i];
 
         if (intent->epoch[0] != '\0') {
             process_named(m, intent->epoch);
@@ -382,9 +382,9 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     return RON_OK;
 }
 
-void rew_emitter_remind(struct rew_svc *s, const char *epoch)
+void rwd_emitter_remind(struct rwd_svc *s, const char *epoch)
 {
-    struct rew_intent *reminder = ron_alloc_zero(sizeof *reminder);
+    struct rwd_intent *reminder = ron_alloc_zero(sizeof *reminder);
 
     if (reminder != NULL) {
         memcpy(reminder->epoch, epoch, strlen(epoch) + 1);
@@ -405,19 +405,19 @@ static void drop_answer(void *item, void *arg)
     (void)arg;
 }
 
-enum ron_rc rew_emitter_add(struct rew_svc *s, struct ron_err *err)
+enum ron_rc rwd_emitter_add(struct rwd_svc *s, struct ron_err *err)
 {
-    struct rew_emitter *m = ron_alloc_zero(sizeof *m);
+    struct rwd_emitter *m = ron_alloc_zero(sizeof *m);
 
     if (m == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the emitter");
     }
     s->emitter = m;
     m->s = s;
-    m->inflight_max = (uint32_t)ron_conf_int(s->conf, REW_IO_INFLIGHT);
-    for (uint32_t i = 0; i < REW_EMIT_INFLIGHT_MAX; i++) {
+    m->inflight_max = (uint32_t)ron_conf_int(s->conf, RWD_IO_INFLIGHT);
+    for (uint32_t i = 0; i < RWD_EMIT_INFLIGHT_MAX; i++) {
         m->calls[i].m = m;
-        ron_buf_init(&m->calls[i].payload, REW_EMIT_BYTES_MAX);
+        ron_buf_init(&m->calls[i].payload, RWD_EMIT_BYTES_MAX);
         ron_buf_init(&m->calls[i].answer, ANSWER_MAX);
     }
     RON_TRY(ron_chan_new(&(struct ron_chan_opts){.registry = ron_app_registry(s->app),
@@ -426,12 +426,12 @@ enum ron_rc rew_emitter_add(struct rew_svc *s, struct ron_err *err)
                                                  .producers = "ledger",
                                                  .consumers = "emitter",
                                                  .drop_text = "room for all that are under way",
-                                                 .capacity = REW_EMIT_INFLIGHT_MAX,
+                                                 .capacity = RWD_EMIT_INFLIGHT_MAX,
                                                  .policy = RON_CHAN_REJECT,
                                                  .wake_batch = 1,
                                                  .drop = drop_answer},
                          &m->answers, err));
-    RON_TRY(rew__emitter_connect(s, m->inflight_max, err));
+    RON_TRY(rwd__emitter_connect(s, m->inflight_max, err));
     return ron_sup_add(ron_app_sup(s->app),
                        &(struct ron_task_def){.name = "intent_emitter",
                                               .kind = "emitter",
@@ -445,9 +445,9 @@ enum ron_rc rew_emitter_add(struct rew_svc *s, struct ron_err *err)
                        &s->emitter_task, err);
 }
 
-void rew_emitter_free(struct rew_svc *s)
+void rwd_emitter_free(struct rwd_svc *s)
 {
-    struct rew_emitter *m = s->emitter;
+    struct rwd_emitter *m = s->emitter;
 
     for (uint32_t i = 0; i < s->payers.count; i++) {
         ron_oap_client_free(s->ledger[i]); /* NULL: was not made */
@@ -464,7 +464,7 @@ void rew_emitter_free(struct rew_svc *s)
     if (m->answers != NULL) {
         ron_chan_free(m->answers);
     }
-    for (uint32_t i = 0; i < REW_EMIT_INFLIGHT_MAX; i++) {
+    for (uint32_t i = 0; i < RWD_EMIT_INFLIGHT_MAX; i++) {
         ron_buf_done(&m->calls[i].payload);
         ron_buf_done(&m->calls[i].answer);
     }

@@ -32,22 +32,22 @@ static void fetched(struct ron_http_fetch *fetch, void *arg)
     RON_ASSERT(rc == RON_OK); /* as above */
 }
 
-static struct ron_breaker *breaker_of(struct rew_svc *s, const struct emit_call *c)
+static struct ron_breaker *breaker_of(struct rwd_svc *s, const struct emit_call *c)
 {
     return &s->payers.of[c->which].breaker;
 }
 
 /* timeouts.read, unless timeouts.rpc is stricter. */
-static struct ron_deadline call_deadline(const struct rew_svc *s, uint64_t now_ns)
+static struct ron_deadline call_deadline(const struct rwd_svc *s, uint64_t now_ns)
 {
     uint64_t read_ms = (uint64_t)ron_conf_ms(s->conf, RON_APP_READ_TIMEOUT);
-    uint64_t rpc_ms = (uint64_t)ron_conf_ms(s->conf, REW_RPC);
+    uint64_t rpc_ms = (uint64_t)ron_conf_ms(s->conf, RWD_RPC);
 
     return ron_deadline_after_ms(now_ns, rpc_ms != 0 ? RON_MIN(rpc_ms, read_ms) : read_ms);
 }
 
-static enum ron_rc call_wallet(struct rew_svc *s, struct emit_call *c,
-                               const struct rew_issue *issue)
+static enum ron_rc call_wallet(struct rwd_svc *s, struct emit_call *c,
+                               const struct rwd_issue *issue)
 {
     const struct ron_app_token *token = ron_app_tokens_get(&s->token);
     char url[300];
@@ -63,7 +63,7 @@ static enum ron_rc call_wallet(struct rew_svc *s, struct emit_call *c,
 
     c->which = 0;
     RON_TRY(ron_breaker_admit(breaker_of(s, c), &c->ticket, NULL));
-    (void)snprintf(url, sizeof url, "%s%s", ron_conf_str(s->conf, REW_WALLET_URL).text,
+    (void)snprintf(url, sizeof url, "%s%s", ron_conf_str(s->conf, RWD_WALLET_URL).text,
                    issue->path);
     c->sent_ns = ron_env_now_ns(s->env);
     rc = ron_http_fetch_start(
@@ -88,7 +88,7 @@ static enum ron_rc call_wallet(struct rew_svc *s, struct emit_call *c,
     return RON_OK;
 }
 
-static enum ron_rc call_ledger(struct rew_svc *s, struct emit_call *c, uint16_t code)
+static enum ron_rc call_ledger(struct rwd_svc *s, struct emit_call *c, uint16_t code)
 {
     const struct ron_app_token *token = ron_app_tokens_get(&s->token);
 
@@ -120,59 +120,59 @@ static enum ron_rc call_ledger(struct rew_svc *s, struct emit_call *c, uint16_t 
 
 /* ---- what answers mean ----------------------------------------------------------------------- */
 
-static struct rew_emit_source source_of(const struct rew_svc *s, const struct settling *x)
+static struct rwd_emit_source source_of(const struct rwd_svc *s, const struct settling *x)
 {
-    const struct rew_policy *p = rew_policy_of(x->policy);
+    const struct rwd_policy *p = rwd_policy_of(x->policy);
     const struct ron_app_token *token = ron_app_tokens_get(&s->token);
-    struct ron_conf_str salt = ron_conf_str(s->conf, REW_SALT);
+    struct ron_conf_str salt = ron_conf_str(s->conf, RWD_SALT);
 
-    return (struct rew_emit_source){
+    return (struct rwd_emit_source){
         .manifest = &x->manifest,
         .payouts = x->payouts,
         .asset = p->asset,
         .funding_account = p->funding_account,
         .kid = {token->kid, strlen(token->kid)},
         .capability_ref = {"rewarder", 8},
-        .claim_salt = {salt.text, rew__emitter_claims(s) ? salt.len : 0}};
+        .claim_salt = {salt.text, rwd__emitter_claims(s) ? salt.len : 0}};
 }
 
-void rew__emitter_word(struct rew_emitter *m, struct rew_emit_batch *slot, enum rew_emit_word word,
+void rwd__emitter_word(struct rwd_emitter *m, struct rwd_emit_batch *slot, enum rwd_emit_word word,
                        const struct lc_done *done, const char *message)
 {
-    struct rew_svc *s = m->s;
+    struct rwd_svc *s = m->s;
 
-    if (word == REW_WORD_DONE && slot->step == REW_EMIT_SEND) {
-        rew_count_of(s, REW_M_INTENTS, done->replayed ? "dup" : "accepted", slot->row.count);
-    } else if (word == REW_WORD_REFUSED) {
-        rew_count_of(s, REW_M_INTENTS, "error", slot->row.count);
-    } else if (word == REW_WORD_LATER) {
-        rew_count_of(s, REW_M_RETRIES, "unavailable", 1);
+    if (word == RWD_WORD_DONE && slot->step == RWD_EMIT_SEND) {
+        rwd_count_of(s, RWD_M_INTENTS, done->replayed ? "dup" : "accepted", slot->row.count);
+    } else if (word == RWD_WORD_REFUSED) {
+        rwd_count_of(s, RWD_M_INTENTS, "error", slot->row.count);
+    } else if (word == RWD_WORD_LATER) {
+        rwd_count_of(s, RWD_M_RETRIES, "unavailable", 1);
     }
-    rew_emit_word(&m->emit, slot, word, done, message, ron_env_wall_ms(s->env),
+    rwd_emit_word(&m->emit, slot, word, done, message, ron_env_wall_ms(s->env),
                   (uint32_t)s->env->rand_u64(s->env));
 }
 
 /* The wallet's word; the fetch is over. */
-static enum rew_emit_word hear_wallet(struct emit_call *c, struct lc_done *ret_done, char *message)
+static enum rwd_emit_word hear_wallet(struct emit_call *c, struct lc_done *ret_done, char *message)
 {
     const struct ron_http_fetch_result *r = ron_http_fetch_result(c->fetch);
     struct ron_str replayed = {0};
-    enum rew_emit_word word;
+    enum rwd_emit_word word;
 
     ron_buf_clear(&c->answer);
     RON_IGNORE(ron_buf_append(&c->answer, r->body.ptr, r->body.len));
     RON_IGNORE(ron_http_fetch_header_get(c->fetch, "idempotent-replayed", &replayed));
-    word = rew_emit_issued(r->status, (char *)(uintptr_t)ron_buf_data(&c->answer),
+    word = rwd_emit_issued(r->status, (char *)(uintptr_t)ron_buf_data(&c->answer),
                            ron_buf_len(&c->answer), replayed.len > 0, ret_done, message);
     if (r->status == 0) {
-        (void)snprintf(message, REW_EMIT_MESSAGE_SIZE, "the wallet did not answer (%s)",
+        (void)snprintf(message, RWD_EMIT_MESSAGE_SIZE, "the wallet did not answer (%s)",
                        ron_http_fetch_reason_label(r->reason));
     }
     return word;
 }
 
 /* Of several ledgers: whom to ask next after one that does not answer, or that follows another. */
-static void look_elsewhere(struct rew_svc *s, struct emit_call *c)
+static void look_elsewhere(struct rwd_svc *s, struct emit_call *c)
 {
     struct lc_refusal refusal;
     struct ron_buf copy; /* reading changes it, and the batch reads it too */
@@ -194,31 +194,31 @@ static void look_elsewhere(struct rew_svc *s, struct emit_call *c)
     ron_buf_done(&copy);
 }
 
-static enum rew_emit_word hear_ledger(struct rew_svc *s, const struct settling *x,
+static enum rwd_emit_word hear_ledger(struct rwd_svc *s, const struct settling *x,
                                       struct emit_call *c, struct lc_done *ret_done, char *message)
 {
-    struct rew_emit_source source = source_of(s, x);
+    struct rwd_emit_source source = source_of(s, x);
 
     if (c->ask.outcome == RON_OAP_UNKNOWN) {
-        rew_timed_out(s, "ledger_rpc", "ledger");
+        rwd_timed_out(s, "ledger_rpc", "ledger");
     }
     look_elsewhere(s, c);
     if (c->ask.outcome != RON_OAP_ANSWERED || c->ask.rc != RON_OK) {
-        (void)snprintf(message, REW_EMIT_MESSAGE_SIZE, "the ledger did not answer (%s)",
+        (void)snprintf(message, RWD_EMIT_MESSAGE_SIZE, "the ledger did not answer (%s)",
                        ron_oap_outcome_label(c->ask.outcome));
-        return REW_WORD_LATER;
+        return RWD_WORD_LATER;
     }
-    return rew_emit_answer(&source, c->slot, c->ask.status,
+    return rwd_emit_answer(&source, c->slot, c->ask.status,
                            (char *)(uintptr_t)ron_buf_data(&c->answer), ron_buf_len(&c->answer),
                            ret_done, message);
 }
 
-void rew__emitter_hear(struct rew_emitter *m, struct settling *x, struct emit_call *c)
+void rwd__emitter_hear(struct rwd_emitter *m, struct settling *x, struct emit_call *c)
 {
-    struct rew_svc *s = m->s;
+    struct rwd_svc *s = m->s;
     struct lc_done done = {0};
-    char message[REW_EMIT_MESSAGE_SIZE] = "";
-    enum rew_emit_word word;
+    char message[RWD_EMIT_MESSAGE_SIZE] = "";
+    enum rwd_emit_word word;
     uint32_t status;
 
     m->out--;
@@ -233,51 +233,51 @@ void rew__emitter_hear(struct rew_emitter *m, struct settling *x, struct emit_ca
     }
     ron_breaker_report(breaker_of(s, c), c->ticket,
                        status != 0 && status < 500 ? RON_CALL_SUCCESS : RON_CALL_FAILURE);
-    if (c->slot->step == REW_EMIT_SEND) {
-        rew_observe(s, REW_M_EMIT_LATENCY, ron_env_now_ns(s->env) - c->sent_ns);
+    if (c->slot->step == RWD_EMIT_SEND) {
+        rwd_observe(s, RWD_M_EMIT_LATENCY, ron_env_now_ns(s->env) - c->sent_ns);
     }
-    rew__emitter_word(m, c->slot, word, &done, message);
+    rwd__emitter_word(m, c->slot, word, &done, message);
 }
 
-void rew__emitter_send(struct rew_emitter *m, struct settling *x, struct rew_emit_batch *slot)
+void rwd__emitter_send(struct rwd_emitter *m, struct settling *x, struct rwd_emit_batch *slot)
 {
-    struct rew_svc *s = m->s;
-    struct rew_emit_source source = source_of(s, x);
+    struct rwd_svc *s = m->s;
+    struct rwd_emit_source source = source_of(s, x);
     struct emit_call *c = &m->calls[slot - m->emit.slots];
     struct lc_done none = {0};
     struct ron_err err = {0};
-    struct rew_issue issue;
+    struct rwd_issue issue;
     uint16_t code = 0;
     enum ron_rc rc;
 
     c->slot = slot;
     ron_buf_clear(&c->payload);
-    rc = s->wallet != NULL ? rew_emit_issue(&source, slot, &issue, &c->payload, &err)
-                           : rew_emit_request(&source, slot, &code, &c->payload, &err);
+    rc = s->wallet != NULL ? rwd_emit_issue(&source, slot, &issue, &c->payload, &err)
+                           : rwd_emit_request(&source, slot, &code, &c->payload, &err);
     if (rc != RON_OK) { /* files that are damaged are no reason to try again */
-        rew__emitter_word(m, slot, rc == RON_CORRUPT ? REW_WORD_REFUSED : REW_WORD_LATER, &none,
+        rwd__emitter_word(m, slot, rc == RON_CORRUPT ? RWD_WORD_REFUSED : RWD_WORD_LATER, &none,
                           err.msg);
     } else if ((s->wallet != NULL ? call_wallet(s, c, &issue) : call_ledger(s, c, code)) !=
                RON_OK) {
-        rew__emitter_word(m, slot, REW_WORD_LATER, &none,
+        rwd__emitter_word(m, slot, RWD_WORD_LATER, &none,
                           "no call is made now: too many have failed, or too many are under way");
     }
 }
 
 /* ---- clients --------------------------------------------------------------------------------- */
 
-uint32_t rew_batch_max(const struct rew_svc *s)
+uint32_t rwd_batch_max(const struct rwd_svc *s)
 {
-    return s->wallet != NULL ? 1 : (uint32_t)ron_conf_int(s->conf, REW_BATCH);
+    return s->wallet != NULL ? 1 : (uint32_t)ron_conf_int(s->conf, RWD_BATCH);
 }
 
-static enum ron_rc make_wallet_client(struct rew_svc *s, uint32_t inflight_max, struct ron_err *err)
+static enum ron_rc make_wallet_client(struct rwd_svc *s, uint32_t inflight_max, struct ron_err *err)
 {
     static const char *const ops[] = {"issue"};
     char host[256];
     const char *hosts[] = {host};
     bool plain = false;
-    enum ron_rc rc = ron_http_url_host(ron_conf_str(s->conf, REW_WALLET_URL).text, host,
+    enum ron_rc rc = ron_http_url_host(ron_conf_str(s->conf, RWD_WALLET_URL).text, host,
                                        sizeof host, &plain, err);
 
     if (rc != RON_OK) {
@@ -306,7 +306,7 @@ static enum ron_rc make_wallet_client(struct rew_svc *s, uint32_t inflight_max, 
     return ron_http_client_attach(s->http, ron_app_sup(s->app), err);
 }
 
-static enum ron_rc make_ledger_client(struct rew_svc *s, uint32_t which, uint32_t inflight_max,
+static enum ron_rc make_ledger_client(struct rwd_svc *s, uint32_t which, uint32_t inflight_max,
                                       struct ron_err *err)
 {
     char name[24] = "ledger";
@@ -328,14 +328,14 @@ static enum ron_rc make_ledger_client(struct rew_svc *s, uint32_t which, uint32_
     return ron_oap_client_attach(s->ledger[which], ron_app_sup(s->app), err);
 }
 
-enum ron_rc rew__emitter_connect(struct rew_svc *s, uint32_t inflight_max, struct ron_err *err)
+enum ron_rc rwd__emitter_connect(struct rwd_svc *s, uint32_t inflight_max, struct ron_err *err)
 {
     struct ron_breaker_rules rules = *ron_breaker_preset(RON_BREAKER_DEFAULT);
-    bool to_wallet = rew_to_wallet(s->conf);
+    bool to_wallet = rwd_to_wallet(s->conf);
 
     rules.probes = 1; /* a settlement has one batch to try with */
     RON_TRY(lc_ledgers_init(&s->payers,
-                            to_wallet ? "wallet" : ron_conf_str(s->conf, REW_LEDGER_ADDR).text,
+                            to_wallet ? "wallet" : ron_conf_str(s->conf, RWD_LEDGER_ADDR).text,
                             &rules, &s->env->clock, err));
     if (to_wallet) {
         return make_wallet_client(s, inflight_max, err);

@@ -22,7 +22,7 @@ static const char *const kinds[] = {"started",  "progress", "sealed",   "failed"
 
 static bool format(struct ron_buf *out, const void *message, const char *topic)
 {
-    const struct rew_event *e = message;
+    const struct rwd_event *e = message;
     struct ron_json_writer j;
 
     if (topic[0] != '\0' && strcmp(topic, e->epoch) != 0) {
@@ -35,8 +35,8 @@ static bool format(struct ron_buf *out, const void *message, const char *topic)
     ron_json_text(&j, "epoch_id", e->epoch);
     ron_json_text(&j, "run_key", e->run_key);
     ron_json_bool(&j, "dry_run", e->dry);
-    if (e->kind == REW_EVENT_PROGRESS) {
-        ron_json_text(&j, "phase", rew_phase_name((enum rew_phase)e->phase));
+    if (e->kind == RWD_EVENT_PROGRESS) {
+        ron_json_text(&j, "phase", rwd_phase_name((enum rwd_phase)e->phase));
     }
     if (e->all > 0) {
         ron_json_u64(&j, "done", e->done);
@@ -50,7 +50,7 @@ static bool format(struct ron_buf *out, const void *message, const char *topic)
     return true;
 }
 
-static void fill(struct rew_svc *s, struct rew_event *e, const char *epoch,
+static void fill(struct rwd_svc *s, struct rwd_event *e, const char *epoch,
                  const struct ron_b3 *run_key)
 {
     e->ts_ms = ron_env_wall_ms(s->env);
@@ -58,11 +58,11 @@ static void fill(struct rew_svc *s, struct rew_event *e, const char *epoch,
     ron_hex(run_key->bytes, 8, e->run_key);
 }
 
-void rew_tell(struct rew_svc *s, enum rew_event_kind kind, const char *epoch,
+void rwd_tell(struct rwd_svc *s, enum rwd_event_kind kind, const char *epoch,
               const struct ron_b3 *run_key, bool dry, uint64_t done, uint64_t all,
               const char *reason)
 {
-    struct rew_event e = {.kind = (uint8_t)kind, .dry = dry, .done = done, .all = all};
+    struct rwd_event e = {.kind = (uint8_t)kind, .dry = dry, .done = done, .all = all};
     size_t len = strlen(reason);
 
     fill(s, &e, epoch, run_key);
@@ -70,17 +70,17 @@ void rew_tell(struct rew_svc *s, enum rew_event_kind kind, const char *epoch,
     ron_http_events_publish(s->events, &e);
 }
 
-static void tell_progress(struct rew_svc *s)
+static void tell_progress(struct rwd_svc *s)
 {
-    struct rew_view views[PROGRESS_MAX];
+    struct rwd_view views[PROGRESS_MAX];
     size_t count;
 
     if (!ron_http_events_watched(s->events)) {
         return;
     }
-    count = rew_runs_under_way(s->runs, views, PROGRESS_MAX);
+    count = rwd_runs_under_way(s->runs, views, PROGRESS_MAX);
     for (size_t i = 0; i < count; i++) {
-        struct rew_event e = {.kind = REW_EVENT_PROGRESS,
+        struct rwd_event e = {.kind = RWD_EVENT_PROGRESS,
                               .phase = (uint8_t)views[i].phase,
                               .done = views[i].rows_done,
                               .all = views[i].rows};
@@ -92,7 +92,7 @@ static void tell_progress(struct rew_svc *s)
 
 /* ---- needs ----------------------------------------------------------------------------------- */
 
-static void look_at_queues(struct rew_svc *s)
+static void look_at_queues(struct rwd_svc *s)
 {
     struct ron_chan *const queues[] = {s->work_req, s->work, s->results, s->intents};
     bool full = false;
@@ -107,7 +107,7 @@ static void look_at_queues(struct rew_svc *s)
                  full ? "a queue is full" : "", 1);
 }
 
-static void look_at_ledger(struct rew_svc *s)
+static void look_at_ledger(struct rwd_svc *s)
 {
     struct ron_breaker_stats stats;
     bool withheld = ron_au32_load(&s->withheld) > 0;
@@ -127,7 +127,7 @@ static void look_at_ledger(struct rew_svc *s)
 
 static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct rew_svc *s = arg;
+    struct rwd_svc *s = arg;
     uint64_t now_ms = ron_task_now_ms(t);
 
     (void)items;
@@ -140,9 +140,9 @@ static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t coun
         look_at_ledger(s);
         tell_progress(s);
         if (ron_au32_load(&s->withheld) > 0 || ron_au32_load(&s->overlooked) != 0) {
-            rew_emitter_remind(s, "");
+            rwd_emitter_remind(s, "");
         }
-        rew_count(s, REW_M_TICKS, 1);
+        rwd_count(s, RWD_M_TICKS, 1);
         s->next_tick_ms += TICK_MS * ((now_ms - s->next_tick_ms) / TICK_MS + 1);
     }
     ron_task_wake_at(t, s->next_tick_ms);
@@ -153,36 +153,36 @@ static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t coun
 
 static void remove_files(void *arg, const char *epoch)
 {
-    struct rew_svc *s = arg;
+    struct rwd_svc *s = arg;
     struct ron_err err = {0};
     struct ron_str name = {epoch, strlen(epoch)};
 
-    if (rew_run_remove(s->disk_env, s->artifact_dir, name, &err) != RON_OK) {
+    if (rwd_run_remove(s->disk_env, s->artifact_dir, name, &err) != RON_OK) {
         RON_LOG(s->log, WARN, "an old run could not be removed", RON_LOG_STR("epoch", epoch),
                 RON_LOG_ERR(&err));
     }
-    rew_runs_forget(s->runs, name);
+    rwd_runs_forget(s->runs, name);
 }
 
-static void retire(struct rew_svc *s)
+static void retire(struct rwd_svc *s)
 {
     struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
-    uint64_t keep_ms = (uint64_t)ron_conf_ms(conf, REW_RETAIN);
+    uint64_t keep_ms = (uint64_t)ron_conf_ms(conf, RWD_RETAIN);
     uint64_t now_ms = ron_env_wall_ms(s->env);
     struct ron_err err = {0};
 
     ron_conf_unref(conf);
     if (now_ms > keep_ms &&
-        rew_book_retire(s->book, now_ms - keep_ms, remove_files, s, &err) != RON_OK) {
+        rwd_book_retire(s->book, now_ms - keep_ms, remove_files, s, &err) != RON_OK) {
         RON_LOG(s->log, WARN, "old runs could not be removed", RON_LOG_ERR(&err));
     }
 }
 
 /* How long old runs may stay unnoticed. */
-static uint64_t look_ms(struct rew_svc *s)
+static uint64_t look_ms(struct rwd_svc *s)
 {
     struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
-    uint64_t keep_ms = (uint64_t)ron_conf_ms(conf, REW_RETAIN);
+    uint64_t keep_ms = (uint64_t)ron_conf_ms(conf, RWD_RETAIN);
 
     ron_conf_unref(conf);
     return RON_MIN(keep_ms, (uint64_t)RETIRE_MS);
@@ -190,7 +190,7 @@ static uint64_t look_ms(struct rew_svc *s)
 
 /* A run of many rows does not wait for anything, so nobody could abort it: shortly before the
  * drain's deadline it is told to stop, and the next life takes it up again. */
-static void stop_runs(struct rew_svc *s, struct ron_task *t)
+static void stop_runs(struct rwd_svc *s, struct ron_task *t)
 {
     struct ron_watch *stop = ron_task_stop_watch(t);
     uint64_t wait_ms = (uint64_t)ron_conf_ms(s->conf, RON_APP_DRAIN_DEADLINE) - SPARE_MS;
@@ -200,14 +200,14 @@ static void stop_runs(struct rew_svc *s, struct ron_task *t)
     if (value == RON_TASK_GO &&
         ron_watch_wait(stop, seen, ron_deadline_after_ms(ron_env_now_ns(s->env), wait_ms), &value,
                        &seen) == RON_TIMEOUT) {
-        rew_runs_cancel(s->runs);
+        rwd_runs_cancel(s->runs);
         RON_IGNORE(ron_watch_wait(stop, seen, ron_deadline_never(), &value, &seen));
     }
 }
 
 static enum ron_rc keep(struct ron_task *t, void *arg)
 {
-    struct rew_svc *s = arg;
+    struct rwd_svc *s = arg;
     struct ron_watch *shutdown = ron_sup_shutdown(ron_app_sup(s->app));
     uint64_t seen = 0;
     uint64_t value = ron_watch_get(shutdown, &seen);
@@ -221,7 +221,7 @@ static enum ron_rc keep(struct ron_task *t, void *arg)
             retire(s);
         }
         if (ron_au32_load(&s->left) != 0) {
-            rew_resume(s);
+            rwd_resume(s);
         }
         RON_IGNORE(ron_watch_wait(
             shutdown, seen,
@@ -232,7 +232,7 @@ static enum ron_rc keep(struct ron_task *t, void *arg)
     return RON_OK;
 }
 
-enum ron_rc rew_health_add(struct rew_svc *s, struct ron_err *err)
+enum ron_rc rwd_health_add(struct rwd_svc *s, struct ron_err *err)
 {
     RON_TRY(ron_http_events_new(
         &(struct ron_http_events_opts){.registry = ron_app_registry(s->app),
@@ -243,9 +243,9 @@ enum ron_rc rew_health_add(struct rew_svc *s, struct ron_err *err)
                                        .chan_name = "streams",
                                        .task_name = "event_streams",
                                        .producers = "all tasks",
-                                       .capacity = REW_EVENTS_CAPACITY,
-                                       .message_bytes = sizeof(struct rew_event),
-                                       .streams_max = REW_STREAMS_MAX,
+                                       .capacity = RWD_EVENTS_CAPACITY,
+                                       .message_bytes = sizeof(struct rwd_event),
+                                       .streams_max = RWD_STREAMS_MAX,
                                        .stage = 5,
                                        .greeting = "rewarder events",
                                        .format = format},

@@ -9,74 +9,74 @@
 #include "rewarder/svc.h"
 #include "ron/base/alloc.h"
 
-static void fail_text(struct rew_svc *s, struct rew_read *r, enum rew_error error,
+static void fail_text(struct rwd_svc *s, struct rwd_read *r, enum rwd_error error,
                       const char *detail)
 {
-    struct rew_fault fault;
+    struct rwd_fault fault;
 
-    rew_fault_set(&fault, error, detail);
-    rew_reply_fail(s, r->reply, &fault);
+    rwd_fault_set(&fault, error, detail);
+    rwd_reply_fail(s, r->reply, &fault);
 }
 
-static void fail_rc(struct rew_svc *s, struct rew_read *r, enum ron_rc rc,
+static void fail_rc(struct rwd_svc *s, struct rwd_read *r, enum ron_rc rc,
                     const struct ron_err *err)
 {
-    struct rew_fault fault;
+    struct rwd_fault fault;
 
-    rew_fault_of(&fault, rc, REW_ERROR_STATE, err);
+    rwd_fault_of(&fault, rc, RWD_ERROR_STATE, err);
     if (rc == RON_NOTFOUND) {
-        rew_fault_set(&fault, REW_ERROR_NOT_FOUND, NULL);
+        rwd_fault_set(&fault, RWD_ERROR_NOT_FOUND, NULL);
     }
-    rew_reply_fail(s, r->reply, &fault);
+    rwd_reply_fail(s, r->reply, &fault);
 }
 
-static struct ron_str epoch_of(const struct rew_read *r)
+static struct ron_str epoch_of(const struct rwd_read *r)
 {
     return (struct ron_str){r->epoch, strlen(r->epoch)};
 }
 
-static bool is_sealed(enum rew_state state)
+static bool is_sealed(enum rwd_state state)
 {
-    return state == REW_SEALED || state == REW_EMITTING || state == REW_EMITTED ||
-           state == REW_WITHHELD;
+    return state == RWD_SEALED || state == RWD_EMITTING || state == RWD_EMITTED ||
+           state == RWD_WITHHELD;
 }
 
 /* The epoch in the book, which must be sealed, or in quarantine without a result when `also_bad`;
  * false: answered. */
-static bool get_ended(struct rew_svc *s, struct rew_read *r, bool also_bad, struct rew_epoch *ret)
+static bool get_ended(struct rwd_svc *s, struct rwd_read *r, bool also_bad, struct rwd_epoch *ret)
 {
     struct ron_err err = {0};
-    enum ron_rc rc = rew_book_get(s->book, epoch_of(r), ret, &err);
+    enum ron_rc rc = rwd_book_get(s->book, epoch_of(r), ret, &err);
 
     if (rc != RON_OK) {
         fail_rc(s, r, rc, &err);
         return false;
     }
-    if (ret->state == REW_QUARANTINED && !ret->sealed && !also_bad) {
-        fail_text(s, r, REW_ERROR_QUARANTINED, ret->reason);
+    if (ret->state == RWD_QUARANTINED && !ret->sealed && !also_bad) {
+        fail_text(s, r, RWD_ERROR_QUARANTINED, ret->reason);
         return false;
     }
-    if (ret->state == REW_RETIRED) {
-        fail_text(s, r, REW_ERROR_RETIRED, NULL);
+    if (ret->state == RWD_RETIRED) {
+        fail_text(s, r, RWD_ERROR_RETIRED, NULL);
         return false;
     }
-    if (!is_sealed(ret->state) && ret->state != REW_QUARANTINED) {
-        fail_text(s, r, REW_ERROR_STATE, "the run is not sealed yet");
+    if (!is_sealed(ret->state) && ret->state != RWD_QUARANTINED) {
+        fail_text(s, r, RWD_ERROR_STATE, "the run is not sealed yet");
         return false;
     }
     return true;
 }
 
-static bool get_sealed(struct rew_svc *s, struct rew_read *r, struct rew_epoch *ret)
+static bool get_sealed(struct rwd_svc *s, struct rwd_read *r, struct rwd_epoch *ret)
 {
     return get_ended(s, r, false, ret);
 }
 
 /* ---- one epoch ------------------------------------------------------------------------------- */
 
-static void read_manifest(struct rew_svc *s, struct rew_read *r)
+static void read_manifest(struct rwd_svc *s, struct rwd_read *r)
 {
-    struct rew_epoch e;
+    struct rwd_epoch e;
     struct ron_err err = {0};
     enum ron_rc rc;
     bool bad;
@@ -84,10 +84,10 @@ static void read_manifest(struct rew_svc *s, struct rew_read *r)
     if (!get_ended(s, r, true, &e)) {
         return;
     }
-    bad = e.state == REW_QUARANTINED && !e.sealed;
-    rc = rew_manifest_text(s, epoch_of(r), bad, ron_http_reply_body(r->reply), &err);
+    bad = e.state == RWD_QUARANTINED && !e.sealed;
+    rc = rwd_manifest_text(s, epoch_of(r), bad, ron_http_reply_body(r->reply), &err);
     if (rc == RON_NOTFOUND && bad) {
-        fail_text(s, r, REW_ERROR_QUARANTINED, e.reason);
+        fail_text(s, r, RWD_ERROR_QUARANTINED, e.reason);
     } else if (rc != RON_OK) {
         fail_rc(s, r, rc, &err);
     } else {
@@ -95,22 +95,22 @@ static void read_manifest(struct rew_svc *s, struct rew_read *r)
     }
 }
 
-static void write_settlement(struct ron_json_writer *j, const struct rew_epoch *e,
-                             const struct rew_settlement *sum)
+static void write_settlement(struct ron_json_writer *j, const struct rwd_epoch *e,
+                             const struct rwd_settlement *sum)
 {
     char text[RON_B3_ID_SIZE];
 
     ron_json_text(j, "epoch_id", e->request.epoch);
     ron_b3_format(&e->request.run_key, text);
     ron_json_text(j, "run_key", text);
-    ron_json_text(j, "state", rew_state_name(e->state));
+    ron_json_text(j, "state", rwd_state_name(e->state));
     ron_json_text(j, "reason", e->reason[0] != '\0' ? e->reason : NULL);
     ron_b3_format(&e->commitment, text);
     ron_json_text(j, "commitment", e->sealed ? text : NULL);
     ron_json_money(j, "payout_minor_units", e->paid);
     ron_json_money(j, "residual_minor_units", e->residual);
     ron_json_u64(j, "intents", e->intents);
-    ron_json_u64(j, "intents_done", e->state == REW_RETIRED ? e->intents : sum->intents_done);
+    ron_json_u64(j, "intents_done", e->state == RWD_RETIRED ? e->intents : sum->intents_done);
     ron_json_u64(j, "batches", sum->batches);
     ron_json_u64(j, "batches_done", sum->batches_done);
     if (sum->seq_first != 0) {
@@ -125,16 +125,16 @@ static void write_settlement(struct ron_json_writer *j, const struct rew_epoch *
     ron_json_u64(j, "changed_millis", e->changed_ms);
 }
 
-static void answer_settlement(struct rew_svc *s, struct rew_read *r, int status)
+static void answer_settlement(struct rwd_svc *s, struct rwd_read *r, int status)
 {
-    struct rew_settlement sum = {0};
+    struct rwd_settlement sum = {0};
     struct ron_json_writer j;
-    struct rew_epoch e;
+    struct rwd_epoch e;
     struct ron_err err = {0};
-    enum ron_rc rc = rew_book_get(s->book, epoch_of(r), &e, &err);
+    enum ron_rc rc = rwd_book_get(s->book, epoch_of(r), &e, &err);
 
     if (rc == RON_OK) {
-        rc = rew_book_settlement(s->book, epoch_of(r), &sum, &err);
+        rc = rwd_book_settlement(s->book, epoch_of(r), &sum, &err);
     }
     if (rc != RON_OK) {
         fail_rc(s, r, rc, &err);
@@ -147,16 +147,16 @@ static void answer_settlement(struct rew_svc *s, struct rew_read *r, int status)
     ron_http_reply_send(r->reply, status, "application/json");
 }
 
-static void read_list(struct rew_svc *s, struct rew_read *r)
+static void read_list(struct rwd_svc *s, struct rwd_read *r)
 {
-    struct rew_epoch *found = ron_alloc((size_t)r->limit * sizeof *found);
+    struct rwd_epoch *found = ron_alloc((size_t)r->limit * sizeof *found);
     struct ron_json_writer j;
     struct ron_err err = {0};
     size_t count = 0;
     enum ron_rc rc = RON_NOMEM;
 
     if (found != NULL) {
-        rc = rew_book_list(s->book, epoch_of(r), r->state, found, r->limit, &count, &err);
+        rc = rwd_book_list(s->book, epoch_of(r), r->state, found, r->limit, &count, &err);
     }
     if (rc != RON_OK) {
         fail_rc(s, r, rc, &err);
@@ -167,11 +167,11 @@ static void read_list(struct rew_svc *s, struct rew_read *r)
     ron_json_open(&j, NULL, '{');
     ron_json_open(&j, "epochs", '[');
     for (size_t i = 0; i < count; i++) {
-        const struct rew_epoch *e = &found[i];
+        const struct rwd_epoch *e = &found[i];
 
         ron_json_open(&j, NULL, '{');
         ron_json_text(&j, "epoch_id", e->request.epoch);
-        ron_json_text(&j, "state", rew_state_name(e->state));
+        ron_json_text(&j, "state", rwd_state_name(e->state));
         ron_json_money(&j, "payout_minor_units", e->paid);
         ron_json_u64(&j, "intents", e->intents);
         ron_json_u64(&j, "changed_millis", e->changed_ms);
@@ -186,13 +186,13 @@ static void read_list(struct rew_svc *s, struct rew_read *r)
 
 /* ---- payouts --------------------------------------------------------------------------------- */
 
-static enum ron_rc open_payouts(struct rew_svc *s, struct rew_read *r, struct rew_payouts **ret,
+static enum ron_rc open_payouts(struct rwd_svc *s, struct rwd_read *r, struct rwd_payouts **ret,
                                 struct ron_err *err)
 {
     char folder[RON_FILE_PATH_SIZE];
 
-    RON_TRY(rew_run_path(s->artifact_dir, epoch_of(r), false, folder, err));
-    return rew_payouts_open(s->disk_env, folder, ret, err);
+    RON_TRY(rwd_run_path(s->artifact_dir, epoch_of(r), false, folder, err));
+    return rwd_payouts_open(s->disk_env, folder, ret, err);
 }
 
 struct lines {
@@ -209,11 +209,11 @@ static void flush(struct lines *l)
     ron_buf_clear(&l->piece);
 }
 
-static bool each_line(void *arg, uint64_t index, const struct rew_payout *payout)
+static bool each_line(void *arg, uint64_t index, const struct rwd_payout *payout)
 {
     struct lines *l = arg;
-    char line[REW_LINE_MAX];
-    size_t len = rew_payout_line(payout, line);
+    char line[RWD_LINE_MAX];
+    size_t len = rwd_payout_line(payout, line);
 
     (void)index;
     line[len++] = '\n';
@@ -225,11 +225,11 @@ static bool each_line(void *arg, uint64_t index, const struct rew_payout *payout
 }
 
 /* The whole list as NDJSON, in pieces. */
-static void read_payouts(struct rew_svc *s, struct rew_read *r)
+static void read_payouts(struct rwd_svc *s, struct rwd_read *r)
 {
     struct lines l = {.reply = r->reply, .deadline = ron_deadline_never()};
-    struct rew_payouts *p = NULL;
-    struct rew_epoch e;
+    struct rwd_payouts *p = NULL;
+    struct rwd_epoch e;
     struct ron_err err = {0};
     enum ron_rc rc;
 
@@ -245,11 +245,11 @@ static void read_payouts(struct rew_svc *s, struct rew_read *r)
     }
     if (rc != RON_OK) {
         fail_rc(s, r, rc, &err);
-        rew_payouts_close(p);
+        rwd_payouts_close(p);
         return;
     }
     ron_buf_init(&l.piece, RON_HTTP_PIECE_BYTES);
-    rc = rew_payouts_each(p, 0, rew_payouts_count(p), each_line, &l, &err);
+    rc = rwd_payouts_each(p, 0, rwd_payouts_count(p), each_line, &l, &err);
     if (rc == RON_OK && l.rc == RON_OK && ron_buf_len(&l.piece) > 0) {
         flush(&l);
     }
@@ -259,37 +259,37 @@ static void read_payouts(struct rew_svc *s, struct rew_read *r)
         ron_http_reply_abort(r->reply);
     }
     ron_buf_done(&l.piece);
-    rew_payouts_close(p);
+    rwd_payouts_close(p);
 }
 
-static enum ron_rc prove(struct rew_svc *s, struct rew_read *r, struct ron_err *err)
+static enum ron_rc prove(struct rwd_svc *s, struct rwd_read *r, struct ron_err *err)
 {
     struct ron_buf manifest;
-    struct rew_payouts *p = NULL;
+    struct rwd_payouts *p = NULL;
     uint64_t index = 0;
     enum ron_rc rc = open_payouts(s, r, &p, err);
 
     if (rc != RON_OK) {
         return rc;
     }
-    ron_buf_init(&manifest, REW_MANIFEST_MAX + 1);
-    rc = rew_payouts_find(p, (struct ron_str){r->account, strlen(r->account)}, &index, err);
+    ron_buf_init(&manifest, RWD_MANIFEST_MAX + 1);
+    rc = rwd_payouts_find(p, (struct ron_str){r->account, strlen(r->account)}, &index, err);
     if (rc == RON_OK) {
-        rc = rew_manifest_text(s, epoch_of(r), false, &manifest, err);
+        rc = rwd_manifest_text(s, epoch_of(r), false, &manifest, err);
     }
     if (rc == RON_OK) {
-        rc = rew_payouts_prove(p, index,
+        rc = rwd_payouts_prove(p, index,
                                (struct ron_str){ron_buf_text(&manifest), ron_buf_len(&manifest)},
                                ron_http_reply_body(r->reply), err);
     }
     ron_buf_done(&manifest);
-    rew_payouts_close(p);
+    rwd_payouts_close(p);
     return rc;
 }
 
-static void read_proof(struct rew_svc *s, struct rew_read *r)
+static void read_proof(struct rwd_svc *s, struct rwd_read *r)
 {
-    struct rew_epoch e;
+    struct rwd_epoch e;
     struct ron_err err = {0};
     enum ron_rc rc;
 
@@ -304,10 +304,10 @@ static void read_proof(struct rew_svc *s, struct rew_read *r)
     }
 }
 
-static void read_policy(struct rew_svc *s, struct rew_read *r)
+static void read_policy(struct rwd_svc *s, struct rwd_read *r)
 {
     struct ron_err err = {0};
-    enum ron_rc rc = rew_book_policy_get(s->book, epoch_of(r), r->has_hash ? &r->hash : NULL,
+    enum ron_rc rc = rwd_book_policy_get(s->book, epoch_of(r), r->has_hash ? &r->hash : NULL,
                                          ron_http_reply_body(r->reply), &err);
 
     if (rc != RON_OK) {
@@ -320,9 +320,9 @@ static void read_policy(struct rew_svc *s, struct rew_read *r)
 /* ---- changes --------------------------------------------------------------------------------- */
 
 /* A settlement now: of a sealed run that waits for it, or of a withheld one before its time. */
-static void emit(struct rew_svc *s, struct rew_read *r)
+static void emit(struct rwd_svc *s, struct rwd_read *r)
 {
-    struct rew_epoch e;
+    struct rwd_epoch e;
     struct ron_err err = {0};
     bool all = false;
     enum ron_rc rc;
@@ -330,12 +330,12 @@ static void emit(struct rew_svc *s, struct rew_read *r)
     if (!get_sealed(s, r, &e)) {
         return;
     }
-    if (e.state == REW_QUARANTINED) {
-        fail_text(s, r, REW_ERROR_QUARANTINED, e.reason);
+    if (e.state == RWD_QUARANTINED) {
+        fail_text(s, r, RWD_ERROR_QUARANTINED, e.reason);
         return;
     }
-    if (e.state == REW_SEALED || e.state == REW_WITHHELD) {
-        rc = rew_book_emit(s->book, epoch_of(r), rew_batch_max(s), ron_env_wall_ms(s->env), &all,
+    if (e.state == RWD_SEALED || e.state == RWD_WITHHELD) {
+        rc = rwd_book_emit(s->book, epoch_of(r), rwd_batch_max(s), ron_env_wall_ms(s->env), &all,
                            &err);
         if (rc != RON_OK && rc != RON_CONFLICT) { /* the emitter was faster */
             fail_rc(s, r, rc, &err);
@@ -344,24 +344,24 @@ static void emit(struct rew_svc *s, struct rew_read *r)
         RON_LOG(s->log, INFO, "a settlement was asked for", RON_LOG_STR("epoch", r->epoch),
                 RON_LOG_STR("by", r->who));
     }
-    rew_emitter_remind(s, "");
-    answer_settlement(s, r, e.state == REW_EMITTED ? 200 : 202);
+    rwd_emitter_remind(s, "");
+    answer_settlement(s, r, e.state == RWD_EMITTED ? 200 : 202);
 }
 
-static void release(struct rew_svc *s, struct rew_read *r)
+static void release(struct rwd_svc *s, struct rwd_read *r)
 {
     struct ron_err err = {0};
     bool again = false;
     struct ron_json_writer j;
-    struct rew_epoch e;
-    enum ron_rc rc = rew_book_get(s->book, epoch_of(r), &e, &err);
+    struct rwd_epoch e;
+    enum ron_rc rc = rwd_book_get(s->book, epoch_of(r), &e, &err);
 
     if (rc == RON_OK) {
-        rc = rew_book_release(s->book, epoch_of(r), ron_env_wall_ms(s->env), &again, &err);
+        rc = rwd_book_release(s->book, epoch_of(r), ron_env_wall_ms(s->env), &again, &err);
     }
     if (rc != RON_OK) {
         if (rc == RON_CONFLICT) {
-            fail_text(s, r, REW_ERROR_STATE, "the epoch is not in quarantine");
+            fail_text(s, r, RWD_ERROR_STATE, "the epoch is not in quarantine");
         } else {
             fail_rc(s, r, rc, &err);
         }
@@ -369,45 +369,45 @@ static void release(struct rew_svc *s, struct rew_read *r)
     }
     RON_LOG(s->log, WARN, "a quarantine was ended by an operator", RON_LOG_STR("epoch", r->epoch),
             RON_LOG_STR("by", r->who), RON_LOG_BOOL("settles_again", again));
-    rew_runs_forget(s->runs, epoch_of(r));
-    rew_tell(s, REW_EVENT_RELEASED, r->epoch, &e.request.run_key, false, 0, 0, "");
+    rwd_runs_forget(s->runs, epoch_of(r));
+    rwd_tell(s, RWD_EVENT_RELEASED, r->epoch, &e.request.run_key, false, 0, 0, "");
     ron_json_begin(&j, ron_http_reply_body(r->reply));
     ron_json_open(&j, NULL, '{');
     ron_json_text(&j, "epoch_id", r->epoch);
-    ron_json_text(&j, "state", again ? rew_state_name(REW_WITHHELD) : NULL);
+    ron_json_text(&j, "state", again ? rwd_state_name(RWD_WITHHELD) : NULL);
     ron_json_bool(&j, "settles_again", again);
     ron_json_close(&j, '}');
     ron_http_reply_send(r->reply, 200, "application/json");
-    rew_emitter_remind(s, "");
+    rwd_emitter_remind(s, "");
 }
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
-static void take_read(struct rew_svc *s, struct rew_read *r)
+static void take_read(struct rwd_svc *s, struct rwd_read *r)
 {
     switch (r->kind) {
-    case REW_READ_MANIFEST:
+    case RWD_READ_MANIFEST:
         read_manifest(s, r);
         break;
-    case REW_READ_SETTLEMENT:
+    case RWD_READ_SETTLEMENT:
         answer_settlement(s, r, 200);
         break;
-    case REW_READ_PAYOUTS:
+    case RWD_READ_PAYOUTS:
         read_payouts(s, r);
         break;
-    case REW_READ_PROOF:
+    case RWD_READ_PROOF:
         read_proof(s, r);
         break;
-    case REW_READ_POLICY:
+    case RWD_READ_POLICY:
         read_policy(s, r);
         break;
-    case REW_READ_LIST:
+    case RWD_READ_LIST:
         read_list(s, r);
         break;
-    case REW_READ_EMIT:
+    case RWD_READ_EMIT:
         emit(s, r);
         break;
-    case REW_READ_RELEASE:
+    case RWD_READ_RELEASE:
         release(s, r);
         break;
     }
@@ -423,9 +423,9 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     return RON_OK;
 }
 
-enum ron_rc rew_readers_add(struct rew_svc *s, struct ron_err *err)
+enum ron_rc rwd_readers_add(struct rwd_svc *s, struct ron_err *err)
 {
-    for (uint32_t i = 0; i < REW_READERS; i++) {
+    for (uint32_t i = 0; i < RWD_READERS; i++) {
         (void)snprintf(s->reader_names[i], sizeof s->reader_names[i], "reader-%u", i);
         RON_TRY(ron_sup_add(ron_app_sup(s->app),
                             &(struct ron_task_def){.name = s->reader_names[i],

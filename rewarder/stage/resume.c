@@ -21,10 +21,10 @@ static bool is_lost(enum ron_rc rc)
     return rc != RON_IO && rc != RON_LIMIT && rc != RON_NOMEM && rc != RON_FULL;
 }
 
-bool rew_epoch_give_back(struct rew_svc *s, struct ron_str epoch)
+bool rwd_epoch_give_back(struct rwd_svc *s, struct ron_str epoch)
 {
     struct ron_err err = {0};
-    enum ron_rc rc = rew_book_forget(s->book, epoch, &err);
+    enum ron_rc rc = rwd_book_forget(s->book, epoch, &err);
 
     if (rc == RON_OK || rc == RON_NOTFOUND) {
         return true;
@@ -39,35 +39,35 @@ bool rew_epoch_give_back(struct rew_svc *s, struct ron_str epoch)
     return true;
 }
 
-static bool goes_on(struct rew_svc *s)
+static bool goes_on(struct rwd_svc *s)
 {
     return ron_watch_value(ron_sup_shutdown(ron_app_sup(s->app))) < RON_SUP_DRAINING;
 }
 
 /* Waits for room in the registry: what was accepted is never given up for lack of it. */
-static enum ron_rc begin(struct rew_svc *s, const struct rew_epoch *e, struct rew_live **ret_live)
+static enum ron_rc begin(struct rwd_svc *s, const struct rwd_epoch *e, struct rwd_live **ret_live)
 {
     struct ron_str epoch = {e->request.epoch, strlen(e->request.epoch)};
     enum ron_rc rc = RON_FULL;
 
     while (rc == RON_FULL && goes_on(s)) {
-        rc = rew_runs_begin(s->runs, epoch, &e->request.run_key, false, e->created_ms, ret_live);
+        rc = rwd_runs_begin(s->runs, epoch, &e->request.run_key, false, e->created_ms, ret_live);
         if (rc == RON_FULL) {
-            rew_pause(s, LOOK_MS);
+            rwd_pause(s, LOOK_MS);
         }
     }
     return rc;
 }
 
 /* What the book says now. RON_NOTFOUND: there is nothing left to take up. */
-static enum ron_rc look_again(struct rew_svc *s, struct rew_epoch *e, struct ron_err *err)
+static enum ron_rc look_again(struct rwd_svc *s, struct rwd_epoch *e, struct ron_err *err)
 {
     struct ron_b3 run_key = e->request.run_key;
     struct ron_str epoch = {e->request.epoch, strlen(e->request.epoch)};
-    struct rew_epoch now = {0};
+    struct rwd_epoch now = {0};
 
-    RON_TRY(rew_book_get(s->book, epoch, &now, err));
-    if ((now.state != REW_RESERVED && now.state != REW_COMPUTING) ||
+    RON_TRY(rwd_book_get(s->book, epoch, &now, err));
+    if ((now.state != RWD_RESERVED && now.state != RWD_COMPUTING) ||
         !ron_b3_equal(&now.request.run_key, &run_key)) {
         return ron_err_set(err, RON_NOTFOUND, "the epoch went on without us");
     }
@@ -76,49 +76,49 @@ static enum ron_rc look_again(struct rew_svc *s, struct rew_epoch *e, struct ron
 }
 
 /* A job for what the book says was begun; NULL with `err`. */
-static struct rew_job *job_again(struct rew_svc *s, const struct rew_epoch *e, struct ron_err *err)
+static struct rwd_job *job_again(struct rwd_svc *s, const struct rwd_epoch *e, struct ron_err *err)
 {
     struct ron_str id = {e->request.policy_id, strlen(e->request.policy_id)};
-    struct rew_policy_doc *policy = NULL;
+    struct rwd_policy_doc *policy = NULL;
     struct ron_cas_obj *inputs = NULL;
-    struct rew_job *job;
+    struct rwd_job *job;
 
-    if (rew_policy_known(s, id, &e->request.policy_hash, &policy, err) != RON_OK) {
+    if (rwd_policy_known(s, id, &e->request.policy_hash, &policy, err) != RON_OK) {
         return NULL;
     }
     if (ron_cas_open(s->inputs, &e->request.inputs_cid, &inputs, err) != RON_OK) {
-        rew_policy_free(policy);
+        rwd_policy_free(policy);
         return NULL;
     }
-    job = rew_job_new(policy, inputs, &e->request);
+    job = rwd_job_new(policy, inputs, &e->request);
     if (job == NULL) {
         RON_IGNORE(ron_err_set(err, RON_NOMEM, "no memory for the run"));
-    } else if (rew_job_find_carry(s, job, err) != RON_OK) {
-        rew_job_free(job);
+    } else if (rwd_job_find_carry(s, job, err) != RON_OK) {
+        rwd_job_free(job);
         job = NULL;
     }
     return job;
 }
 
 /* Waits until the workers have room. The book keeps what a shutdown leaves here. */
-static void hand_over(struct rew_svc *s, struct rew_job *take_job)
+static void hand_over(struct rwd_svc *s, struct rwd_job *take_job)
 {
-    struct rew_live *live = take_job->live;
+    struct rwd_live *live = take_job->live;
     enum ron_rc rc = RON_FULL;
 
     while (rc == RON_FULL && goes_on(s)) {
         rc = ron_chan_try_send(s->work, take_job, NULL);
         if (rc == RON_FULL) {
-            rew_pause(s, LOOK_MS);
+            rwd_pause(s, LOOK_MS);
         }
     }
     if (rc != RON_OK) {
-        rew_runs_undo(s->runs, live);
-        rew_job_free(take_job);
+        rwd_runs_undo(s->runs, live);
+        rwd_job_free(take_job);
     }
 }
 
-static void not_taken_up(struct rew_svc *s, const struct rew_epoch *e, const struct ron_err *err)
+static void not_taken_up(struct rwd_svc *s, const struct rwd_epoch *e, const struct ron_err *err)
 {
     bool lost = is_lost(err->rc);
 
@@ -126,16 +126,16 @@ static void not_taken_up(struct rew_svc *s, const struct rew_epoch *e, const str
             RON_LOG_BOOL("epoch_is_free", lost), RON_LOG_ERR(err));
     if (lost) {
         RON_IGNORE(
-            rew_epoch_give_back(s, (struct ron_str){e->request.epoch, strlen(e->request.epoch)}));
+            rwd_epoch_give_back(s, (struct ron_str){e->request.epoch, strlen(e->request.epoch)}));
     } else {
         ron_au32_store(&s->left, 1);
     }
 }
 
-static void resume(struct rew_svc *s, struct rew_epoch *e)
+static void resume(struct rwd_svc *s, struct rwd_epoch *e)
 {
-    struct rew_live *live = NULL;
-    struct rew_job *job = NULL;
+    struct rwd_live *live = NULL;
+    struct rwd_job *job = NULL;
     struct ron_err err = {0};
     struct ron_conf_snap *conf;
     enum ron_rc rc = begin(s, e, &live);
@@ -152,24 +152,24 @@ static void resume(struct rew_svc *s, struct rew_epoch *e)
         if (rc != RON_NOTFOUND) {
             not_taken_up(s, e, &err);
         }
-        rew_runs_undo(s->runs, live);
+        rwd_runs_undo(s->runs, live);
         return;
     }
     conf = ron_conf_box_get(ron_app_conf_box(s->app));
     job->live = live;
     job->deadline = ron_deadline_after_ms(ron_env_now_ns(s->env),
-                                          (uint64_t)ron_conf_ms(conf, REW_EPOCH_DURATION) / 2);
+                                          (uint64_t)ron_conf_ms(conf, RWD_EPOCH_DURATION) / 2);
     ron_conf_unref(conf);
-    rew_tell(s, REW_EVENT_STARTED, e->request.epoch, &e->request.run_key, false, 0, 0, "");
+    rwd_tell(s, RWD_EVENT_STARTED, e->request.epoch, &e->request.run_key, false, 0, 0, "");
     RON_LOG(s->log, INFO, "a run is taken up again", RON_LOG_STR("epoch", e->request.epoch));
     hand_over(s, job);
 }
 
-static void resume_all(struct rew_svc *s, enum rew_state state)
+static void resume_all(struct rwd_svc *s, enum rwd_state state)
 {
     enum { PAGE = 16 };
-    struct rew_epoch *found = ron_alloc(PAGE * sizeof *found);
-    char after[REW_EPOCH_MAX + 1] = "";
+    struct rwd_epoch *found = ron_alloc(PAGE * sizeof *found);
+    char after[RWD_EPOCH_MAX + 1] = "";
     struct ron_err err = {0};
     size_t count = PAGE;
 
@@ -177,7 +177,7 @@ static void resume_all(struct rew_svc *s, enum rew_state state)
         ron_au32_store(&s->left, 1);
     }
     while (found != NULL && count == PAGE && goes_on(s)) {
-        if (rew_book_list(s->book, (struct ron_str){after, strlen(after)}, state, found, PAGE,
+        if (rwd_book_list(s->book, (struct ron_str){after, strlen(after)}, state, found, PAGE,
                           &count, &err) != RON_OK) {
             RON_LOG(s->log, ERROR, "the book cannot be read", RON_LOG_ERR(&err));
             ron_au32_store(&s->left, 1);
@@ -191,9 +191,9 @@ static void resume_all(struct rew_svc *s, enum rew_state state)
     ron_free(found);
 }
 
-void rew_resume(struct rew_svc *s)
+void rwd_resume(struct rwd_svc *s)
 {
     ron_au32_store(&s->left, 0);
-    resume_all(s, REW_COMPUTING); /* first: workers soon move reserved ones there */
-    resume_all(s, REW_RESERVED);
+    resume_all(s, RWD_COMPUTING); /* first: workers soon move reserved ones there */
+    resume_all(s, RWD_RESERVED);
 }

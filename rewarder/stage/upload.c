@@ -16,7 +16,7 @@ static enum ron_rc store_piece(void *arg, const void *bytes, size_t len, struct 
     return ron_cas_append(arg, bytes, len, err);
 }
 
-enum ron_rc rew_inputs_seal(struct rew_svc *s, const struct rew_snapshot *snapshot,
+enum ron_rc rwd_inputs_seal(struct rwd_svc *s, const struct rwd_snapshot *snapshot,
                             struct ron_err *err)
 {
     struct ron_cas_writer *w = NULL;
@@ -25,7 +25,7 @@ enum ron_rc rew_inputs_seal(struct rew_svc *s, const struct rew_snapshot *snapsh
 
     RON_TRY(ron_cas_begin(s->inputs, &(struct ron_cas_write_opts){.expected = &snapshot->cid}, &w,
                           err));
-    rc = rew_snapshot_write(snapshot, store_piece, w, err);
+    rc = rwd_snapshot_write(snapshot, store_piece, w, err);
     if (rc != RON_OK) {
         ron_cas_abort(w);
         return rc;
@@ -35,7 +35,7 @@ enum ron_rc rew_inputs_seal(struct rew_svc *s, const struct rew_snapshot *snapsh
 
 /* All pieces of the body into the reader. RON_CLOSED of the stream is its good end. Whether the
  * client has its answer already: *ret_answered. */
-static enum ron_rc feed_body(struct rew_svc *s, struct rew_upload *u, struct rew_snapshot_reader *r,
+static enum ron_rc feed_body(struct rwd_svc *s, struct rwd_upload *u, struct rwd_snapshot_reader *r,
                              struct ron_err *err)
 {
     struct ron_deadline never = ron_deadline_never();
@@ -45,9 +45,9 @@ static enum ron_rc feed_body(struct rew_svc *s, struct rew_upload *u, struct rew
 
     while ((rc = ron_http_reply_read_wait(u->reply, never, &piece)) == RON_OK) {
         bytes += piece.len;
-        rc = bytes > (uint64_t)ron_conf_bytes(s->conf, REW_INPUT_MAX)
+        rc = bytes > (uint64_t)ron_conf_bytes(s->conf, RWD_INPUT_MAX)
                  ? ron_err_set(err, RON_LIMIT, "the snapshot is larger than limits.max_input_bytes")
-                 : rew_snapshot_feed(r, piece.ptr, piece.len, err);
+                 : rwd_snapshot_feed(r, piece.ptr, piece.len, err);
         ron_http_reply_give_back(u->reply);
         if (rc != RON_OK) {
             return rc;
@@ -60,7 +60,7 @@ static enum ron_rc feed_body(struct rew_svc *s, struct rew_upload *u, struct rew
     return ron_err_set(err, rc, "the body did not come whole");
 }
 
-static void answer(struct ron_http_reply *take_reply, const struct rew_snapshot *snapshot)
+static void answer(struct ron_http_reply *take_reply, const struct rwd_snapshot *snapshot)
 {
     struct ron_json_writer j;
     char cid[RON_B3_ID_SIZE];
@@ -69,54 +69,54 @@ static void answer(struct ron_http_reply *take_reply, const struct rew_snapshot 
     ron_json_begin(&j, ron_http_reply_body(take_reply));
     ron_json_open(&j, NULL, '{');
     ron_json_text(&j, "inputs_cid", cid);
-    ron_json_u64(&j, "rows", rew_rows_count(snapshot->rows));
+    ron_json_u64(&j, "rows", rwd_rows_count(snapshot->rows));
     ron_json_money(&j, "pool_minor_units", snapshot->pool);
     ron_json_u64(&j, "produced_at_millis", snapshot->produced_at_ms);
     ron_json_close(&j, '}');
     ron_http_reply_send(take_reply, 201, "application/json");
 }
 
-static void fail(struct rew_svc *s, struct rew_upload *u, enum ron_rc rc, bool too_large,
+static void fail(struct rwd_svc *s, struct rwd_upload *u, enum ron_rc rc, bool too_large,
                  const struct ron_err *err)
 {
-    struct rew_fault fault;
+    struct rwd_fault fault;
 
     if (too_large) {
-        rew_fault_set(&fault, REW_ERROR_TOO_LARGE, err->msg);
+        rwd_fault_set(&fault, RWD_ERROR_TOO_LARGE, err->msg);
     } else {
-        rew_fault_of(&fault, rc, REW_ERROR_SCHEMA, err);
+        rwd_fault_of(&fault, rc, RWD_ERROR_SCHEMA, err);
     }
-    rew_reply_fail(s, u->reply, &fault);
+    rwd_reply_fail(s, u->reply, &fault);
 }
 
-static void take_upload(struct rew_svc *s, struct rew_upload *u)
+static void take_upload(struct rwd_svc *s, struct rwd_upload *u)
 {
-    struct rew_snapshot_reader *r = NULL;
-    struct rew_snapshot snapshot = {0};
+    struct rwd_snapshot_reader *r = NULL;
+    struct rwd_snapshot snapshot = {0};
     struct ron_err err = {0};
-    enum ron_rc rc = rew_snapshot_reader_new(
-        u->form, &(struct rew_rows_opts){.rows_max = (uint64_t)ron_conf_int(s->conf, REW_ROWS_MAX)},
+    enum ron_rc rc = rwd_snapshot_reader_new(
+        u->form, &(struct rwd_rows_opts){.rows_max = (uint64_t)ron_conf_int(s->conf, RWD_ROWS_MAX)},
         &r, &err);
 
     if (rc == RON_OK) {
         rc = feed_body(s, u, r, &err);
         if (rc == RON_OK) {
-            rc = rew_snapshot_end(r, &snapshot, &err);
+            rc = rwd_snapshot_end(r, &snapshot, &err);
         } else {
-            rew_snapshot_reader_free(r);
+            rwd_snapshot_reader_free(r);
         }
     }
     if (rc != RON_OK) {
         fail(s, u, rc, rc == RON_LIMIT, &err);
         return;
     }
-    rc = rew_inputs_seal(s, &snapshot, &err);
+    rc = rwd_inputs_seal(s, &snapshot, &err);
     if (rc == RON_OK) {
         answer(u->reply, &snapshot);
     } else {
         fail(s, u, rc, false, &err);
     }
-    rew_snapshot_done(&snapshot);
+    rwd_snapshot_done(&snapshot);
 }
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
@@ -129,9 +129,9 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     return RON_OK;
 }
 
-enum ron_rc rew_uploads_add(struct rew_svc *s, struct ron_err *err)
+enum ron_rc rwd_uploads_add(struct rwd_svc *s, struct ron_err *err)
 {
-    for (uint32_t i = 0; i < REW_UPLOADERS; i++) {
+    for (uint32_t i = 0; i < RWD_UPLOADERS; i++) {
         (void)snprintf(s->upload_names[i], sizeof s->upload_names[i], "upload-%u", i);
         RON_TRY(ron_sup_add(ron_app_sup(s->app),
                             &(struct ron_task_def){.name = s->upload_names[i],

@@ -28,14 +28,14 @@ enum {
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static bool stopped(const struct rew_svc *s, const struct rew_job *job)
+static bool stopped(const struct rwd_svc *s, const struct rwd_job *job)
 {
     return ron_env_now_ns(s->env) >= job->deadline.at_ns ||
            ron_au32_load(&job->live->progress.cancelled) != 0;
 }
 
-static enum ron_rc feed_all(struct rew_svc *s, struct rew_job *job, char *piece,
-                            struct rew_snapshot_reader *r, struct ron_err *err)
+static enum ron_rc feed_all(struct rwd_svc *s, struct rwd_job *job, char *piece,
+                            struct rwd_snapshot_reader *r, struct ron_err *err)
 {
     uint64_t size = ron_cas_obj_size(job->inputs);
     enum ron_rc rc = RON_OK;
@@ -54,31 +54,31 @@ static enum ron_rc feed_all(struct rew_svc *s, struct rew_job *job, char *piece,
             }
         }
         if (rc == RON_OK) {
-            rc = rew_snapshot_feed(r, piece, len, err);
+            rc = rwd_snapshot_feed(r, piece, len, err);
             off += len;
-            ron_au64_store(&job->live->progress.rows_done, rew_snapshot_rows_read(r));
+            ron_au64_store(&job->live->progress.rows_done, rwd_snapshot_rows_read(r));
         }
     }
     return rc;
 }
 
-static enum ron_rc read_inputs(struct rew_svc *s, struct rew_job *job, char *piece,
-                               struct rew_snapshot *ret, struct ron_err *err)
+static enum ron_rc read_inputs(struct rwd_svc *s, struct rwd_job *job, char *piece,
+                               struct rwd_snapshot *ret, struct ron_err *err)
 {
-    struct rew_snapshot_reader *r = NULL;
+    struct rwd_snapshot_reader *r = NULL;
     enum ron_rc rc;
 
-    ron_au32_store(&job->live->progress.phase, REW_PHASE_READING);
-    RON_TRY(rew_snapshot_reader_new(
-        REW_FORM_JSON,
-        &(struct rew_rows_opts){.rows_max = (uint64_t)ron_conf_int(s->conf, REW_ROWS_MAX)}, &r,
+    ron_au32_store(&job->live->progress.phase, RWD_PHASE_READING);
+    RON_TRY(rwd_snapshot_reader_new(
+        RWD_FORM_JSON,
+        &(struct rwd_rows_opts){.rows_max = (uint64_t)ron_conf_int(s->conf, RWD_ROWS_MAX)}, &r,
         err));
     rc = feed_all(s, job, piece, r, err);
     if (rc != RON_OK) {
-        rew_snapshot_reader_free(r);
+        rwd_snapshot_reader_free(r);
         return rc;
     }
-    RON_TRY(rew_snapshot_end(r, ret, err));
+    RON_TRY(rwd_snapshot_end(r, ret, err));
     if (!ron_b3_equal(&ret->cid, &job->request.inputs_cid)) {
         return ron_err_set(err, RON_CORRUPT, "sealed inputs are not what their id says");
     }
@@ -89,11 +89,11 @@ static enum ron_rc read_inputs(struct rew_svc *s, struct rew_job *job, char *pie
 
 /* Accounts that the ledger would refuse are refused before anything is published: it has no '.' in
  * their names, and nobody pays himself. */
-static enum ron_rc check_accounts(const struct rew_rows *rows, const struct rew_policy *policy,
+static enum ron_rc check_accounts(const struct rwd_rows *rows, const struct rwd_policy *policy,
                                   struct ron_err *err)
 {
-    for (uint64_t i = 0, count = rew_rows_count(rows); i < count; i++) {
-        struct ron_str a = rew_rows_account(rows, i);
+    for (uint64_t i = 0, count = rwd_rows_count(rows); i < count; i++) {
+        struct ron_str a = rwd_rows_account(rows, i);
 
         if (memchr(a.ptr, '.', a.len) != NULL) {
             return ron_err_set(err, RON_INVALID, "account %.*s: the ledger takes no '.'",
@@ -108,16 +108,16 @@ static enum ron_rc check_accounts(const struct rew_rows *rows, const struct rew_
     return RON_OK;
 }
 
-static enum ron_rc compute(struct rew_svc *s, struct rew_job *job, char *piece,
-                           struct rew_outcome *o, struct ron_err *err)
+static enum ron_rc compute(struct rwd_svc *s, struct rwd_job *job, char *piece,
+                           struct rwd_outcome *o, struct ron_err *err)
 {
-    struct ron_conf_str salt = ron_conf_str(s->conf, REW_SALT);
+    struct ron_conf_str salt = ron_conf_str(s->conf, RWD_SALT);
     struct ron_conf_snap *conf;
     uint32_t parts;
 
     if (!job->dry) {
         struct ron_str epoch = {job->request.epoch, strlen(job->request.epoch)};
-        enum ron_rc rc = rew_book_move(s->book, epoch, REW_RESERVED, REW_COMPUTING, "",
+        enum ron_rc rc = rwd_book_move(s->book, epoch, RWD_RESERVED, RWD_COMPUTING, "",
                                        ron_env_wall_ms(s->env), err);
 
         if (rc != RON_OK && rc != RON_CONFLICT) { /* of an earlier life: it is COMPUTING */
@@ -125,15 +125,15 @@ static enum ron_rc compute(struct rew_svc *s, struct rew_job *job, char *piece,
         }
     }
     RON_TRY(read_inputs(s, job, piece, &o->snapshot, err));
-    RON_TRY(check_accounts(o->snapshot.rows, rew_policy_of(job->policy), err));
+    RON_TRY(check_accounts(o->snapshot.rows, rwd_policy_of(job->policy), err));
     conf = ron_conf_box_get(ron_app_conf_box(s->app));
-    parts = (uint32_t)ron_conf_int(conf, REW_SHARDS);
+    parts = (uint32_t)ron_conf_int(conf, RWD_SHARDS);
     ron_conf_unref(conf);
-    return rew_run_compute(
-        &(struct rew_run_opts){
+    return rwd_run_compute(
+        &(struct rwd_run_opts){
             .epoch = {job->request.epoch, strlen(job->request.epoch)},
             .salt = {salt.text, salt.len},
-            .policy = rew_policy_of(job->policy),
+            .policy = rwd_policy_of(job->policy),
             .has_ledger = job->request.has_ledger,
             .ledger_root = job->request.ledger_root,
             .ledger_seq = job->request.ledger_seq,
@@ -146,10 +146,10 @@ static enum ron_rc compute(struct rew_svc *s, struct rew_job *job, char *piece,
 }
 
 /* Tells the emitter that there will be something to settle. A breach when there is no room. */
-static void announce(struct rew_svc *s, struct rew_outcome *o)
+static void announce(struct rwd_svc *s, struct rwd_outcome *o)
 {
     uint64_t wait_ms = (uint64_t)ron_conf_ms(s->conf, RON_APP_WRITE_TIMEOUT);
-    struct rew_intent *intent = ron_alloc_zero(sizeof *intent);
+    struct rwd_intent *intent = ron_alloc_zero(sizeof *intent);
     enum ron_rc rc = RON_NOMEM;
 
     if (intent != NULL) {
@@ -164,14 +164,14 @@ static void announce(struct rew_svc *s, struct rew_outcome *o)
     if (rc == RON_CLOSED || rc == RON_CANCELLED) {
         return; /* a shutdown: the book knows the run, and the next life settles it */
     }
-    o->run.manifest.status = REW_STATUS_QUARANTINED;
-    o->run.manifest.breach = REW_BREACH_HANDOVER;
+    o->run.manifest.status = RWD_STATUS_QUARANTINED;
+    o->run.manifest.breach = RWD_BREACH_HANDOVER;
     (void)snprintf(o->run.breach_text, sizeof o->run.breach_text,
                    "the settlement could not be handed over in %llu ms",
                    (unsigned long long)wait_ms);
 }
 
-static void run_job(struct rew_svc *s, struct rew_job *job, char *piece, struct rew_outcome *o)
+static void run_job(struct rwd_svc *s, struct rwd_job *job, char *piece, struct rwd_outcome *o)
 {
     struct ron_err err = {0};
     enum ron_rc rc = RON_CANCELLED;
@@ -185,11 +185,11 @@ static void run_job(struct rew_svc *s, struct rew_job *job, char *piece, struct 
     }
     o->has_run = rc == RON_OK;
     if (rc != RON_OK) {
-        rew_job_fault(&o->fault, job, rc, REW_ERROR_SCHEMA, &err);
-        if (o->fault.error == REW_ERROR_TIMEOUT) {
-            rew_timed_out(s, "compute", "worker");
+        rwd_job_fault(&o->fault, job, rc, RWD_ERROR_SCHEMA, &err);
+        if (o->fault.error == RWD_ERROR_TIMEOUT) {
+            rwd_timed_out(s, "compute", "worker");
         }
-    } else if (!job->dry && o->run.manifest.status == REW_STATUS_OK) {
+    } else if (!job->dry && o->run.manifest.status == RWD_STATUS_OK) {
         announce(s, o);
     }
     ron_trace_stage(ron_app_tracer(s->app), &job->from,
@@ -198,14 +198,14 @@ static void run_job(struct rew_svc *s, struct rew_job *job, char *piece, struct 
                                               .from_ns = from_ns,
                                               .why = rc == RON_OK ? NULL : ron_rc_name(rc)});
     if (ron_chan_send(s->results, o, ron_deadline_never(), NULL) != RON_OK) {
-        rew_outcome_drop(s, o);
+        rwd_outcome_drop(s, o);
     }
 }
 
 /* Of a worker that fails: the run is for another one, or has failed. */
-static void run_again(struct rew_svc *s, struct rew_job *job)
+static void run_again(struct rwd_svc *s, struct rwd_job *job)
 {
-    struct rew_fault fault;
+    struct rwd_fault fault;
     enum ron_rc rc = RON_LIMIT;
 
     RON_LOG(s->log, WARN, "a worker has no memory; its run is begun again by another",
@@ -214,11 +214,11 @@ static void run_again(struct rew_svc *s, struct rew_job *job)
         rc = ron_chan_try_send(s->work, job, NULL); /* then it is somebody else's */
     }
     if (rc == RON_CLOSED) {
-        rew_fault_set(&fault, REW_ERROR_DRAINING, NULL);
-        rew_job_given_up(s, job, &fault);
+        rwd_fault_set(&fault, RWD_ERROR_DRAINING, NULL);
+        rwd_job_given_up(s, job, &fault);
     } else if (rc != RON_OK) {
-        rew_fault_set(&fault, REW_ERROR_BUSY, "no memory for the run");
-        rew_job_given_up(s, job, &fault);
+        rwd_fault_set(&fault, RWD_ERROR_BUSY, "no memory for the run");
+        rwd_job_given_up(s, job, &fault);
     }
 }
 
@@ -226,12 +226,12 @@ static void run_again(struct rew_svc *s, struct rew_job *job)
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct rew_svc *s = arg;
+    struct rwd_svc *s = arg;
     struct ron_err err = {0};
     enum ron_rc rc = RON_OK;
 
     for (size_t i = 0; i < count; i++) {
-        struct rew_outcome *o = ron_alloc_zero(sizeof *o);
+        struct rwd_outcome *o = ron_alloc_zero(sizeof *o);
         char *piece = o != NULL ? ron_alloc(PIECE) : NULL;
 
         if (o != NULL && piece != NULL) {
@@ -247,9 +247,9 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     return rc;
 }
 
-enum ron_rc rew_workers_add(struct rew_svc *s, struct ron_err *err)
+enum ron_rc rwd_workers_add(struct rwd_svc *s, struct ron_err *err)
 {
-    uint32_t count = (uint32_t)ron_conf_int(s->conf, REW_WORKERS);
+    uint32_t count = (uint32_t)ron_conf_int(s->conf, RWD_WORKERS);
 
     for (uint32_t i = 0; i < count; i++) {
         (void)snprintf(s->worker_names[i], sizeof s->worker_names[i], "worker-%u", i);

@@ -20,69 +20,69 @@ enum { TRIES = 3, WAIT_MIN_MS = 100, WAIT_SPAN_MS = 150 };
 
 /* ---- the end of a run ------------------------------------------------------------------------ */
 
-void rew_job_fault(struct rew_fault *ret, const struct rew_job *job, enum ron_rc rc,
-                   enum rew_error bad, const struct ron_err *err)
+void rwd_job_fault(struct rwd_fault *ret, const struct rwd_job *job, enum ron_rc rc,
+                   enum rwd_error bad, const struct ron_err *err)
 {
     if (rc == RON_CANCELLED && ron_au32_load(&job->live->progress.cancelled) != 0) {
-        rew_fault_set(ret, REW_ERROR_DRAINING, NULL);
+        rwd_fault_set(ret, RWD_ERROR_DRAINING, NULL);
     } else {
-        rew_fault_of(ret, rc, bad, err);
+        rwd_fault_of(ret, rc, bad, err);
     }
 }
 
-void rew_job_given_up(struct rew_svc *s, struct rew_job *take_job, const struct rew_fault *fault)
+void rwd_job_given_up(struct rwd_svc *s, struct rwd_job *take_job, const struct rwd_fault *fault)
 {
-    char name[REW_EPOCH_MAX + 1];
+    char name[RWD_EPOCH_MAX + 1];
     struct ron_str epoch = {name, strlen(take_job->request.epoch)};
     bool given = true;
 
     memcpy(name, take_job->request.epoch, sizeof name);
-    if (!take_job->dry && fault->error != REW_ERROR_DRAINING) {
-        given = rew_epoch_give_back(s, epoch);
+    if (!take_job->dry && fault->error != RWD_ERROR_DRAINING) {
+        given = rwd_epoch_give_back(s, epoch);
     }
-    rew_job_failed(s, take_job, fault);
+    rwd_job_failed(s, take_job, fault);
     if (!given) { /* the book knows better than this fault */
-        rew_runs_forget(s->runs, epoch);
+        rwd_runs_forget(s->runs, epoch);
     }
 }
 
-void rew_outcome_free(struct rew_svc *s, struct rew_outcome *take_o, const struct rew_fault *fault)
+void rwd_outcome_free(struct rwd_svc *s, struct rwd_outcome *take_o, const struct rwd_fault *fault)
 {
     if (fault != NULL) {
-        rew_job_given_up(s, take_o->job, fault);
+        rwd_job_given_up(s, take_o->job, fault);
     } else {
-        rew_job_free(take_o->job);
+        rwd_job_free(take_o->job);
     }
     if (take_o->has_run) {
-        rew_run_done(&take_o->run);
+        rwd_run_done(&take_o->run);
     }
-    rew_snapshot_done(&take_o->snapshot);
+    rwd_snapshot_done(&take_o->snapshot);
     ron_free(take_o);
 }
 
-void rew_outcome_drop(struct rew_svc *s, struct rew_outcome *take_o)
+void rwd_outcome_drop(struct rwd_svc *s, struct rwd_outcome *take_o)
 {
-    struct rew_fault fault;
+    struct rwd_fault fault;
 
-    rew_fault_set(&fault, REW_ERROR_DRAINING, NULL);
-    rew_count(s, REW_M_DROPPED_RESULTS, 1);
+    rwd_fault_set(&fault, RWD_ERROR_DRAINING, NULL);
+    rwd_count(s, RWD_M_DROPPED_RESULTS, 1);
     (void)ron_au32_add(&s->dropped, 1);
-    rew_outcome_free(s, take_o, &fault);
+    rwd_outcome_free(s, take_o, &fault);
 }
 
 /* Answers who waited, with the manifest or, of a quarantined run, 409. */
-static void answer(struct rew_svc *s, struct rew_outcome *o, struct ron_str manifest)
+static void answer(struct rwd_svc *s, struct rwd_outcome *o, struct ron_str manifest)
 {
-    struct ron_http_reply *waiters[REW_WAITERS_MAX];
-    struct rew_fault none = {0};
-    struct rew_fault fault;
-    bool good = o->run.manifest.status == REW_STATUS_OK;
-    size_t count = rew_runs_end(s->runs, o->job->live, &none, manifest, waiters);
+    struct ron_http_reply *waiters[RWD_WAITERS_MAX];
+    struct rwd_fault none = {0};
+    struct rwd_fault fault;
+    bool good = o->run.manifest.status == RWD_STATUS_OK;
+    size_t count = rwd_runs_end(s->runs, o->job->live, &none, manifest, waiters);
 
-    rew_fault_set(&fault, REW_ERROR_QUARANTINED, o->run.breach_text);
+    rwd_fault_set(&fault, RWD_ERROR_QUARANTINED, o->run.breach_text);
     for (size_t i = 0; i < count; i++) {
         if (!good) {
-            rew_reply_fail(s, waiters[i], &fault);
+            rwd_reply_fail(s, waiters[i], &fault);
         } else if (ron_buf_append(ron_http_reply_body(waiters[i]), manifest.ptr, manifest.len) ==
                    RON_OK) {
             ron_http_reply_send(waiters[i], 200, "application/json");
@@ -100,33 +100,33 @@ static uint64_t fits(struct ron_money m)
     return m.v > UINT64_MAX ? UINT64_MAX : (uint64_t)m.v;
 }
 
-static void count_run(struct rew_svc *s, const struct rew_outcome *o)
+static void count_run(struct rwd_svc *s, const struct rwd_outcome *o)
 {
-    const struct rew_totals *t = &o->run.manifest.totals;
+    const struct rwd_totals *t = &o->run.manifest.totals;
     uint64_t took_ms = ron_env_wall_ms(s->env) - o->job->live->began_ms;
 
-    rew_count_of(s, REW_M_RUNS, "ok", 1);
-    rew_count(s, REW_M_ROWS, rew_rows_count(o->snapshot.rows));
-    rew_observe(s, REW_M_LATENCY, took_ms * RON_NS_PER_MS);
-    rew_count(s, REW_M_DUST, fits(t->residual));
-    rew_set(s, REW_M_POOL, t->pool);
-    rew_set(s, REW_M_PAYOUT, t->paid);
-    rew_set(s, REW_M_DELTA, t->residual);
+    rwd_count_of(s, RWD_M_RUNS, "ok", 1);
+    rwd_count(s, RWD_M_ROWS, rwd_rows_count(o->snapshot.rows));
+    rwd_observe(s, RWD_M_LATENCY, took_ms * RON_NS_PER_MS);
+    rwd_count(s, RWD_M_DUST, fits(t->residual));
+    rwd_set(s, RWD_M_POOL, t->pool);
+    rwd_set(s, RWD_M_PAYOUT, t->paid);
+    rwd_set(s, RWD_M_DELTA, t->residual);
 }
 
-static enum ron_rc write_files(struct rew_svc *s, struct rew_outcome *o, struct ron_err *err)
+static enum ron_rc write_files(struct rwd_svc *s, struct rwd_outcome *o, struct ron_err *err)
 {
     struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
-    bool tree = ron_conf_bool(conf, REW_PUBLIC_TREE);
+    bool tree = ron_conf_bool(conf, RWD_PUBLIC_TREE);
     enum ron_rc rc = RON_OK;
 
     ron_conf_unref(conf);
     for (int i = 0; i < TRIES; i++) {
-        rc = rew_run_write(&o->run,
-                           &(struct rew_write_opts){
+        rc = rwd_run_write(&o->run,
+                           &(struct rwd_write_opts){
                                .env = s->disk_env,
                                .dir = o->job->dry ? NULL : s->artifact_dir,
-                               .more = tree ? rew_public_tree_more : NULL,
+                               .more = tree ? rwd_public_tree_more : NULL,
                                .more_arg = (void *)(uintptr_t)s->disk_env,
                                .attester = s->attester.key_id[0] != '\0' ? &s->attester : NULL},
                            err);
@@ -134,7 +134,7 @@ static enum ron_rc write_files(struct rew_svc *s, struct rew_outcome *o, struct 
             break;
         }
         RON_LOG(s->log, WARN, "artifacts could not be written; trying again", RON_LOG_ERR(err));
-        rew_pause(s, WAIT_MIN_MS + s->env->rand_u64(s->env) % (WAIT_SPAN_MS + 1));
+        rwd_pause(s, WAIT_MIN_MS + s->env->rand_u64(s->env) % (WAIT_SPAN_MS + 1));
     }
     ron_need_set(s->need_artifacts,
                  rc == RON_IO || rc == RON_LIMIT ? RON_NEED_MISSING : RON_NEED_OK,
@@ -142,61 +142,61 @@ static enum ron_rc write_files(struct rew_svc *s, struct rew_outcome *o, struct 
     return rc;
 }
 
-static void quarantined(struct rew_svc *s, struct rew_outcome *o)
+static void quarantined(struct rwd_svc *s, struct rwd_outcome *o)
 {
-    const struct rew_manifest *m = &o->run.manifest;
+    const struct rwd_manifest *m = &o->run.manifest;
     struct ron_str epoch = {o->job->request.epoch, strlen(o->job->request.epoch)};
-    const char *kind = rew_breach_label(m->breach);
+    const char *kind = rwd_breach_label(m->breach);
     struct ron_err err = {0};
 
-    rew_count_of(s, REW_M_RUNS, "quarantined", 1);
+    rwd_count_of(s, RWD_M_RUNS, "quarantined", 1);
     if (o->job->dry) { /* it has no epoch, so nobody is called for it */
         RON_LOG(s->log, WARN, "a dry run broke a rule", RON_LOG_STR("epoch", o->job->request.epoch),
                 RON_LOG_STR("breach", kind), RON_LOG_STR("why", o->run.breach_text));
-        rew_tell(s, REW_EVENT_QUARANTINED, o->job->request.epoch, &o->job->request.run_key, true, 0,
+        rwd_tell(s, RWD_EVENT_QUARANTINED, o->job->request.epoch, &o->job->request.run_key, true, 0,
                  0, kind);
         return;
     }
-    rew_count_of(s, REW_M_INVARIANT, kind, 1);
-    rew_count(s, REW_M_QUARANTINE, 1);
+    rwd_count_of(s, RWD_M_INVARIANT, kind, 1);
+    rwd_count(s, RWD_M_QUARANTINE, 1);
     RON_LOG(s->log, ERROR, "an epoch is quarantined: nothing of it is paid",
             RON_LOG_STR("epoch", o->job->request.epoch), RON_LOG_STR("breach", kind),
             RON_LOG_STR("why", o->run.breach_text));
-    if (rew_book_quarantine(s->book, epoch, m->breach, o->run.breach_text, ron_env_wall_ms(s->env),
+    if (rwd_book_quarantine(s->book, epoch, m->breach, o->run.breach_text, ron_env_wall_ms(s->env),
                             &err) != RON_OK) {
         RON_LOG(s->log, ERROR, "the quarantine could not be written down", RON_LOG_ERR(&err));
         ron_au32_store(&s->left, 1); /* computed again, to the same verdict */
     }
-    rew_look_at_quarantine(s);
-    rew_tell(s, REW_EVENT_QUARANTINED, o->job->request.epoch, &o->job->request.run_key, false, 0, 0,
+    rwd_look_at_quarantine(s);
+    rwd_tell(s, RWD_EVENT_QUARANTINED, o->job->request.epoch, &o->job->request.run_key, false, 0, 0,
              kind);
 }
 
-static enum ron_rc seal(struct rew_svc *s, struct rew_outcome *o, struct ron_buf *manifest,
+static enum ron_rc seal(struct rwd_svc *s, struct rwd_outcome *o, struct ron_buf *manifest,
                         struct ron_err *err)
 {
     RON_TRY(write_files(s, o, err));
-    RON_TRY(rew_manifest_write(&o->run.manifest, manifest));
-    if (o->run.manifest.status == REW_STATUS_OK && !o->job->dry) {
-        RON_TRY(rew_book_seal(s->book, &o->run.manifest, ron_env_wall_ms(s->env), err));
+    RON_TRY(rwd_manifest_write(&o->run.manifest, manifest));
+    if (o->run.manifest.status == RWD_STATUS_OK && !o->job->dry) {
+        RON_TRY(rwd_book_seal(s->book, &o->run.manifest, ron_env_wall_ms(s->env), err));
     }
     return RON_OK;
 }
 
-static void finish(struct rew_svc *s, struct rew_outcome *o)
+static void finish(struct rwd_svc *s, struct rwd_outcome *o)
 {
     struct ron_err err = {0};
-    struct rew_fault fault = o->fault;
+    struct rwd_fault fault = o->fault;
     struct ron_buf manifest;
     uint64_t from_ns = ron_env_now_ns(s->env);
     enum ron_rc rc;
 
     if (!o->has_run) {
-        rew_outcome_free(s, o, &fault);
+        rwd_outcome_free(s, o, &fault);
         return;
     }
-    ron_au32_store(&o->job->live->progress.phase, REW_PHASE_WRITING);
-    ron_buf_init(&manifest, REW_MANIFEST_MAX);
+    ron_au32_store(&o->job->live->progress.phase, RWD_PHASE_WRITING);
+    ron_buf_init(&manifest, RWD_MANIFEST_MAX);
     rc = seal(s, o, &manifest, &err);
     ron_trace_stage(ron_app_tracer(s->app), &o->job->from,
                     &(struct ron_trace_stage){.name = "artifact_writer",
@@ -206,23 +206,23 @@ static void finish(struct rew_svc *s, struct rew_outcome *o)
     if (rc != RON_OK) {
         RON_LOG(s->log, ERROR, "a run could not be sealed",
                 RON_LOG_STR("epoch", o->job->request.epoch), RON_LOG_ERR(&err));
-        rew_job_fault(&fault, o->job, rc, REW_ERROR_CONFLICT, &err);
-        rew_outcome_free(s, o, &fault);
+        rwd_job_fault(&fault, o->job, rc, RWD_ERROR_CONFLICT, &err);
+        rwd_outcome_free(s, o, &fault);
     } else {
-        bool settle = !o->job->dry && o->run.manifest.status == REW_STATUS_OK;
+        bool settle = !o->job->dry && o->run.manifest.status == RWD_STATUS_OK;
 
-        if (o->run.manifest.status == REW_STATUS_OK) {
+        if (o->run.manifest.status == RWD_STATUS_OK) {
             count_run(s, o);
-            rew_tell(s, REW_EVENT_SEALED, o->job->request.epoch, &o->job->request.run_key,
+            rwd_tell(s, RWD_EVENT_SEALED, o->job->request.epoch, &o->job->request.run_key,
                      o->job->dry, o->run.manifest.payouts.count, o->run.manifest.payouts.count, "");
         } else {
             quarantined(s, o);
         }
         answer(s, o, (struct ron_str){ron_buf_text(&manifest), ron_buf_len(&manifest)});
         if (settle) {
-            rew_emitter_remind(s, o->job->request.epoch);
+            rwd_emitter_remind(s, o->job->request.epoch);
         }
-        rew_outcome_free(s, o, NULL);
+        rwd_outcome_free(s, o, NULL);
     }
     ron_buf_done(&manifest);
 }
@@ -238,7 +238,7 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     return RON_OK;
 }
 
-enum ron_rc rew_writer_add(struct rew_svc *s, struct ron_err *err)
+enum ron_rc rwd_writer_add(struct rwd_svc *s, struct ron_err *err)
 {
     return ron_sup_add(ron_app_sup(s->app),
                        &(struct ron_task_def){.name = "artifact_writer",

@@ -27,24 +27,24 @@ static uint32_t number_behind(struct ron_str name, const char *prefix)
     return n;
 }
 
-static bool type_of(struct ron_str name, struct rew_abi_type *ret_type)
+static bool type_of(struct ron_str name, struct rwd_abi_type *ret_type)
 {
     static const struct {
         const char *name;
-        enum rew_abi_kind kind;
-    } plain[] = {{"address", REW_ABI_ADDRESS},
-                 {"bool", REW_ABI_BOOL},
-                 {"bytes", REW_ABI_BYTES},
-                 {"string", REW_ABI_STRING}};
+        enum rwd_abi_kind kind;
+    } plain[] = {{"address", RWD_ABI_ADDRESS},
+                 {"bool", RWD_ABI_BOOL},
+                 {"bytes", RWD_ABI_BYTES},
+                 {"string", RWD_ABI_STRING}};
     uint32_t bits = number_behind(name, "uint");
     uint32_t bytes = number_behind(name, "bytes");
 
-    *ret_type = (struct rew_abi_type){0};
+    *ret_type = (struct rwd_abi_type){0};
     if (bits >= 8 && bits <= 256 && bits % 8 == 0) {
-        ret_type->kind = REW_ABI_UINT;
+        ret_type->kind = RWD_ABI_UINT;
         ret_type->bytes = bits / 8;
-    } else if (bytes >= 1 && bytes <= REW_ABI_WORD) {
-        ret_type->kind = REW_ABI_FIXED;
+    } else if (bytes >= 1 && bytes <= RWD_ABI_WORD) {
+        ret_type->kind = RWD_ABI_FIXED;
         ret_type->bytes = bytes;
     } else {
         size_t i = 0;
@@ -61,18 +61,18 @@ static bool type_of(struct ron_str name, struct rew_abi_type *ret_type)
     return true;
 }
 
-static bool is_dynamic(const struct rew_abi_type *type)
+static bool is_dynamic(const struct rwd_abi_type *type)
 {
-    return type->kind == REW_ABI_BYTES || type->kind == REW_ABI_STRING;
+    return type->kind == RWD_ABI_BYTES || type->kind == RWD_ABI_STRING;
 }
 
-enum ron_rc rew_abi_init(struct rew_abi *abi, const struct ron_str *names, size_t count,
+enum ron_rc rwd_abi_init(struct rwd_abi *abi, const struct ron_str *names, size_t count,
                          struct ron_err *err)
 {
-    struct rew_abi made = {.count = count};
+    struct rwd_abi made = {.count = count};
 
-    if (count == 0 || count > REW_ABI_TYPES_MAX) {
-        return ron_err_set(err, RON_LIMIT, "a leaf has 1 to %d values, not %zu", REW_ABI_TYPES_MAX,
+    if (count == 0 || count > RWD_ABI_TYPES_MAX) {
+        return ron_err_set(err, RON_LIMIT, "a leaf has 1 to %d values, not %zu", RWD_ABI_TYPES_MAX,
                            count);
     }
     for (size_t i = 0; i < count; i++) {
@@ -91,57 +91,57 @@ enum ron_rc rew_abi_init(struct rew_abi *abi, const struct ron_str *names, size_
 /* ---- values ---------------------------------------------------------------------------------- */
 
 /* "0x" and 1 to 64 digits as a number. */
-static bool hex_number(struct ron_str text, uint8_t ret_word[REW_ABI_WORD])
+static bool hex_number(struct ron_str text, uint8_t ret_word[RWD_ABI_WORD])
 {
-    char padded[2 + 2 * REW_ABI_WORD];
+    char padded[2 + 2 * RWD_ABI_WORD];
     size_t len = text.len - 2;
 
-    if (text.len < 3 || len > (size_t)2 * REW_ABI_WORD) {
+    if (text.len < 3 || len > (size_t)2 * RWD_ABI_WORD) {
         return false;
     }
     memset(padded, '0', sizeof padded);
     padded[1] = 'x';
     memcpy(padded + sizeof padded - len, text.ptr + 2, len);
-    return rew_hex_get((struct ron_str){padded, sizeof padded}, ret_word, REW_ABI_WORD);
+    return rwd_hex_get((struct ron_str){padded, sizeof padded}, ret_word, RWD_ABI_WORD);
 }
 
-static bool number_word(const struct rew_abi_type *type, struct ron_str text,
-                        uint8_t ret_word[REW_ABI_WORD])
+static bool number_word(const struct rwd_abi_type *type, struct ron_str text,
+                        uint8_t ret_word[RWD_ABI_WORD])
 {
     bool hex = text.len > 2 && text.ptr[0] == '0' && text.ptr[1] == 'x';
     uint8_t above = 0;
 
-    if (!(hex ? hex_number(text, ret_word) : rew_u256_get(text, ret_word))) {
+    if (!(hex ? hex_number(text, ret_word) : rwd_u256_get(text, ret_word))) {
         return false;
     }
-    for (size_t i = 0; i < REW_ABI_WORD - type->bytes; i++) {
+    for (size_t i = 0; i < RWD_ABI_WORD - type->bytes; i++) {
         above |= ret_word[i];
     }
     return above == 0;
 }
 
-enum ron_rc rew_abi_word(const struct rew_abi_type *type, struct ron_str text,
-                         uint8_t ret_word[REW_ABI_WORD])
+enum ron_rc rwd_abi_word(const struct rwd_abi_type *type, struct ron_str text,
+                         uint8_t ret_word[RWD_ABI_WORD])
 {
-    uint8_t word[REW_ABI_WORD] = {0};
+    uint8_t word[RWD_ABI_WORD] = {0};
     bool good = false;
 
     switch (type->kind) {
-    case REW_ABI_ADDRESS:
-        good = rew_hex_get(text, word + REW_ABI_WORD - REW_ADDRESS_BYTES, REW_ADDRESS_BYTES);
+    case RWD_ABI_ADDRESS:
+        good = rwd_hex_get(text, word + RWD_ABI_WORD - RWD_ADDRESS_BYTES, RWD_ADDRESS_BYTES);
         break;
-    case REW_ABI_UINT:
+    case RWD_ABI_UINT:
         good = number_word(type, text, word);
         break;
-    case REW_ABI_BOOL:
-        word[REW_ABI_WORD - 1] = ron_str_eq(text, "true") ? 1 : 0;
-        good = word[REW_ABI_WORD - 1] == 1 || ron_str_eq(text, "false");
+    case RWD_ABI_BOOL:
+        word[RWD_ABI_WORD - 1] = ron_str_eq(text, "true") ? 1 : 0;
+        good = word[RWD_ABI_WORD - 1] == 1 || ron_str_eq(text, "false");
         break;
-    case REW_ABI_FIXED:
-        good = rew_hex_get(text, word, type->bytes);
+    case RWD_ABI_FIXED:
+        good = rwd_hex_get(text, word, type->bytes);
         break;
-    case REW_ABI_BYTES:
-    case REW_ABI_STRING:
+    case RWD_ABI_BYTES:
+    case RWD_ABI_STRING:
         RON_ASSERT_MSG(false, "bytes and strings have no word");
         break;
     }
@@ -152,18 +152,18 @@ enum ron_rc rew_abi_word(const struct rew_abi_type *type, struct ron_str text,
     return RON_OK;
 }
 
-static void size_word(size_t size, uint8_t word[REW_ABI_WORD])
+static void size_word(size_t size, uint8_t word[RWD_ABI_WORD])
 {
-    memset(word, 0, REW_ABI_WORD);
+    memset(word, 0, RWD_ABI_WORD);
     for (size_t i = 0; i < sizeof size; i++) {
-        word[REW_ABI_WORD - 1 - i] = (uint8_t)(size >> (8 * i));
+        word[RWD_ABI_WORD - 1 - i] = (uint8_t)(size >> (8 * i));
     }
 }
 
 /* Bytes of content of a dynamic value. */
-static size_t content_len(const struct rew_abi_type *type, struct ron_str text)
+static size_t content_len(const struct rwd_abi_type *type, struct ron_str text)
 {
-    return type->kind == REW_ABI_STRING ? text.len : text.len < 2 ? 0 : text.len / 2 - 1;
+    return type->kind == RWD_ABI_STRING ? text.len : text.len < 2 ? 0 : text.len / 2 - 1;
 }
 
 static bool is_utf8(struct ron_str text)
@@ -177,57 +177,57 @@ static bool is_utf8(struct ron_str text)
 }
 
 /* Length, content, zeros to the next word. */
-static enum ron_rc put_content(const struct rew_abi_type *type, struct ron_str text,
+static enum ron_rc put_content(const struct rwd_abi_type *type, struct ron_str text,
                                struct ron_buf *out)
 {
     size_t len = content_len(type, text);
-    size_t padded = (len + REW_ABI_WORD - 1) / REW_ABI_WORD * REW_ABI_WORD;
+    size_t padded = (len + RWD_ABI_WORD - 1) / RWD_ABI_WORD * RWD_ABI_WORD;
     uint8_t *to = NULL;
 
-    if (len > REW_ABI_VALUE_MAX) {
+    if (len > RWD_ABI_VALUE_MAX) {
         return RON_LIMIT;
     }
-    RON_TRY(ron_buf_reserve(out, REW_ABI_WORD + padded, &to));
-    memset(to, 0, REW_ABI_WORD + padded);
+    RON_TRY(ron_buf_reserve(out, RWD_ABI_WORD + padded, &to));
+    memset(to, 0, RWD_ABI_WORD + padded);
     size_word(len, to);
-    if (type->kind == REW_ABI_STRING) {
+    if (type->kind == RWD_ABI_STRING) {
         if (!is_utf8(text)) {
             return RON_INVALID;
         }
         if (len > 0) {
-            memcpy(to + REW_ABI_WORD, text.ptr, len);
+            memcpy(to + RWD_ABI_WORD, text.ptr, len);
         }
-    } else if (!rew_hex_get(text, to + REW_ABI_WORD, len)) {
+    } else if (!rwd_hex_get(text, to + RWD_ABI_WORD, len)) {
         return RON_INVALID;
     }
-    ron_buf_commit(out, REW_ABI_WORD + padded);
+    ron_buf_commit(out, RWD_ABI_WORD + padded);
     return RON_OK;
 }
 
-static enum ron_rc bad_value(const struct rew_abi *abi, size_t i, struct ron_str text,
+static enum ron_rc bad_value(const struct rwd_abi *abi, size_t i, struct ron_str text,
                              enum ron_rc rc, struct ron_err *err)
 {
     return ron_err_set(err, rc, "value %zu is no %s: '%.*s'", i + 1, abi->types[i].name,
                        (int)RON_MIN(text.len, (size_t)64), text.len != 0 ? text.ptr : "");
 }
 
-enum ron_rc rew_abi_encode(const struct rew_abi *abi, const struct ron_str *texts,
+enum ron_rc rwd_abi_encode(const struct rwd_abi *abi, const struct ron_str *texts,
                            struct ron_buf *out, struct ron_err *err)
 {
-    size_t offset = abi->count * REW_ABI_WORD;
+    size_t offset = abi->count * RWD_ABI_WORD;
 
     for (size_t i = 0; i < abi->count; i++) {
-        const struct rew_abi_type *type = &abi->types[i];
-        uint8_t word[REW_ABI_WORD];
+        const struct rwd_abi_type *type = &abi->types[i];
+        uint8_t word[RWD_ABI_WORD];
         enum ron_rc rc = RON_OK;
 
         if (is_dynamic(type)) {
             size_t len = content_len(type, texts[i]);
 
             size_word(offset, word);
-            offset += REW_ABI_WORD + (len + REW_ABI_WORD - 1) / REW_ABI_WORD * REW_ABI_WORD;
+            offset += RWD_ABI_WORD + (len + RWD_ABI_WORD - 1) / RWD_ABI_WORD * RWD_ABI_WORD;
         } else {
-            rc = rew_abi_word(type, texts[i], word);
+            rc = rwd_abi_word(type, texts[i], word);
         }
         if (rc != RON_OK) {
             return bad_value(abi, i, texts[i], rc, err);

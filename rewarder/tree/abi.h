@@ -18,42 +18,42 @@
 #include "rewarder/tree/core.h"
 
 enum {
-    REW_ABI_TYPES_MAX = 16, /* values of a leaf; contracts have 16 slots on their stack */
-    REW_ABI_WORD = 32,
-    REW_ABI_NAME_MAX = 8, /* "bytes32", "uint256", "address" */
+    RWD_ABI_TYPES_MAX = 16, /* values of a leaf; contracts have 16 slots on their stack */
+    RWD_ABI_WORD = 32,
+    RWD_ABI_NAME_MAX = 8, /* "bytes32", "uint256", "address" */
     /* Of bytes and strings in one value: a leaf is a line, not a file. */
-    REW_ABI_VALUE_MAX = 1 << 16,
+    RWD_ABI_VALUE_MAX = 1 << 16,
 };
 
-enum rew_abi_kind {
-    REW_ABI_ADDRESS,
-    REW_ABI_UINT,
-    REW_ABI_BOOL,
-    REW_ABI_FIXED, /* bytes1 .. bytes32 */
-    REW_ABI_BYTES,
-    REW_ABI_STRING,
+enum rwd_abi_kind {
+    RWD_ABI_ADDRESS,
+    RWD_ABI_UINT,
+    RWD_ABI_BOOL,
+    RWD_ABI_FIXED, /* bytes1 .. bytes32 */
+    RWD_ABI_BYTES,
+    RWD_ABI_STRING,
 };
 
-struct rew_abi_type {
-    enum rew_abi_kind kind;
+struct rwd_abi_type {
+    enum rwd_abi_kind kind;
     uint32_t bytes; /* UINT, FIXED: 1..32 */
-    char name[REW_ABI_NAME_MAX];
+    char name[RWD_ABI_NAME_MAX];
 };
 
-struct rew_abi {
+struct rwd_abi {
     size_t count;
     bool has_dynamic; /* a string or bytes: leaves have different lengths */
-    struct rew_abi_type types[REW_ABI_TYPES_MAX];
+    struct rwd_abi_type types[RWD_ABI_TYPES_MAX];
 };
 
 /* Types by their names. RON_INVALID names the one that is not known; RON_LIMIT. */
-RON_MUST_USE enum ron_rc rew_abi_init(struct rew_abi *abi, const struct ron_str *names,
+RON_MUST_USE enum ron_rc rwd_abi_init(struct rwd_abi *abi, const struct ron_str *names,
                                       size_t count, struct ron_err *err);
 
 /* One value in its word; not for bytes and strings. RON_INVALID without a message. */
-RON_MUST_USE enum ron_rc rew_abi_word(const struct rew_abi_type *type, struct ron_str text,
-                                      uint8_t ret_word[REW_ABI_WORD]);
+RON_MUST_USE enum ron_rc rwd_abi_word(const struct rwd_abi_type *type, struct ron_str text,
+                                      uint8_t ret_word[RWD_ABI_WORD]);
 
 /* Appends the encoding of `count` values. RON_INVALID names the value. */
-RON_MUST_USE enum ron_rc rew_abi_encode(const struct rew_abi *abi, const struct ron_str *texts,
+RON_MUST_USE enum ron_rc rwd_abi_encode(const struct rwd_abi *abi, const struct ron_str *texts,
                                         struct ron_buf *out, struct ron_err *err);

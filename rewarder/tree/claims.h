@@ -16,52 +16,52 @@
 #include "rewarder/tree/rp.h"
 #include "ron/io/file.h"
 
-struct rew_claim {
+struct rwd_claim {
     struct ron_money amount;
-    uint8_t address[REW_ADDRESS_BYTES];
+    uint8_t address[RWD_ADDRESS_BYTES];
 };
 
-struct rew_claims {
-    struct rew_claim *claims;
+struct rwd_claims {
+    struct rwd_claim *claims;
     size_t count;
     size_t cap;
     uint64_t left_out; /* accounts that are no address */
     uint64_t merged;   /* accounts that were added to another one's claim */
 };
 
-bool rew_account_address(struct ron_str account, uint8_t ret_address[REW_ADDRESS_BYTES]);
+bool rwd_account_address(struct ron_str account, uint8_t ret_address[RWD_ADDRESS_BYTES]);
 
 /* Begins with a struct of zeros. RON_LIMIT, RON_NOMEM. */
-RON_MUST_USE enum ron_rc rew_claims_add(struct rew_claims *c, struct ron_str account,
+RON_MUST_USE enum ron_rc rwd_claims_add(struct rwd_claims *c, struct ron_str account,
                                         struct ron_money amount, struct ron_err *err);
 /* Sorts and merges. RON_INVALID when a sum does not fit 128 bits. */
-RON_MUST_USE enum ron_rc rew_claims_seal(struct rew_claims *c, struct ron_err *err);
-void rew_claims_done(struct rew_claims *c);
+RON_MUST_USE enum ron_rc rwd_claims_seal(struct rwd_claims *c, struct ron_err *err);
+void rwd_claims_done(struct rwd_claims *c);
 
 /* The tree of sealed claims; RON_INVALID when there are none. */
-RON_MUST_USE enum ron_rc rew_claims_oz(const struct rew_claims *c, struct rew_oz **ret_oz,
+RON_MUST_USE enum ron_rc rwd_claims_oz(const struct rwd_claims *c, struct rwd_oz **ret_oz,
                                        struct ron_err *err);
 /* Amounts are RPL of the node's collateral, or ETH of the smoothing pool. */
-RON_MUST_USE enum ron_rc rew_claims_rp(const struct rew_claims *c, uint64_t network, bool as_eth,
-                                       struct rew_rp **ret_rp, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd_claims_rp(const struct rwd_claims *c, uint64_t network, bool as_eth,
+                                       struct rwd_rp **ret_rp, struct ron_err *err);
 
 /* A file that appears whole: written beside as <path>.tmp, synced, renamed. */
-struct rew_tree_file {
+struct rwd_tree_file {
     const struct ron_env *env;
     int fd;
     uint64_t size;
     char path[RON_FILE_PATH_SIZE];
     char temporary[RON_FILE_PATH_SIZE];
 };
-RON_MUST_USE enum ron_rc rew_tree_file_open(const struct ron_env *env, const char *path,
-                                            struct rew_tree_file *ret_file, struct ron_err *err);
-struct rew_sink rew_tree_file_sink(struct rew_tree_file *file);
+RON_MUST_USE enum ron_rc rwd_tree_file_open(const struct ron_env *env, const char *path,
+                                            struct rwd_tree_file *ret_file, struct ron_err *err);
+struct rwd_sink rwd_tree_file_sink(struct rwd_tree_file *file);
 /* Keeps the file when `rc` is RON_OK, else removes what is there. Returns the first failure. */
-RON_MUST_USE enum ron_rc rew_tree_file_close(struct rew_tree_file *file, enum ron_rc rc,
+RON_MUST_USE enum ron_rc rwd_tree_file_close(struct rwd_tree_file *file, enum ron_rc rc,
                                              struct ron_err *err);
 
-/* `more` of struct rew_write_opts with the environment as its argument: adds the OpenZeppelin tree
+/* `more` of struct rwd_write_opts with the environment as its argument: adds the OpenZeppelin tree
  * of the payouts to a run's folder. Without any address among the payees there is no file. */
-#define REW_FILE_OPENZEPPELIN "openzeppelin.json"
-RON_MUST_USE enum ron_rc rew_public_tree_more(void *env, const struct rew_run *run, const char *dir,
+#define RWD_FILE_OPENZEPPELIN "openzeppelin.json"
+RON_MUST_USE enum ron_rc rwd_public_tree_more(void *env, const struct rwd_run *run, const char *dir,
                                               struct ron_err *err);

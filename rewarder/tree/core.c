@@ -5,60 +5,60 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 
-enum ron_rc rew_tree_init(struct rew_tree *tree, size_t leaves, struct ron_err *err)
+enum ron_rc rwd_tree_init(struct rwd_tree *tree, size_t leaves, struct ron_err *err)
 {
-    struct rew_keccak *nodes;
+    struct rwd_keccak *nodes;
 
     RON_ASSERT(leaves > 0);
-    if (leaves > REW_TREE_LEAVES_MAX) {
-        return ron_err_set(err, RON_LIMIT, "a tree has at most %d leaves", REW_TREE_LEAVES_MAX);
+    if (leaves > RWD_TREE_LEAVES_MAX) {
+        return ron_err_set(err, RON_LIMIT, "a tree has at most %d leaves", RWD_TREE_LEAVES_MAX);
     }
     nodes = ron_alloc_array(2 * leaves, sizeof *nodes);
     if (nodes == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for a tree of %zu leaves", leaves);
     }
-    *tree = (struct rew_tree){.nodes = nodes, .leaves = leaves};
+    *tree = (struct rwd_tree){.nodes = nodes, .leaves = leaves};
     return RON_OK;
 }
 
-void rew_tree_done(struct rew_tree *tree)
+void rwd_tree_done(struct rwd_tree *tree)
 {
     ron_free(tree->nodes);
-    *tree = (struct rew_tree){0};
+    *tree = (struct rwd_tree){0};
 }
 
-void rew_tree_build(struct rew_tree *tree)
+void rwd_tree_build(struct rwd_tree *tree)
 {
     /* Nodes [low, high) at once: their children begin at 2 * low >= high, so they are there. */
     for (size_t high = tree->leaves; high > 1;) {
         size_t low = (high + 1) / 2;
 
-        rew_keccak256_nodes(&tree->nodes[2 * low], high - low, &tree->nodes[low]);
+        rwd_keccak256_nodes(&tree->nodes[2 * low], high - low, &tree->nodes[low]);
         high = low;
     }
 }
 
-void rew_tree_prove(const struct rew_tree *tree, size_t at, struct rew_tree_proof *ret_proof)
+void rwd_tree_prove(const struct rwd_tree *tree, size_t at, struct rwd_tree_proof *ret_proof)
 {
     size_t count = 0;
 
     RON_ASSERT(at >= tree->leaves && at < 2 * tree->leaves);
     for (; at > 1; at /= 2) {
-        RON_ASSERT(count < REW_TREE_PROOF_MAX);
+        RON_ASSERT(count < RWD_TREE_PROOF_MAX);
         ret_proof->hashes[count++] = tree->nodes[at ^ 1];
     }
     ret_proof->count = count;
 }
 
-bool rew_tree_proves(const struct rew_keccak *leaf, const struct rew_tree_proof *proof,
-                     const struct rew_keccak *root)
+bool rwd_tree_proves(const struct rwd_keccak *leaf, const struct rwd_tree_proof *proof,
+                     const struct rwd_keccak *root)
 {
-    struct rew_keccak at = *leaf;
+    struct rwd_keccak at = *leaf;
 
     for (size_t i = 0; i < proof->count; i++) {
-        rew_keccak256_node(&at, &proof->hashes[i], &at);
+        rwd_keccak256_node(&at, &proof->hashes[i], &at);
     }
-    return rew_keccak_cmp(&at, root) == 0;
+    return rwd_keccak_cmp(&at, root) == 0;
 }
 
 /* ---- order ----------------------------------------------------------------------------------- */
@@ -70,15 +70,15 @@ struct entry {
     uint32_t index;
 };
 
-static bool comes_after(const struct rew_keccak *hashes, const struct entry *a,
+static bool comes_after(const struct rwd_keccak *hashes, const struct entry *a,
                         const struct entry *b)
 {
     return a->head != b->head ? a->head > b->head
-                              : rew_keccak_cmp(&hashes[a->index], &hashes[b->index]) > 0;
+                              : rwd_keccak_cmp(&hashes[a->index], &hashes[b->index]) > 0;
 }
 
 /* Merges from[low..middle) and from[middle..high) into `to`; equal ones stay in their order. */
-static void merge(const struct rew_keccak *hashes, const struct entry *from, struct entry *to,
+static void merge(const struct rwd_keccak *hashes, const struct entry *from, struct entry *to,
                   size_t low, size_t middle, size_t high)
 {
     size_t a = low;
@@ -92,14 +92,14 @@ static void merge(const struct rew_keccak *hashes, const struct entry *from, str
 }
 
 /* A merge sort: stable, and n log n whatever the hashes are. */
-enum ron_rc rew_tree_order(const struct rew_keccak *hashes, size_t count, uint32_t **ret_order,
+enum ron_rc rwd_tree_order(const struct rwd_keccak *hashes, size_t count, uint32_t **ret_order,
                            struct ron_err *err)
 {
     struct entry *from = ron_alloc_array(count, sizeof *from);
     struct entry *to = ron_alloc_array(count, sizeof *to);
     uint32_t *order = ron_alloc_array(count, sizeof *order);
 
-    RON_ASSERT(count <= REW_TREE_LEAVES_MAX);
+    RON_ASSERT(count <= RWD_TREE_LEAVES_MAX);
     if (from == NULL || to == NULL || order == NULL) {
         ron_free(from);
         ron_free(to);

@@ -10,80 +10,80 @@
 #include "rewarder/tree/keccak_priv.h"
 #include "ron/base/macros.h"
 
-/* Nodes that are laid out for one round of rew_keccak256_nodes: 4 KiB on the stack. */
-enum { NODE_ROUND = 64, NODE_BYTES = 2 * REW_KECCAK_BYTES };
+/* Nodes that are laid out for one round of rwd_keccak256_nodes: 4 KiB on the stack. */
+enum { NODE_ROUND = 64, NODE_BYTES = 2 * RWD_KECCAK_BYTES };
 
-static void absorb(uint64_t state[REW__KECCAK_LANES], const uint8_t *block)
+static void absorb(uint64_t state[RWD__KECCAK_LANES], const uint8_t *block)
 {
-    for (size_t i = 0; i < REW_KECCAK_RATE / 8; i++) {
+    for (size_t i = 0; i < RWD_KECCAK_RATE / 8; i++) {
         uint64_t word;
 
         memcpy(&word, block + 8 * i, sizeof word);
         state[i] ^= le64toh(word);
     }
-    REW__KECCAK_PERMUTE(uint64_t, state);
+    RWD__KECCAK_PERMUTE(uint64_t, state);
 }
 
-void rew_keccak256(const void *bytes, size_t len, struct rew_keccak *ret_hash)
+void rwd_keccak256(const void *bytes, size_t len, struct rwd_keccak *ret_hash)
 {
-    uint64_t state[REW__KECCAK_LANES] = {0};
-    uint8_t last[REW_KECCAK_RATE] = {0};
+    uint64_t state[RWD__KECCAK_LANES] = {0};
+    uint8_t last[RWD_KECCAK_RATE] = {0};
     const uint8_t *p = bytes;
 
-    for (; len >= REW_KECCAK_RATE; len -= REW_KECCAK_RATE) {
+    for (; len >= RWD_KECCAK_RATE; len -= RWD_KECCAK_RATE) {
         absorb(state, p);
-        p += REW_KECCAK_RATE;
+        p += RWD_KECCAK_RATE;
     }
     if (len > 0) {
         memcpy(last, p, len);
     }
     last[len] = 0x01;
-    last[REW_KECCAK_RATE - 1] |= 0x80;
+    last[RWD_KECCAK_RATE - 1] |= 0x80;
     absorb(state, last);
-    for (size_t i = 0; i < REW_KECCAK_BYTES / 8; i++) {
+    for (size_t i = 0; i < RWD_KECCAK_BYTES / 8; i++) {
         uint64_t word = htole64(state[i]);
 
         memcpy(ret_hash->bytes + 8 * i, &word, sizeof word);
     }
 }
 
-void rew_keccak256_many(const uint8_t *inputs, size_t stride, size_t len, size_t count,
-                        struct rew_keccak *ret_hashes)
+void rwd_keccak256_many(const uint8_t *inputs, size_t stride, size_t len, size_t count,
+                        struct rwd_keccak *ret_hashes)
 {
     size_t i = 0;
 
-    if (rew__keccak_has_quad()) {
-        for (; i + REW__KECCAK_SIDE <= count; i += REW__KECCAK_SIDE) {
+    if (rwd__keccak_has_quad()) {
+        for (; i + RWD__KECCAK_SIDE <= count; i += RWD__KECCAK_SIDE) {
             const uint8_t *at = inputs + i * stride;
             const uint8_t *const four[] = {at, at + stride, at + 2 * stride, at + 3 * stride};
 
-            rew__keccak_quad(four, len, ret_hashes + i);
+            rwd__keccak_quad(four, len, ret_hashes + i);
         }
     }
     for (; i < count; i++) {
-        rew_keccak256(inputs + i * stride, len, &ret_hashes[i]);
+        rwd_keccak256(inputs + i * stride, len, &ret_hashes[i]);
     }
 }
 
-static void lay_pair(const struct rew_keccak *a, const struct rew_keccak *b, uint8_t *to)
+static void lay_pair(const struct rwd_keccak *a, const struct rwd_keccak *b, uint8_t *to)
 {
-    bool swap = rew_keccak_cmp(a, b) > 0;
+    bool swap = rwd_keccak_cmp(a, b) > 0;
 
-    memcpy(to, swap ? b : a, REW_KECCAK_BYTES);
-    memcpy(to + REW_KECCAK_BYTES, swap ? a : b, REW_KECCAK_BYTES);
+    memcpy(to, swap ? b : a, RWD_KECCAK_BYTES);
+    memcpy(to + RWD_KECCAK_BYTES, swap ? a : b, RWD_KECCAK_BYTES);
 }
 
-void rew_keccak256_node(const struct rew_keccak *a, const struct rew_keccak *b,
-                        struct rew_keccak *ret_hash)
+void rwd_keccak256_node(const struct rwd_keccak *a, const struct rwd_keccak *b,
+                        struct rwd_keccak *ret_hash)
 {
     uint8_t pair[NODE_BYTES];
 
     lay_pair(a, b, pair);
-    rew_keccak256(pair, sizeof pair, ret_hash);
+    rwd_keccak256(pair, sizeof pair, ret_hash);
 }
 
-void rew_keccak256_nodes(const struct rew_keccak *children, size_t count,
-                         struct rew_keccak *ret_hashes)
+void rwd_keccak256_nodes(const struct rwd_keccak *children, size_t count,
+                         struct rwd_keccak *ret_hashes)
 {
     uint8_t pairs[NODE_ROUND * NODE_BYTES];
 
@@ -94,7 +94,7 @@ void rew_keccak256_nodes(const struct rew_keccak *children, size_t count,
             lay_pair(&children[2 * (done + i)], &children[2 * (done + i) + 1],
                      pairs + i * NODE_BYTES);
         }
-        rew_keccak256_many(pairs, NODE_BYTES, NODE_BYTES, n, ret_hashes + done);
+        rwd_keccak256_many(pairs, NODE_BYTES, NODE_BYTES, n, ret_hashes + done);
         done += n;
     }
 }

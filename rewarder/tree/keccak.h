@@ -16,33 +16,33 @@
 #include <string.h>
 
 enum {
-    REW_KECCAK_BYTES = 32,
-    REW_KECCAK_RATE = 136, /* bytes of input that one permutation takes in */
+    RWD_KECCAK_BYTES = 32,
+    RWD_KECCAK_RATE = 136, /* bytes of input that one permutation takes in */
 };
 
-struct rew_keccak {
-    uint8_t bytes[REW_KECCAK_BYTES];
+struct rwd_keccak {
+    uint8_t bytes[RWD_KECCAK_BYTES];
 };
 
 /* The order of trees: that of the hashes as big-endian numbers. */
-static inline int rew_keccak_cmp(const struct rew_keccak *a, const struct rew_keccak *b)
+static inline int rwd_keccak_cmp(const struct rwd_keccak *a, const struct rwd_keccak *b)
 {
-    return memcmp(a->bytes, b->bytes, REW_KECCAK_BYTES);
+    return memcmp(a->bytes, b->bytes, RWD_KECCAK_BYTES);
 }
 
 /* `bytes` may be NULL when len is 0. */
-void rew_keccak256(const void *bytes, size_t len, struct rew_keccak *ret_hash);
+void rwd_keccak256(const void *bytes, size_t len, struct rwd_keccak *ret_hash);
 
 /* ret_hashes[i] = keccak of the `len` bytes at inputs + i * stride. The hashes may lie over the
  * inputs when stride and len are 32: the second hash of a double one. */
-void rew_keccak256_many(const uint8_t *inputs, size_t stride, size_t len, size_t count,
-                        struct rew_keccak *ret_hashes);
+void rwd_keccak256_many(const uint8_t *inputs, size_t stride, size_t len, size_t count,
+                        struct rwd_keccak *ret_hashes);
 
 /* The node above two: keccak of the smaller one and then the larger one, so that a proof needs no
  * sides. ret_hash may be one of them. */
-void rew_keccak256_node(const struct rew_keccak *a, const struct rew_keccak *b,
-                        struct rew_keccak *ret_hash);
+void rwd_keccak256_node(const struct rwd_keccak *a, const struct rwd_keccak *b,
+                        struct rwd_keccak *ret_hash);
 
 /* ret_hashes[i] = the node above children[2i] and children[2i + 1]; no overlap. */
-void rew_keccak256_nodes(const struct rew_keccak *children, size_t count,
-                         struct rew_keccak *ret_hashes);
+void rwd_keccak256_nodes(const struct rwd_keccak *children, size_t count,
+                         struct rwd_keccak *ret_hashes);

@@ -9,23 +9,23 @@
 
 #if defined(__x86_64__)
 
-typedef uint64_t vec __attribute__((vector_size(8 * REW__KECCAK_SIDE)));
+typedef uint64_t vec __attribute__((vector_size(8 * RWD__KECCAK_SIDE)));
 
 #define WITH_AVX2 __attribute__((target("avx2"), always_inline)) static inline
 
-bool rew__keccak_has_quad(void)
+bool rwd__keccak_has_quad(void)
 {
     return __builtin_cpu_supports("avx2") != 0; /* Asks the system too: it must save them. */
 }
 
 /* Takes in one block of each input: little-endian words, as this processor reads them. */
-WITH_AVX2 void absorb(vec state[REW__KECCAK_LANES], const uint8_t *const blocks[REW__KECCAK_SIDE])
+WITH_AVX2 void absorb(vec state[RWD__KECCAK_LANES], const uint8_t *const blocks[RWD__KECCAK_SIDE])
 {
-    for (size_t i = 0; i < REW_KECCAK_RATE / 8; i++) {
-        uint64_t words[REW__KECCAK_SIDE];
+    for (size_t i = 0; i < RWD_KECCAK_RATE / 8; i++) {
+        uint64_t words[RWD__KECCAK_SIDE];
         vec lane;
 
-        for (size_t k = 0; k < REW__KECCAK_SIDE; k++) {
+        for (size_t k = 0; k < RWD__KECCAK_SIDE; k++) {
             memcpy(&words[k], blocks[k] + 8 * i, sizeof words[k]);
         }
         memcpy(&lane, words, sizeof lane);
@@ -33,32 +33,32 @@ WITH_AVX2 void absorb(vec state[REW__KECCAK_LANES], const uint8_t *const blocks[
     }
 }
 
-__attribute__((target("avx2"))) void rew__keccak_quad(
-    const uint8_t *const inputs[REW__KECCAK_SIDE], size_t len,
-    struct rew_keccak ret_hashes[REW__KECCAK_SIDE])
+__attribute__((target("avx2"))) void rwd__keccak_quad(
+    const uint8_t *const inputs[RWD__KECCAK_SIDE], size_t len,
+    struct rwd_keccak ret_hashes[RWD__KECCAK_SIDE])
 {
-    vec state[REW__KECCAK_LANES] = {0};
-    uint8_t last[REW__KECCAK_SIDE][REW_KECCAK_RATE] = {0};
+    vec state[RWD__KECCAK_LANES] = {0};
+    uint8_t last[RWD__KECCAK_SIDE][RWD_KECCAK_RATE] = {0};
     size_t at = 0;
 
-    for (bool more = true; more; at += REW_KECCAK_RATE) {
-        const uint8_t *blocks[REW__KECCAK_SIDE];
+    for (bool more = true; more; at += RWD_KECCAK_RATE) {
+        const uint8_t *blocks[RWD__KECCAK_SIDE];
 
-        more = len - at >= REW_KECCAK_RATE;
-        for (size_t k = 0; k < REW__KECCAK_SIDE; k++) {
+        more = len - at >= RWD_KECCAK_RATE;
+        for (size_t k = 0; k < RWD__KECCAK_SIDE; k++) {
             blocks[k] = inputs[k] + at;
             if (!more) {
                 memcpy(last[k], blocks[k], len - at);
                 last[k][len - at] = 0x01;
-                last[k][REW_KECCAK_RATE - 1] |= 0x80;
+                last[k][RWD_KECCAK_RATE - 1] |= 0x80;
                 blocks[k] = last[k];
             }
         }
         absorb(state, blocks);
-        REW__KECCAK_PERMUTE(vec, state);
+        RWD__KECCAK_PERMUTE(vec, state);
     }
-    for (size_t i = 0; i < REW_KECCAK_BYTES / 8; i++) {
-        for (size_t k = 0; k < REW__KECCAK_SIDE; k++) {
+    for (size_t i = 0; i < RWD_KECCAK_BYTES / 8; i++) {
+        for (size_t k = 0; k < RWD__KECCAK_SIDE; k++) {
             memcpy(ret_hashes[k].bytes + 8 * i, (const uint8_t *)&state[i] + 8 * k, 8);
         }
     }
@@ -66,16 +66,16 @@ __attribute__((target("avx2"))) void rew__keccak_quad(
 
 #else
 
-bool rew__keccak_has_quad(void)
+bool rwd__keccak_has_quad(void)
 {
     return false;
 }
 
-void rew__keccak_quad(const uint8_t *const inputs[REW__KECCAK_SIDE], size_t len,
-                      struct rew_keccak ret_hashes[REW__KECCAK_SIDE])
+void rwd__keccak_quad(const uint8_t *const inputs[RWD__KECCAK_SIDE], size_t len,
+                      struct rwd_keccak ret_hashes[RWD__KECCAK_SIDE])
 {
-    for (size_t k = 0; k < REW__KECCAK_SIDE; k++) {
-        rew_keccak256(inputs[k], len, &ret_hashes[k]);
+    for (size_t k = 0; k < RWD__KECCAK_SIDE; k++) {
+        rwd_keccak256(inputs[k], len, &ret_hashes[k]);
     }
 }
 

@@ -8,26 +8,26 @@
 
 enum { OUT_ROUND = 1 << 16, /* bytes handed to the sink at once */ CAP_FIRST = 1024 };
 
-enum ron_rc rew_oz_new(const struct ron_str *types, size_t type_count, struct rew_oz **ret_oz,
+enum ron_rc rwd_oz_new(const struct ron_str *types, size_t type_count, struct rwd_oz **ret_oz,
                        struct ron_err *err)
 {
-    struct rew_abi abi;
-    struct rew_oz *oz;
+    struct rwd_abi abi;
+    struct rwd_oz *oz;
 
-    RON_TRY(rew_abi_init(&abi, types, type_count, err));
+    RON_TRY(rwd_abi_init(&abi, types, type_count, err));
     oz = ron_alloc_zero(sizeof *oz);
     if (oz == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for a tree");
     }
     oz->abi = abi;
-    ron_buf_init(&oz->rows, REW__OZ_ROWS_BYTES);
-    ron_buf_init(&oz->stage, REW_ABI_TYPES_MAX * (REW_ABI_VALUE_MAX + 3 * REW_ABI_WORD) +
-                                 REW__OZ_STAGE * REW_ABI_TYPES_MAX * REW_ABI_WORD);
+    ron_buf_init(&oz->rows, RWD__OZ_ROWS_BYTES);
+    ron_buf_init(&oz->stage, RWD_ABI_TYPES_MAX * (RWD_ABI_VALUE_MAX + 3 * RWD_ABI_WORD) +
+                                 RWD__OZ_STAGE * RWD_ABI_TYPES_MAX * RWD_ABI_WORD);
     *ret_oz = oz;
     return RON_OK;
 }
 
-void rew_oz_free(struct rew_oz *oz)
+void rwd_oz_free(struct rwd_oz *oz)
 {
     if (oz == NULL) {
         return;
@@ -37,18 +37,18 @@ void rew_oz_free(struct rew_oz *oz)
     ron_free(oz->ends);
     ron_free(oz->hashes);
     ron_free(oz->places);
-    rew_tree_done(&oz->tree);
+    rwd_tree_done(&oz->tree);
     ron_free(oz);
 }
 
-static enum ron_rc grow(struct rew_oz *oz, struct ron_err *err)
+static enum ron_rc grow(struct rwd_oz *oz, struct ron_err *err)
 {
     size_t cap = oz->cap == 0 ? CAP_FIRST : 2 * oz->cap;
     uint64_t *ends;
-    struct rew_keccak *hashes;
+    struct rwd_keccak *hashes;
 
-    if (oz->count == REW_TREE_LEAVES_MAX) {
-        return ron_err_set(err, RON_LIMIT, "a tree has at most %d leaves", REW_TREE_LEAVES_MAX);
+    if (oz->count == RWD_TREE_LEAVES_MAX) {
+        return ron_err_set(err, RON_LIMIT, "a tree has at most %d leaves", RWD_TREE_LEAVES_MAX);
     }
     ends = ron_realloc_array(oz->ends, cap, sizeof *ends);
     if (ends == NULL) {
@@ -64,39 +64,39 @@ static enum ron_rc grow(struct rew_oz *oz, struct ron_err *err)
     return RON_OK;
 }
 
-void rew__oz_flush(struct rew_oz *oz)
+void rwd__oz_flush(struct rwd_oz *oz)
 {
     if (oz->staged > 0) {
-        struct rew_keccak *to = oz->hashes + (oz->count - oz->staged);
+        struct rwd_keccak *to = oz->hashes + (oz->count - oz->staged);
         size_t len = ron_buf_len(&oz->stage) / oz->staged;
 
-        rew_keccak256_many(ron_buf_data(&oz->stage), len, len, oz->staged, to);
-        rew_keccak256_many(to->bytes, sizeof *to, sizeof *to, oz->staged, to);
+        rwd_keccak256_many(ron_buf_data(&oz->stage), len, len, oz->staged, to);
+        rwd_keccak256_many(to->bytes, sizeof *to, sizeof *to, oz->staged, to);
         ron_buf_clear(&oz->stage);
         oz->staged = 0;
     }
 }
 
-enum ron_rc rew__oz_add(struct rew_oz *oz, const struct ron_str *texts, struct ron_str row,
+enum ron_rc rwd__oz_add(struct rwd_oz *oz, const struct ron_str *texts, struct ron_str row,
                         struct ron_err *err)
 {
     if (oz->count == oz->cap) {
         RON_TRY(grow(oz, err));
     }
-    RON_TRY(rew_abi_encode(&oz->abi, texts, &oz->stage, err));
+    RON_TRY(rwd_abi_encode(&oz->abi, texts, &oz->stage, err));
     if (ron_buf_append(&oz->rows, row.ptr, row.len) != RON_OK) {
         return ron_err_set(err, ron_buf_error(&oz->rows), "the values take too much memory");
     }
     oz->ends[oz->count++] = ron_buf_len(&oz->rows);
     oz->staged++;
     /* Side by side stand only leaves of equal length. */
-    if (oz->abi.has_dynamic || oz->staged == REW__OZ_STAGE) {
-        rew__oz_flush(oz);
+    if (oz->abi.has_dynamic || oz->staged == RWD__OZ_STAGE) {
+        rwd__oz_flush(oz);
     }
     return RON_OK;
 }
 
-enum ron_rc rew_oz_add(struct rew_oz *oz, const struct ron_str *texts, struct ron_err *err)
+enum ron_rc rwd_oz_add(struct rwd_oz *oz, const struct ron_str *texts, struct ron_err *err)
 {
     char memory[1024]; /* fits all but long strings */
     struct ron_buf row;
@@ -105,9 +105,9 @@ enum ron_rc rew_oz_add(struct rew_oz *oz, const struct ron_str *texts, struct ro
 
     RON_ASSERT(oz->tree.nodes == NULL);
     for (size_t i = 0; i < oz->abi.count; i++) {
-        if (texts[i].len > 2 * REW_ABI_VALUE_MAX + 2) {
+        if (texts[i].len > 2 * RWD_ABI_VALUE_MAX + 2) {
             return ron_err_set(err, RON_LIMIT, "value %zu is longer than %d bytes", i + 1,
-                               REW_ABI_VALUE_MAX);
+                               RWD_ABI_VALUE_MAX);
         }
     }
     ron_buf_init_over(&row, memory, sizeof memory);
@@ -115,7 +115,7 @@ enum ron_rc rew_oz_add(struct rew_oz *oz, const struct ron_str *texts, struct ro
         ron_json_begin(&w, &row);
         ron_json_open(&w, NULL, '[');
         for (size_t i = 0; i < oz->abi.count; i++) {
-            if (oz->abi.types[i].kind == REW_ABI_BOOL) {
+            if (oz->abi.types[i].kind == RWD_ABI_BOOL) {
                 ron_json_raw(&w, NULL, texts[i]);
             } else {
                 ron_json_str(&w, NULL, texts[i]);
@@ -125,11 +125,11 @@ enum ron_rc rew_oz_add(struct rew_oz *oz, const struct ron_str *texts, struct ro
         if (ron_buf_error(&row) == RON_OK) {
             break;
         }
-        ron_buf_init(&row, (size_t)6 * REW_ABI_TYPES_MAX * (2 * REW_ABI_VALUE_MAX + 8));
+        ron_buf_init(&row, (size_t)6 * RWD_ABI_TYPES_MAX * (2 * RWD_ABI_VALUE_MAX + 8));
     }
     rc = ron_buf_error(&row);
     if (rc == RON_OK) {
-        rc = rew__oz_add(
+        rc = rwd__oz_add(
             oz, texts, (struct ron_str){(const char *)ron_buf_data(&row), ron_buf_len(&row)}, err);
     } else {
         rc = ron_err_set(err, rc, "the values of a leaf take too much memory");
@@ -138,7 +138,7 @@ enum ron_rc rew_oz_add(struct rew_oz *oz, const struct ron_str *texts, struct ro
     return rc;
 }
 
-enum ron_rc rew_oz_build(struct rew_oz *oz, struct ron_err *err)
+enum ron_rc rwd_oz_build(struct rwd_oz *oz, struct ron_err *err)
 {
     uint32_t *order = NULL;
     enum ron_rc rc;
@@ -147,13 +147,13 @@ enum ron_rc rew_oz_build(struct rew_oz *oz, struct ron_err *err)
     if (oz->count == 0) {
         return ron_err_set(err, RON_INVALID, "a tree has at least one leaf");
     }
-    rew__oz_flush(oz);
+    rwd__oz_flush(oz);
     oz->places = ron_alloc_array(oz->count, sizeof *oz->places);
     if (oz->places == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for %zu leaves", oz->count);
     }
-    RON_TRY(rew_tree_order(oz->hashes, oz->count, &order, err));
-    rc = rew_tree_init(&oz->tree, oz->count, err);
+    RON_TRY(rwd_tree_order(oz->hashes, oz->count, &order, err));
+    rc = rwd_tree_init(&oz->tree, oz->count, err);
     if (rc == RON_OK) {
         for (size_t i = 0; i < oz->count; i++) {
             size_t at = 2 * oz->count - 1 - i;
@@ -161,7 +161,7 @@ enum ron_rc rew_oz_build(struct rew_oz *oz, struct ron_err *err)
             oz->tree.nodes[at] = oz->hashes[order[i]];
             oz->places[order[i]] = (uint32_t)(at - 1);
         }
-        rew_tree_build(&oz->tree);
+        rwd_tree_build(&oz->tree);
         ron_free(RON_TAKE(oz->hashes));
     }
     ron_free(order);
@@ -170,22 +170,22 @@ enum ron_rc rew_oz_build(struct rew_oz *oz, struct ron_err *err)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-size_t rew_oz_count(const struct rew_oz *oz)
+size_t rwd_oz_count(const struct rwd_oz *oz)
 {
     return oz->count;
 }
 
-const struct rew_keccak *rew_oz_root(const struct rew_oz *oz)
+const struct rwd_keccak *rwd_oz_root(const struct rwd_oz *oz)
 {
     return &oz->tree.nodes[1];
 }
 
-const struct rew_abi *rew_oz_types(const struct rew_oz *oz)
+const struct rwd_abi *rwd_oz_types(const struct rwd_oz *oz)
 {
     return &oz->abi;
 }
 
-struct ron_str rew_oz_value(const struct rew_oz *oz, size_t index)
+struct ron_str rwd_oz_value(const struct rwd_oz *oz, size_t index)
 {
     uint64_t from = index == 0 ? 0 : oz->ends[index - 1];
 
@@ -193,28 +193,28 @@ struct ron_str rew_oz_value(const struct rew_oz *oz, size_t index)
     return (struct ron_str){(const char *)ron_buf_data(&oz->rows) + from, oz->ends[index] - from};
 }
 
-size_t rew_oz_tree_index(const struct rew_oz *oz, size_t index)
+size_t rwd_oz_tree_index(const struct rwd_oz *oz, size_t index)
 {
     RON_ASSERT(index < oz->count);
     return oz->places[index];
 }
 
-void rew_oz_prove(const struct rew_oz *oz, size_t index, struct rew_tree_proof *ret_proof)
+void rwd_oz_prove(const struct rwd_oz *oz, size_t index, struct rwd_tree_proof *ret_proof)
 {
-    rew_tree_prove(&oz->tree, rew_oz_tree_index(oz, index) + 1, ret_proof);
+    rwd_tree_prove(&oz->tree, rwd_oz_tree_index(oz, index) + 1, ret_proof);
 }
 
 /* Whether one of the values is the address; those of a tree need no unescaping to tell. */
-static bool row_has(const struct rew_abi *abi, struct ron_str row, const uint8_t *address)
+static bool row_has(const struct rwd_abi *abi, struct ron_str row, const uint8_t *address)
 {
     struct ron_str item;
     size_t at = 1;
 
-    for (size_t i = 0; i < abi->count && rew_json_next(row, &at, NULL, &item); i++) {
-        uint8_t bytes[REW_ADDRESS_BYTES];
+    for (size_t i = 0; i < abi->count && rwd_json_next(row, &at, NULL, &item); i++) {
+        uint8_t bytes[RWD_ADDRESS_BYTES];
 
-        if (abi->types[i].kind == REW_ABI_ADDRESS && item.len == REW_ADDRESS_TEXT + 2 &&
-            rew_hex_get((struct ron_str){item.ptr + 1, item.len - 2}, bytes, sizeof bytes) &&
+        if (abi->types[i].kind == RWD_ABI_ADDRESS && item.len == RWD_ADDRESS_TEXT + 2 &&
+            rwd_hex_get((struct ron_str){item.ptr + 1, item.len - 2}, bytes, sizeof bytes) &&
             memcmp(bytes, address, sizeof bytes) == 0) {
             return true;
         }
@@ -222,10 +222,10 @@ static bool row_has(const struct rew_abi *abi, struct ron_str row, const uint8_t
     return false;
 }
 
-bool rew_oz_find(const struct rew_oz *oz, const uint8_t address[REW_ADDRESS_BYTES], size_t *at)
+bool rwd_oz_find(const struct rwd_oz *oz, const uint8_t address[RWD_ADDRESS_BYTES], size_t *at)
 {
     for (size_t i = *at; i < oz->count; i++) {
-        if (row_has(&oz->abi, rew_oz_value(oz, i), address)) {
+        if (row_has(&oz->abi, rwd_oz_value(oz, i), address)) {
             *at = i;
             return true;
         }
@@ -236,7 +236,7 @@ bool rew_oz_find(const struct rew_oz *oz, const uint8_t address[REW_ADDRESS_BYTE
 /* ---- dump ------------------------------------------------------------------------------------ */
 
 /* Hands over what has gathered, when it is enough. */
-static enum ron_rc pour(struct ron_buf *out, size_t enough, const struct rew_sink *sink,
+static enum ron_rc pour(struct ron_buf *out, size_t enough, const struct rwd_sink *sink,
                         struct ron_err *err)
 {
     if (ron_buf_error(out) != RON_OK) {
@@ -249,14 +249,14 @@ static enum ron_rc pour(struct ron_buf *out, size_t enough, const struct rew_sin
     return RON_OK;
 }
 
-static enum ron_rc dump_tree(const struct rew_oz *oz, struct ron_json_writer *w,
-                             const struct rew_sink *sink, struct ron_err *err)
+static enum ron_rc dump_tree(const struct rwd_oz *oz, struct ron_json_writer *w,
+                             const struct rwd_sink *sink, struct ron_err *err)
 {
     ron_json_open(w, "tree", '[');
     for (size_t i = 1; i < 2 * oz->count; i++) {
-        char text[REW_HASH_TEXT];
+        char text[RWD_HASH_TEXT];
 
-        rew_hex_put(oz->tree.nodes[i].bytes, REW_KECCAK_BYTES, text);
+        rwd_hex_put(oz->tree.nodes[i].bytes, RWD_KECCAK_BYTES, text);
         ron_json_str(w, NULL, (struct ron_str){text, sizeof text});
         RON_TRY(pour(w->out, OUT_ROUND, sink, err));
     }
@@ -264,13 +264,13 @@ static enum ron_rc dump_tree(const struct rew_oz *oz, struct ron_json_writer *w,
     return RON_OK;
 }
 
-static enum ron_rc dump_values(const struct rew_oz *oz, struct ron_json_writer *w,
-                               const struct rew_sink *sink, struct ron_err *err)
+static enum ron_rc dump_values(const struct rwd_oz *oz, struct ron_json_writer *w,
+                               const struct rwd_sink *sink, struct ron_err *err)
 {
     ron_json_open(w, "values", '[');
     for (size_t i = 0; i < oz->count; i++) {
         ron_json_open(w, NULL, '{');
-        ron_json_raw(w, "value", rew_oz_value(oz, i));
+        ron_json_raw(w, "value", rwd_oz_value(oz, i));
         ron_json_u64(w, "treeIndex", oz->places[i]);
         ron_json_close(w, '}');
         RON_TRY(pour(w->out, OUT_ROUND, sink, err));
@@ -279,14 +279,14 @@ static enum ron_rc dump_values(const struct rew_oz *oz, struct ron_json_writer *
     return RON_OK;
 }
 
-enum ron_rc rew_oz_dump(const struct rew_oz *oz, const struct rew_sink *sink, struct ron_err *err)
+enum ron_rc rwd_oz_dump(const struct rwd_oz *oz, const struct rwd_sink *sink, struct ron_err *err)
 {
     struct ron_json_writer w;
     struct ron_buf out;
     enum ron_rc rc;
 
     RON_ASSERT(oz->tree.nodes != NULL);
-    ron_buf_init(&out, 2 * (size_t)OUT_ROUND + 6 * (size_t)REW__OZ_ROWS_BYTES);
+    ron_buf_init(&out, 2 * (size_t)OUT_ROUND + 6 * (size_t)RWD__OZ_ROWS_BYTES);
     ron_json_begin(&w, &out);
     ron_json_open(&w, NULL, '{');
     ron_json_text(&w, "format", "standard-v1");

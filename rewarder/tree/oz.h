@@ -21,35 +21,35 @@
 
 #include "rewarder/tree/abi.h"
 
-struct rew_oz;
+struct rwd_oz;
 
 /* Types by their names, as in leafEncoding. */
-RON_MUST_USE enum ron_rc rew_oz_new(const struct ron_str *types, size_t type_count,
-                                    struct rew_oz **ret_oz, struct ron_err *err);
-void rew_oz_free(struct rew_oz *oz);
+RON_MUST_USE enum ron_rc rwd_oz_new(const struct ron_str *types, size_t type_count,
+                                    struct rwd_oz **ret_oz, struct ron_err *err);
+void rwd_oz_free(struct rwd_oz *oz);
 
 /* One leaf; a text for each type. RON_INVALID names the value; RON_LIMIT, RON_NOMEM. After a
  * failure the tree is only to be freed. */
-RON_MUST_USE enum ron_rc rew_oz_add(struct rew_oz *oz, const struct ron_str *texts,
+RON_MUST_USE enum ron_rc rwd_oz_add(struct rwd_oz *oz, const struct ron_str *texts,
                                     struct ron_err *err);
 /* No more leaves. RON_INVALID when there are none. */
-RON_MUST_USE enum ron_rc rew_oz_build(struct rew_oz *oz, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd_oz_build(struct rwd_oz *oz, struct ron_err *err);
 
 /* Reads and checks a dump (O2); `text` is changed in place and not needed afterwards. RON_INVALID
  * for what is no dump, RON_CONFLICT for one that does not hold together, RON_LIMIT, RON_NOMEM. */
-RON_MUST_USE enum ron_rc rew_oz_read(char *text, size_t len, struct rew_oz **ret_oz,
+RON_MUST_USE enum ron_rc rwd_oz_read(char *text, size_t len, struct rwd_oz **ret_oz,
                                      struct ron_err *err);
 
-size_t rew_oz_count(const struct rew_oz *oz);
-const struct rew_keccak *rew_oz_root(const struct rew_oz *oz);
-const struct rew_abi *rew_oz_types(const struct rew_oz *oz);
+size_t rwd_oz_count(const struct rwd_oz *oz);
+const struct rwd_keccak *rwd_oz_root(const struct rwd_oz *oz);
+const struct rwd_abi *rwd_oz_types(const struct rwd_oz *oz);
 /* The values of leaf `index` (in the order added) as a JSON array. */
-struct ron_str rew_oz_value(const struct rew_oz *oz, size_t index);
+struct ron_str rwd_oz_value(const struct rwd_oz *oz, size_t index);
 /* Its index in the dump's tree. */
-size_t rew_oz_tree_index(const struct rew_oz *oz, size_t index);
-void rew_oz_prove(const struct rew_oz *oz, size_t index, struct rew_tree_proof *ret_proof);
+size_t rwd_oz_tree_index(const struct rwd_oz *oz, size_t index);
+void rwd_oz_prove(const struct rwd_oz *oz, size_t index, struct rwd_tree_proof *ret_proof);
 /* The first leaf from *at on with a value of type address that is this one. */
-bool rew_oz_find(const struct rew_oz *oz, const uint8_t address[REW_ADDRESS_BYTES], size_t *at);
+bool rwd_oz_find(const struct rwd_oz *oz, const uint8_t address[RWD_ADDRESS_BYTES], size_t *at);
 
-RON_MUST_USE enum ron_rc rew_oz_dump(const struct rew_oz *oz, const struct rew_sink *sink,
+RON_MUST_USE enum ron_rc rwd_oz_dump(const struct rwd_oz *oz, const struct rwd_sink *sink,
                                      struct ron_err *err);

@@ -32,10 +32,10 @@ struct dump {
 };
 static const struct ron_json_field dump_fields[] = {
     RON_JSON_FIELD(struct dump, format, STRING, .required = true, .max = 64),
-    RON_JSON_FIELD(struct dump, leafEncoding, STRINGS, .required = true, .max = REW_ABI_TYPES_MAX),
+    RON_JSON_FIELD(struct dump, leafEncoding, STRINGS, .required = true, .max = RWD_ABI_TYPES_MAX),
     RON_JSON_FIELD(struct dump, tree, STRINGS, .required = true,
-                   .max = (uint64_t)2 * REW_TREE_LEAVES_MAX),
-    RON_JSON_FIELD(struct dump, values, ARRAY, .required = true, .max = REW_TREE_LEAVES_MAX,
+                   .max = (uint64_t)2 * RWD_TREE_LEAVES_MAX),
+    RON_JSON_FIELD(struct dump, values, ARRAY, .required = true, .max = RWD_TREE_LEAVES_MAX,
                    .shape = &value_shape, .item_size = sizeof(struct value)),
 };
 static const struct ron_json_shape dump_shape = RON_JSON_SHAPE(struct dump, dump_fields, present);
@@ -70,22 +70,22 @@ static enum ron_rc string_text(struct ron_str item, struct ron_buf *scratch, str
     return RON_OK;
 }
 
-static enum ron_rc item_text(const struct rew_abi_type *type, struct ron_str item,
+static enum ron_rc item_text(const struct rwd_abi_type *type, struct ron_str item,
                              struct ron_buf *scratch, struct ron_str *ret)
 {
     if (item.ptr[0] == '"') {
         return string_text(item, scratch, ret);
     }
     /* A number of more digits would have lost some on its way through JavaScript. */
-    if (type->kind == REW_ABI_BOOL || (type->kind == REW_ABI_UINT && item.len <= 15)) {
+    if (type->kind == RWD_ABI_BOOL || (type->kind == RWD_ABI_UINT && item.len <= 15)) {
         *ret = item;
         return RON_OK;
     }
     return RON_INVALID;
 }
 
-enum ron_rc rew__oz_row_texts(const struct rew_abi *abi, struct ron_str row,
-                              struct ron_buf *scratch, struct ron_str texts[REW_ABI_TYPES_MAX],
+enum ron_rc rwd__oz_row_texts(const struct rwd_abi *abi, struct ron_str row,
+                              struct ron_buf *scratch, struct ron_str texts[RWD_ABI_TYPES_MAX],
                               struct ron_err *err)
 {
     struct ron_str item;
@@ -94,13 +94,13 @@ enum ron_rc rew__oz_row_texts(const struct rew_abi *abi, struct ron_str row,
     size_t at = 1;
 
     ron_buf_clear(scratch);
-    if (ron_buf_reserve(scratch, row.len + REW_ABI_TYPES_MAX * sizeof "{'v':}", &room) != RON_OK) {
+    if (ron_buf_reserve(scratch, row.len + RWD_ABI_TYPES_MAX * sizeof "{'v':}", &room) != RON_OK) {
         return ron_err_set(err, ron_buf_error(scratch), "the values of a leaf are too long");
     }
     if (row.ptr[0] != '[') {
         return ron_err_set(err, RON_INVALID, "value is no array");
     }
-    while (rew_json_next(row, &at, NULL, &item)) {
+    while (rwd_json_next(row, &at, NULL, &item)) {
         if (count == abi->count) {
             return ron_err_set(err, RON_INVALID, "more values than types");
         }
@@ -121,7 +121,7 @@ static void compact(struct ron_str row, struct ron_buf *out)
 
     ron_buf_clear(out);
     (void)ron_buf_append_byte(out, '['); /* A full buffer remembers its failure. */
-    while (rew_json_next(row, &at, NULL, &item)) {
+    while (rwd_json_next(row, &at, NULL, &item)) {
         if (ron_buf_len(out) > 1) {
             (void)ron_buf_append_byte(out, ',');
         }
@@ -130,24 +130,24 @@ static void compact(struct ron_str row, struct ron_buf *out)
     (void)ron_buf_append_byte(out, ']');
 }
 
-static enum ron_rc add_values(struct rew_oz *oz, const struct dump *dump, struct ron_err *err)
+static enum ron_rc add_values(struct rwd_oz *oz, const struct dump *dump, struct ron_err *err)
 {
     const struct value *values = dump->values.items;
     struct ron_buf scratch;
     struct ron_buf row;
     enum ron_rc rc = RON_OK;
 
-    ron_buf_init(&scratch, (size_t)2 * REW__OZ_ROW_MAX);
-    ron_buf_init(&row, REW__OZ_ROW_MAX);
+    ron_buf_init(&scratch, (size_t)2 * RWD__OZ_ROW_MAX);
+    ron_buf_init(&row, RWD__OZ_ROW_MAX);
     for (size_t i = 0; rc == RON_OK && i < dump->values.count; i++) {
-        struct ron_str texts[REW_ABI_TYPES_MAX];
+        struct ron_str texts[RWD_ABI_TYPES_MAX];
 
-        rc = rew__oz_row_texts(&oz->abi, values[i].value, &scratch, texts, err);
+        rc = rwd__oz_row_texts(&oz->abi, values[i].value, &scratch, texts, err);
         if (rc == RON_OK) {
             compact(values[i].value, &row);
             rc = ron_buf_error(&row) != RON_OK
                      ? ron_err_set(err, ron_buf_error(&row), "the values are too long")
-                     : rew__oz_add(
+                     : rwd__oz_add(
                            oz, texts,
                            (struct ron_str){(const char *)ron_buf_data(&row), ron_buf_len(&row)},
                            err);
@@ -164,7 +164,7 @@ static enum ron_rc add_values(struct rew_oz *oz, const struct dump *dump, struct
 /* ---- the tree -------------------------------------------------------------------------------- */
 
 /* Puts every leaf where its value says it is. */
-static enum ron_rc place_leaves(struct rew_oz *oz, const struct dump *dump, struct ron_err *err)
+static enum ron_rc place_leaves(struct rwd_oz *oz, const struct dump *dump, struct ron_err *err)
 {
     const struct value *values = dump->values.items;
     size_t n = oz->count;
@@ -174,7 +174,7 @@ static enum ron_rc place_leaves(struct rew_oz *oz, const struct dump *dump, stru
     if (oz->places == NULL || taken == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for %zu leaves", n);
     }
-    RON_TRY(rew_tree_init(&oz->tree, n, err));
+    RON_TRY(rwd_tree_init(&oz->tree, n, err));
     for (size_t i = 0; i < n; i++) {
         uint64_t place = values[i].treeIndex;
 
@@ -197,18 +197,18 @@ static enum ron_rc place_leaves(struct rew_oz *oz, const struct dump *dump, stru
 
 /* Computes the nodes and compares all with what the file says; leaves first, so that a changed
  * value is not called a wrong root. */
-static enum ron_rc compare_nodes(struct rew_oz *oz, const struct dump *dump, struct ron_err *err)
+static enum ron_rc compare_nodes(struct rwd_oz *oz, const struct dump *dump, struct ron_err *err)
 {
     const struct ron_str *said = dump->tree.items;
 
-    rew_tree_build(&oz->tree);
+    rwd_tree_build(&oz->tree);
     for (size_t i = dump->tree.count; i-- > 0;) {
-        struct rew_keccak hash;
+        struct rwd_keccak hash;
 
-        if (!rew_hash_get(said[i], &hash)) {
+        if (!rwd_hash_get(said[i], &hash)) {
             return ron_err_set(err, RON_INVALID, "tree[%zu] is no hash", i);
         }
-        if (rew_keccak_cmp(&hash, &oz->tree.nodes[i + 1]) != 0) {
+        if (rwd_keccak_cmp(&hash, &oz->tree.nodes[i + 1]) != 0) {
             return ron_err_set(err, RON_CONFLICT,
                                i + 1 >= oz->count ? "tree[%zu] is not the hash of its value"
                                                   : "tree[%zu] is not the hash of its children",
@@ -218,13 +218,13 @@ static enum ron_rc compare_nodes(struct rew_oz *oz, const struct dump *dump, str
     return RON_OK;
 }
 
-static enum ron_rc read_dump(const struct dump *dump, struct rew_oz *oz, struct ron_err *err)
+static enum ron_rc read_dump(const struct dump *dump, struct rwd_oz *oz, struct ron_err *err)
 {
     size_t n = dump->values.count;
 
     RON_ASSERT(oz != NULL);
     RON_TRY(add_values(oz, dump, err));
-    rew__oz_flush(oz);
+    rwd__oz_flush(oz);
     if (n == 0) {
         return ron_err_set(err, RON_INVALID, "a tree has at least one leaf");
     }
@@ -236,12 +236,12 @@ static enum ron_rc read_dump(const struct dump *dump, struct rew_oz *oz, struct 
     return compare_nodes(oz, dump, err);
 }
 
-enum ron_rc rew_oz_read(char *text, size_t len, struct rew_oz **ret_oz, struct ron_err *err)
+enum ron_rc rwd_oz_read(char *text, size_t len, struct rwd_oz **ret_oz, struct ron_err *err)
 {
     struct ron_json_error json = {0};
     struct ron_arena arena = {0};
     struct dump dump = {0};
-    struct rew_oz *oz = NULL;
+    struct rwd_oz *oz = NULL;
     enum ron_rc rc;
 
     /* A hash takes 16 bytes here and 68 there, a value 32 here and 26 or more there. */
@@ -256,14 +256,14 @@ enum ron_rc rew_oz_read(char *text, size_t len, struct rew_oz **ret_oz, struct r
         rc = ron_err_set(err, RON_INVALID, "format '%.*s' is not standard-v1", (int)dump.format.len,
                          dump.format.ptr);
     } else {
-        rc = rew_oz_new(dump.leafEncoding.items, dump.leafEncoding.count, &oz, err);
+        rc = rwd_oz_new(dump.leafEncoding.items, dump.leafEncoding.count, &oz, err);
     }
     if (rc == RON_OK) {
         rc = read_dump(&dump, oz, err);
     }
     ron_arena_done(&arena);
     if (rc != RON_OK) {
-        rew_oz_free(oz);
+        rwd_oz_free(oz);
         return rc;
     }
     *ret_oz = oz;

@@ -12,34 +12,34 @@ enum {
     CAP_FIRST = 1024,
     STAGE = 64, /* leaves hashed at once */
     WORDS_MAX = 4,
-    LEAF_MAX = REW_ADDRESS_BYTES + WORDS_MAX * REW_U256_BYTES,
+    LEAF_MAX = RWD_ADDRESS_BYTES + WORDS_MAX * RWD_U256_BYTES,
     OUT_ROUND = 1 << 16,             /* bytes handed to the sink at once */
     OUT_MAX = OUT_ROUND + (1 << 13), /* and one node: its proof has 25 hashes of 69 bytes */
 };
 
-struct rew_rp {
+struct rwd_rp {
     bool has_voter_share;
-    struct rew_rp_reward *rewards; /* in the order of addresses once built */
+    struct rwd_rp_reward *rewards; /* in the order of addresses once built */
     uint32_t *places;              /* of each leaf in tree.nodes */
     size_t count;
     size_t cap;
-    struct rew_tree tree;
+    struct rwd_tree tree;
 };
 
-bool rew_rp_pays(const struct rew_rp_reward *reward)
+bool rwd_rp_pays(const struct rwd_rp_reward *reward)
 {
     uint8_t any = 0;
 
-    for (size_t i = 0; i < REW_U256_BYTES; i++) {
+    for (size_t i = 0; i < RWD_U256_BYTES; i++) {
         any |= (uint8_t)(reward->collateral_rpl[i] | reward->oracle_rpl[i] | reward->pool_eth[i] |
                          reward->voter_eth[i]);
     }
     return any != 0;
 }
 
-enum ron_rc rew_rp_new(bool has_voter_share, struct rew_rp **ret_rp, struct ron_err *err)
+enum ron_rc rwd_rp_new(bool has_voter_share, struct rwd_rp **ret_rp, struct ron_err *err)
 {
-    struct rew_rp *rp = ron_alloc_zero(sizeof *rp);
+    struct rwd_rp *rp = ron_alloc_zero(sizeof *rp);
 
     if (rp == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for a tree");
@@ -49,31 +49,31 @@ enum ron_rc rew_rp_new(bool has_voter_share, struct rew_rp **ret_rp, struct ron_
     return RON_OK;
 }
 
-void rew_rp_free(struct rew_rp *rp)
+void rwd_rp_free(struct rwd_rp *rp)
 {
     if (rp == NULL) {
         return;
     }
     ron_free(rp->rewards);
     ron_free(rp->places);
-    rew_tree_done(&rp->tree);
+    rwd_tree_done(&rp->tree);
     ron_free(rp);
 }
 
-enum ron_rc rew_rp_add(struct rew_rp *rp, const struct rew_rp_reward *reward, struct ron_err *err)
+enum ron_rc rwd_rp_add(struct rwd_rp *rp, const struct rwd_rp_reward *reward, struct ron_err *err)
 {
-    uint8_t rpl[REW_U256_BYTES];
+    uint8_t rpl[RWD_U256_BYTES];
 
     RON_ASSERT(rp->tree.nodes == NULL);
-    if (!rew_u256_add(reward->collateral_rpl, reward->oracle_rpl, rpl)) {
+    if (!rwd_u256_add(reward->collateral_rpl, reward->oracle_rpl, rpl)) {
         return ron_err_set(err, RON_INVALID, "the RPL of a node is above 2^256 - 1");
     }
-    if (rp->count == REW_TREE_LEAVES_MAX) {
-        return ron_err_set(err, RON_LIMIT, "a tree has at most %d leaves", REW_TREE_LEAVES_MAX);
+    if (rp->count == RWD_TREE_LEAVES_MAX) {
+        return ron_err_set(err, RON_LIMIT, "a tree has at most %d leaves", RWD_TREE_LEAVES_MAX);
     }
     if (rp->count == rp->cap) {
         size_t cap = rp->cap == 0 ? CAP_FIRST : 2 * rp->cap;
-        struct rew_rp_reward *rewards = ron_realloc_array(rp->rewards, cap, sizeof *rewards);
+        struct rwd_rp_reward *rewards = ron_realloc_array(rp->rewards, cap, sizeof *rewards);
 
         if (rewards == NULL) {
             return ron_err_set(err, RON_NOMEM, "no memory for %zu nodes", cap);
@@ -88,10 +88,10 @@ enum ron_rc rew_rp_add(struct rew_rp *rp, const struct rew_rp_reward *reward, st
 /* ---- building -------------------------------------------------------------------------------- */
 
 /* Sorts the rewards by address; they take the place of hashes for once, with zeros behind. */
-static enum ron_rc sort_addresses(struct rew_rp *rp, struct ron_err *err)
+static enum ron_rc sort_addresses(struct rwd_rp *rp, struct ron_err *err)
 {
-    RON_AUTO_FREE struct rew_keccak *keys = ron_alloc_array(rp->count, sizeof *keys);
-    struct rew_rp_reward *sorted = ron_alloc_array(rp->count, sizeof *sorted);
+    RON_AUTO_FREE struct rwd_keccak *keys = ron_alloc_array(rp->count, sizeof *keys);
+    struct rwd_rp_reward *sorted = ron_alloc_array(rp->count, sizeof *sorted);
     RON_AUTO_FREE uint32_t *order = NULL;
     enum ron_rc rc = RON_OK;
 
@@ -100,16 +100,16 @@ static enum ron_rc sort_addresses(struct rew_rp *rp, struct ron_err *err)
         return ron_err_set(err, RON_NOMEM, "no memory for %zu nodes", rp->count);
     }
     for (size_t i = 0; i < rp->count; i++) {
-        memcpy(keys[i].bytes, rp->rewards[i].address, REW_ADDRESS_BYTES);
+        memcpy(keys[i].bytes, rp->rewards[i].address, RWD_ADDRESS_BYTES);
     }
-    rc = rew_tree_order(keys, rp->count, &order, err);
+    rc = rwd_tree_order(keys, rp->count, &order, err);
     for (size_t i = 0; rc == RON_OK && i < rp->count; i++) {
         sorted[i] = rp->rewards[order[i]];
-        if (i > 0 && memcmp(sorted[i].address, sorted[i - 1].address, REW_ADDRESS_BYTES) == 0) {
-            char text[REW_ADDRESS_TEXT];
+        if (i > 0 && memcmp(sorted[i].address, sorted[i - 1].address, RWD_ADDRESS_BYTES) == 0) {
+            char text[RWD_ADDRESS_TEXT];
 
-            rew_hex_put(sorted[i].address, REW_ADDRESS_BYTES, text);
-            rc = ron_err_set(err, RON_INVALID, "%.*s stands twice", REW_ADDRESS_TEXT, text);
+            rwd_hex_put(sorted[i].address, RWD_ADDRESS_BYTES, text);
+            rc = ron_err_set(err, RON_INVALID, "%.*s stands twice", RWD_ADDRESS_TEXT, text);
         }
     }
     if (rc != RON_OK) {
@@ -122,25 +122,25 @@ static enum ron_rc sort_addresses(struct rew_rp *rp, struct ron_err *err)
     return RON_OK;
 }
 
-static void encode(const struct rew_rp_reward *r, uint8_t leaf[LEAF_MAX])
+static void encode(const struct rwd_rp_reward *r, uint8_t leaf[LEAF_MAX])
 {
-    uint8_t *word = leaf + REW_ADDRESS_BYTES;
+    uint8_t *word = leaf + RWD_ADDRESS_BYTES;
     bool fits;
 
-    memcpy(leaf, r->address, REW_ADDRESS_BYTES);
-    memset(word, 0, REW_U256_BYTES);
+    memcpy(leaf, r->address, RWD_ADDRESS_BYTES);
+    memset(word, 0, RWD_U256_BYTES);
     for (size_t i = 0; i < sizeof r->network; i++) {
-        word[REW_U256_BYTES - 1 - i] = (uint8_t)(r->network >> (8 * i));
+        word[RWD_U256_BYTES - 1 - i] = (uint8_t)(r->network >> (8 * i));
     }
-    fits = rew_u256_add(r->collateral_rpl, r->oracle_rpl, word + REW_U256_BYTES);
+    fits = rwd_u256_add(r->collateral_rpl, r->oracle_rpl, word + RWD_U256_BYTES);
     RON_ASSERT(fits); /* looked at when it was added */
-    memcpy(word + (size_t)2 * REW_U256_BYTES, r->pool_eth, REW_U256_BYTES);
-    memcpy(word + (size_t)3 * REW_U256_BYTES, r->voter_eth, REW_U256_BYTES);
+    memcpy(word + (size_t)2 * RWD_U256_BYTES, r->pool_eth, RWD_U256_BYTES);
+    memcpy(word + (size_t)3 * RWD_U256_BYTES, r->voter_eth, RWD_U256_BYTES);
 }
 
-static void hash_leaves(const struct rew_rp *rp, struct rew_keccak *hashes)
+static void hash_leaves(const struct rwd_rp *rp, struct rwd_keccak *hashes)
 {
-    size_t len = LEAF_MAX - (rp->has_voter_share ? 0 : REW_U256_BYTES);
+    size_t len = LEAF_MAX - (rp->has_voter_share ? 0 : RWD_U256_BYTES);
     uint8_t stage[STAGE * LEAF_MAX];
 
     for (size_t done = 0; done < rp->count;) {
@@ -149,14 +149,14 @@ static void hash_leaves(const struct rew_rp *rp, struct rew_keccak *hashes)
         for (size_t i = 0; i < n; i++) {
             encode(&rp->rewards[done + i], stage + i * LEAF_MAX);
         }
-        rew_keccak256_many(stage, LEAF_MAX, len, n, hashes + done);
+        rwd_keccak256_many(stage, LEAF_MAX, len, n, hashes + done);
         done += n;
     }
 }
 
-enum ron_rc rew_rp_build(struct rew_rp *rp, struct ron_err *err)
+enum ron_rc rwd_rp_build(struct rwd_rp *rp, struct ron_err *err)
 {
-    RON_AUTO_FREE struct rew_keccak *hashes = NULL;
+    RON_AUTO_FREE struct rwd_keccak *hashes = NULL;
     RON_AUTO_FREE uint32_t *order = NULL;
     size_t leaves = 1;
 
@@ -171,44 +171,44 @@ enum ron_rc rew_rp_build(struct rew_rp *rp, struct ron_err *err)
         return ron_err_set(err, RON_NOMEM, "no memory for %zu nodes", rp->count);
     }
     hash_leaves(rp, hashes);
-    RON_TRY(rew_tree_order(hashes, rp->count, &order, err));
+    RON_TRY(rwd_tree_order(hashes, rp->count, &order, err));
     while (leaves < rp->count) {
         leaves *= 2;
     }
-    RON_TRY(rew_tree_init(&rp->tree, leaves, err));
+    RON_TRY(rwd_tree_init(&rp->tree, leaves, err));
     for (size_t i = 0; i < rp->count; i++) {
         rp->tree.nodes[leaves + i] = hashes[order[i]];
         rp->places[order[i]] = (uint32_t)(leaves + i);
     }
-    rew_tree_build(&rp->tree);
+    rwd_tree_build(&rp->tree);
     return RON_OK;
 }
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-size_t rew_rp_count(const struct rew_rp *rp)
+size_t rwd_rp_count(const struct rwd_rp *rp)
 {
     return rp->count;
 }
 
-const struct rew_keccak *rew_rp_root(const struct rew_rp *rp)
+const struct rwd_keccak *rwd_rp_root(const struct rwd_rp *rp)
 {
     return &rp->tree.nodes[1];
 }
 
-const struct rew_rp_reward *rew_rp_reward(const struct rew_rp *rp, size_t index)
+const struct rwd_rp_reward *rwd_rp_reward(const struct rwd_rp *rp, size_t index)
 {
     RON_ASSERT(index < rp->count);
     return &rp->rewards[index];
 }
 
-void rew_rp_prove(const struct rew_rp *rp, size_t index, struct rew_tree_proof *ret_proof)
+void rwd_rp_prove(const struct rwd_rp *rp, size_t index, struct rwd_tree_proof *ret_proof)
 {
     RON_ASSERT(index < rp->count);
-    rew_tree_prove(&rp->tree, rp->places[index], ret_proof);
+    rwd_tree_prove(&rp->tree, rp->places[index], ret_proof);
 }
 
-bool rew_rp_find(const struct rew_rp *rp, const uint8_t address[REW_ADDRESS_BYTES],
+bool rwd_rp_find(const struct rwd_rp *rp, const uint8_t address[RWD_ADDRESS_BYTES],
                  size_t *ret_index)
 {
     size_t low = 0;
@@ -216,7 +216,7 @@ bool rew_rp_find(const struct rew_rp *rp, const uint8_t address[REW_ADDRESS_BYTE
 
     while (low < high) {
         size_t middle = low + (high - low) / 2;
-        int cmp = memcmp(rp->rewards[middle].address, address, REW_ADDRESS_BYTES);
+        int cmp = memcmp(rp->rewards[middle].address, address, RWD_ADDRESS_BYTES);
 
         if (cmp == 0) {
             *ret_index = middle;
@@ -232,26 +232,26 @@ bool rew_rp_find(const struct rew_rp *rp, const uint8_t address[REW_ADDRESS_BYTE
 
 static void put_amount(struct ron_json_writer *w, const char *name, const uint8_t *number)
 {
-    char digits[REW_U256_TEXT];
-    size_t len = rew_u256_put(number, digits);
+    char digits[RWD_U256_TEXT];
+    size_t len = rwd_u256_put(number, digits);
 
     ron_json_str(w, name, (struct ron_str){digits, len});
 }
 
-static void put_hash(struct ron_json_writer *w, const char *name, const struct rew_keccak *hash)
+static void put_hash(struct ron_json_writer *w, const char *name, const struct rwd_keccak *hash)
 {
-    char text[REW_HASH_TEXT];
+    char text[RWD_HASH_TEXT];
 
-    rew_hex_put(hash->bytes, REW_KECCAK_BYTES, text);
+    rwd_hex_put(hash->bytes, RWD_KECCAK_BYTES, text);
     ron_json_str(w, name, (struct ron_str){text, sizeof text});
 }
 
-void rew_rp_put(const struct rew_rp *rp, size_t index, struct ron_json_writer *w, const char *name)
+void rwd_rp_put(const struct rwd_rp *rp, size_t index, struct ron_json_writer *w, const char *name)
 {
-    const struct rew_rp_reward *r = rew_rp_reward(rp, index);
-    struct rew_tree_proof proof;
+    const struct rwd_rp_reward *r = rwd_rp_reward(rp, index);
+    struct rwd_tree_proof proof;
 
-    rew_rp_prove(rp, index, &proof);
+    rwd_rp_prove(rp, index, &proof);
     ron_json_open(w, name, '{');
     ron_json_u64(w, "rewardNetwork", r->network);
     put_amount(w, "collateralRpl", r->collateral_rpl);
@@ -268,7 +268,7 @@ void rew_rp_put(const struct rew_rp *rp, size_t index, struct ron_json_writer *w
     ron_json_close(w, '}');
 }
 
-enum ron_rc rew_rp_write(const struct rew_rp *rp, const struct rew_sink *sink, struct ron_err *err)
+enum ron_rc rwd_rp_write(const struct rwd_rp *rp, const struct rwd_sink *sink, struct ron_err *err)
 {
     struct ron_json_writer w;
     struct ron_buf out;
@@ -278,14 +278,14 @@ enum ron_rc rew_rp_write(const struct rew_rp *rp, const struct rew_sink *sink, s
     ron_json_begin(&w, &out);
     ron_json_open(&w, NULL, '{');
     ron_json_u64(&w, "rewardsFileVersion", rp->has_voter_share ? 4 : 3);
-    put_hash(&w, "merkleRoot", rew_rp_root(rp));
+    put_hash(&w, "merkleRoot", rwd_rp_root(rp));
     ron_json_open(&w, "nodeRewards", '{');
     for (size_t i = 0; rc == RON_OK && i <= rp->count; i++) {
-        char name[REW_ADDRESS_TEXT + 1] = {0};
+        char name[RWD_ADDRESS_TEXT + 1] = {0};
 
         if (i < rp->count) {
-            rew_hex_put(rp->rewards[i].address, REW_ADDRESS_BYTES, name);
-            rew_rp_put(rp, i, &w, name);
+            rwd_hex_put(rp->rewards[i].address, RWD_ADDRESS_BYTES, name);
+            rwd_rp_put(rp, i, &w, name);
         } else {
             ron_json_close(&w, '}');
             ron_json_close(&w, '}');

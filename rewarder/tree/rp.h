@@ -25,42 +25,42 @@
 
 #include "rewarder/tree/core.h"
 
-struct rew_rp_reward {
-    uint8_t address[REW_ADDRESS_BYTES];
+struct rwd_rp_reward {
+    uint8_t address[RWD_ADDRESS_BYTES];
     uint64_t network;
-    uint8_t collateral_rpl[REW_U256_BYTES];
-    uint8_t oracle_rpl[REW_U256_BYTES];
-    uint8_t pool_eth[REW_U256_BYTES];
-    uint8_t voter_eth[REW_U256_BYTES]; /* zero unless the tree has it */
+    uint8_t collateral_rpl[RWD_U256_BYTES];
+    uint8_t oracle_rpl[RWD_U256_BYTES];
+    uint8_t pool_eth[RWD_U256_BYTES];
+    uint8_t voter_eth[RWD_U256_BYTES]; /* zero unless the tree has it */
 };
 /* Whether anything is paid. */
-bool rew_rp_pays(const struct rew_rp_reward *reward);
+bool rwd_rp_pays(const struct rwd_rp_reward *reward);
 
-struct rew_rp;
-RON_MUST_USE enum ron_rc rew_rp_new(bool has_voter_share, struct rew_rp **ret_rp,
+struct rwd_rp;
+RON_MUST_USE enum ron_rc rwd_rp_new(bool has_voter_share, struct rwd_rp **ret_rp,
                                     struct ron_err *err);
-void rew_rp_free(struct rew_rp *rp);
+void rwd_rp_free(struct rwd_rp *rp);
 /* RON_LIMIT, RON_NOMEM; RON_INVALID when the two sums of RPL do not fit. */
-RON_MUST_USE enum ron_rc rew_rp_add(struct rew_rp *rp, const struct rew_rp_reward *reward,
+RON_MUST_USE enum ron_rc rwd_rp_add(struct rwd_rp *rp, const struct rwd_rp_reward *reward,
                                     struct ron_err *err);
 /* No more rewards. RON_INVALID when there are none, or for an address that stands twice. */
-RON_MUST_USE enum ron_rc rew_rp_build(struct rew_rp *rp, struct ron_err *err);
+RON_MUST_USE enum ron_rc rwd_rp_build(struct rwd_rp *rp, struct ron_err *err);
 
 /* Reads and checks a file (P2); `text` is changed in place and not needed afterwards. RON_INVALID
  * for what is no rewards file, RON_CONFLICT for one that does not hold together, RON_LIMIT,
  * RON_NOMEM. */
-RON_MUST_USE enum ron_rc rew_rp_read(char *text, size_t len, struct rew_rp **ret_rp,
+RON_MUST_USE enum ron_rc rwd_rp_read(char *text, size_t len, struct rwd_rp **ret_rp,
                                      struct ron_err *err);
 
-size_t rew_rp_count(const struct rew_rp *rp);
-const struct rew_keccak *rew_rp_root(const struct rew_rp *rp);
+size_t rwd_rp_count(const struct rwd_rp *rp);
+const struct rwd_keccak *rwd_rp_root(const struct rwd_rp *rp);
 /* Rewards in the order of addresses. */
-const struct rew_rp_reward *rew_rp_reward(const struct rew_rp *rp, size_t index);
-void rew_rp_prove(const struct rew_rp *rp, size_t index, struct rew_tree_proof *ret_proof);
-bool rew_rp_find(const struct rew_rp *rp, const uint8_t address[REW_ADDRESS_BYTES],
+const struct rwd_rp_reward *rwd_rp_reward(const struct rwd_rp *rp, size_t index);
+void rwd_rp_prove(const struct rwd_rp *rp, size_t index, struct rwd_tree_proof *ret_proof);
+bool rwd_rp_find(const struct rwd_rp *rp, const uint8_t address[RWD_ADDRESS_BYTES],
                  size_t *ret_index);
 
 /* One node as JSON: the value of its member in nodeRewards. */
-void rew_rp_put(const struct rew_rp *rp, size_t index, struct ron_json_writer *w, const char *name);
-RON_MUST_USE enum ron_rc rew_rp_write(const struct rew_rp *rp, const struct rew_sink *sink,
+void rwd_rp_put(const struct rwd_rp *rp, size_t index, struct ron_json_writer *w, const char *name);
+RON_MUST_USE enum ron_rc rwd_rp_write(const struct rwd_rp *rp, const struct rwd_sink *sink,
                                       struct ron_err *err);

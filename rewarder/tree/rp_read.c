@@ -21,12 +21,12 @@ struct node {
 enum { FIELD_VOTER = 4 };
 static const struct ron_json_field node_fields[] = {
     RON_JSON_FIELD(struct node, rewardNetwork, U64, .required = true),
-    RON_JSON_FIELD(struct node, collateralRpl, STRING, .required = true, .max = REW_U256_TEXT),
-    RON_JSON_FIELD(struct node, oracleDaoRpl, STRING, .required = true, .max = REW_U256_TEXT),
-    RON_JSON_FIELD(struct node, smoothingPoolEth, STRING, .required = true, .max = REW_U256_TEXT),
-    RON_JSON_FIELD(struct node, voterShareEth, STRING, .required = false, .max = REW_U256_TEXT),
+    RON_JSON_FIELD(struct node, collateralRpl, STRING, .required = true, .max = RWD_U256_TEXT),
+    RON_JSON_FIELD(struct node, oracleDaoRpl, STRING, .required = true, .max = RWD_U256_TEXT),
+    RON_JSON_FIELD(struct node, smoothingPoolEth, STRING, .required = true, .max = RWD_U256_TEXT),
+    RON_JSON_FIELD(struct node, voterShareEth, STRING, .required = false, .max = RWD_U256_TEXT),
     RON_JSON_FIELD(struct node, merkleProof, STRINGS, .required = false, .nullable = true,
-                   .max = REW_TREE_PROOF_MAX),
+                   .max = RWD_TREE_PROOF_MAX),
 };
 static const struct ron_json_shape node_shape = {.fields = node_fields,
                                                  .count = RON_ARRAY_LEN(node_fields),
@@ -39,7 +39,7 @@ struct file {
     uint64_t present;
 };
 static const struct ron_json_field file_fields[] = {
-    RON_JSON_FIELD(struct file, merkleRoot, STRING, .required = true, .max = REW_HASH_TEXT),
+    RON_JSON_FIELD(struct file, merkleRoot, STRING, .required = true, .max = RWD_HASH_TEXT),
     RON_JSON_FIELD(struct file, nodeRewards, RAW, .required = true),
 };
 static const struct ron_json_shape file_shape = {.fields = file_fields,
@@ -62,11 +62,11 @@ static enum ron_rc walk_next(struct walk *walk, bool *ret_more, uint8_t *ret_add
     struct ron_str value;
     enum ron_rc rc;
 
-    *ret_more = rew_json_next(walk->nodes, &walk->at, &name, &value);
+    *ret_more = rwd_json_next(walk->nodes, &walk->at, &name, &value);
     if (!*ret_more) {
         return RON_OK;
     }
-    if (!rew_hex_get(name, ret_address, REW_ADDRESS_BYTES)) {
+    if (!rwd_hex_get(name, ret_address, RWD_ADDRESS_BYTES)) {
         return ron_err_set(err, RON_INVALID, "nodeRewards: '%.*s' is no address",
                            (int)RON_MIN(name.len, (size_t)64), name.ptr);
     }
@@ -80,34 +80,34 @@ static enum ron_rc walk_next(struct walk *walk, bool *ret_more, uint8_t *ret_add
                                       json.field[0] != '\0' ? "." : "", json.field, json.reason);
 }
 
-static enum ron_rc reward_of(const struct node *node, struct rew_rp_reward *r, struct ron_err *err)
+static enum ron_rc reward_of(const struct node *node, struct rwd_rp_reward *r, struct ron_err *err)
 {
-    bool good = rew_u256_get(node->collateralRpl, r->collateral_rpl) &&
-                rew_u256_get(node->oracleDaoRpl, r->oracle_rpl) &&
-                rew_u256_get(node->smoothingPoolEth, r->pool_eth);
+    bool good = rwd_u256_get(node->collateralRpl, r->collateral_rpl) &&
+                rwd_u256_get(node->oracleDaoRpl, r->oracle_rpl) &&
+                rwd_u256_get(node->smoothingPoolEth, r->pool_eth);
 
     if (good && (node->present >> FIELD_VOTER & 1) != 0) {
-        good = rew_u256_get(node->voterShareEth, r->voter_eth);
+        good = rwd_u256_get(node->voterShareEth, r->voter_eth);
     }
     r->network = node->rewardNetwork;
     return good ? RON_OK : ron_err_set(err, RON_INVALID, "an amount is no whole number");
 }
 
 /* A node that is paid nothing and proves nothing has no leaf (P1). */
-static bool has_leaf(const struct rew_rp_reward *r, const struct node *node)
+static bool has_leaf(const struct rwd_rp_reward *r, const struct node *node)
 {
-    return rew_rp_pays(r) || node->merkleProof.count > 0;
+    return rwd_rp_pays(r) || node->merkleProof.count > 0;
 }
 
-static enum ron_rc take_rewards(struct walk *walk, struct rew_rp **ret_rp, struct ron_err *err)
+static enum ron_rc take_rewards(struct walk *walk, struct rwd_rp **ret_rp, struct ron_err *err)
 {
-    struct rew_rp *rp = NULL;
+    struct rwd_rp *rp = NULL;
     bool has_voter_share = false;
     enum ron_rc rc;
 
     walk->at = 1;
     for (bool more = true;;) {
-        struct rew_rp_reward reward = {0};
+        struct rwd_rp_reward reward = {0};
         struct node node = {0};
 
         rc = walk_next(walk, &more, reward.address, &node, err);
@@ -116,7 +116,7 @@ static enum ron_rc take_rewards(struct walk *walk, struct rew_rp **ret_rp, struc
         }
         if (rp == NULL) {
             has_voter_share = (node.present >> FIELD_VOTER & 1) != 0;
-            rc = rew_rp_new(has_voter_share, &rp, err);
+            rc = rwd_rp_new(has_voter_share, &rp, err);
         }
         if (rc == RON_OK && has_voter_share != ((node.present >> FIELD_VOTER & 1) != 0)) {
             rc = ron_err_set(err, RON_INVALID, "voterShareEth: some nodes have it, some have not");
@@ -125,7 +125,7 @@ static enum ron_rc take_rewards(struct walk *walk, struct rew_rp **ret_rp, struc
             rc = reward_of(&node, &reward, err);
         }
         if (rc == RON_OK && has_leaf(&reward, &node)) {
-            rc = rew_rp_add(rp, &reward, err);
+            rc = rwd_rp_add(rp, &reward, err);
         }
         if (rc != RON_OK) {
             break;
@@ -135,35 +135,35 @@ static enum ron_rc take_rewards(struct walk *walk, struct rew_rp **ret_rp, struc
         rc = ron_err_set(err, RON_INVALID, "nodeRewards is empty");
     }
     if (rc == RON_OK) {
-        rc = rew_rp_build(rp, err);
+        rc = rwd_rp_build(rp, err);
     }
     if (rc != RON_OK) {
-        rew_rp_free(rp);
+        rwd_rp_free(rp);
         return rc;
     }
     *ret_rp = rp;
     return RON_OK;
 }
 
-static bool same_proof(const struct rew_tree_proof *proof, const struct ron_json_items *said)
+static bool same_proof(const struct rwd_tree_proof *proof, const struct ron_json_items *said)
 {
     const struct ron_str *texts = said->items;
     bool same = proof->count == said->count;
 
     for (size_t i = 0; same && i < proof->count; i++) {
-        struct rew_keccak hash;
+        struct rwd_keccak hash;
 
-        same = rew_hash_get(texts[i], &hash) && rew_keccak_cmp(&hash, &proof->hashes[i]) == 0;
+        same = rwd_hash_get(texts[i], &hash) && rwd_keccak_cmp(&hash, &proof->hashes[i]) == 0;
     }
     return same;
 }
 
-static enum ron_rc compare_proofs(struct walk *walk, const struct rew_rp *rp, struct ron_err *err)
+static enum ron_rc compare_proofs(struct walk *walk, const struct rwd_rp *rp, struct ron_err *err)
 {
     walk->at = 1;
     for (bool more = true;;) {
-        struct rew_tree_proof proof;
-        uint8_t address[REW_ADDRESS_BYTES];
+        struct rwd_tree_proof proof;
+        uint8_t address[RWD_ADDRESS_BYTES];
         struct node node = {0};
         size_t index;
 
@@ -171,29 +171,29 @@ static enum ron_rc compare_proofs(struct walk *walk, const struct rew_rp *rp, st
         if (!more) {
             return RON_OK;
         }
-        if (!rew_rp_find(rp, address, &index)) {
+        if (!rwd_rp_find(rp, address, &index)) {
             continue; /* Without a leaf. */
         }
-        rew_rp_prove(rp, index, &proof);
+        rwd_rp_prove(rp, index, &proof);
         if (!same_proof(&proof, &node.merkleProof)) {
-            char text[REW_ADDRESS_TEXT];
+            char text[RWD_ADDRESS_TEXT];
 
-            rew_hex_put(address, REW_ADDRESS_BYTES, text);
+            rwd_hex_put(address, RWD_ADDRESS_BYTES, text);
             return ron_err_set(err, RON_CONFLICT, "the proof of %.*s does not lead to the root",
-                               REW_ADDRESS_TEXT, text);
+                               RWD_ADDRESS_TEXT, text);
         }
     }
 }
 
-static enum ron_rc read_file(const struct file *file, struct rew_rp **ret_rp, struct ron_err *err)
+static enum ron_rc read_file(const struct file *file, struct rwd_rp **ret_rp, struct ron_err *err)
 {
-    _Alignas(16) uint8_t memory[REW_TREE_PROOF_MAX * sizeof(struct ron_str) + 64];
+    _Alignas(16) uint8_t memory[RWD_TREE_PROOF_MAX * sizeof(struct ron_str) + 64];
     struct walk walk = {.nodes = file->nodeRewards};
-    struct rew_keccak root;
-    struct rew_rp *rp = NULL;
+    struct rwd_keccak root;
+    struct rwd_rp *rp = NULL;
     enum ron_rc rc;
 
-    if (!rew_hash_get(file->merkleRoot, &root)) {
+    if (!rwd_hash_get(file->merkleRoot, &root)) {
         return ron_err_set(err, RON_INVALID, "merkleRoot is no hash");
     }
     if (walk.nodes.ptr[0] != '{' || memchr(walk.nodes.ptr, '\\', walk.nodes.len) != NULL) {
@@ -201,26 +201,26 @@ static enum ron_rc read_file(const struct file *file, struct rew_rp **ret_rp, st
     }
     ron_arena_init_over(&walk.arena, memory, sizeof memory);
     rc = take_rewards(&walk, &rp, err);
-    if (rc == RON_OK && rew_keccak_cmp(&root, rew_rp_root(rp)) != 0) {
-        char text[REW_HASH_TEXT];
+    if (rc == RON_OK && rwd_keccak_cmp(&root, rwd_rp_root(rp)) != 0) {
+        char text[RWD_HASH_TEXT];
 
-        rew_hex_put(rew_rp_root(rp)->bytes, REW_KECCAK_BYTES, text);
+        rwd_hex_put(rwd_rp_root(rp)->bytes, RWD_KECCAK_BYTES, text);
         rc = ron_err_set(err, RON_CONFLICT, "merkleRoot is not the root of the rewards: %.*s",
-                         REW_HASH_TEXT, text);
+                         RWD_HASH_TEXT, text);
     }
     if (rc == RON_OK) {
         rc = compare_proofs(&walk, rp, err);
     }
     ron_arena_done(&walk.arena);
     if (rc != RON_OK) {
-        rew_rp_free(rp);
+        rwd_rp_free(rp);
         return rc;
     }
     *ret_rp = rp;
     return RON_OK;
 }
 
-enum ron_rc rew_rp_read(char *text, size_t len, struct rew_rp **ret_rp, struct ron_err *err)
+enum ron_rc rwd_rp_read(char *text, size_t len, struct rwd_rp **ret_rp, struct ron_err *err)
 {
     struct ron_json_error json = {0};
     struct file file = {0};

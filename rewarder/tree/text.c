@@ -7,7 +7,7 @@
 
 static const char digits16[] = "0123456789abcdef";
 
-void rew_hex_put(const uint8_t *bytes, size_t len, char *ret_text)
+void rwd_hex_put(const uint8_t *bytes, size_t len, char *ret_text)
 {
     *ret_text++ = '0';
     *ret_text++ = 'x';
@@ -29,7 +29,7 @@ static unsigned hex_value(char c)
     return c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10 : 16;
 }
 
-bool rew_hex_get(struct ron_str text, uint8_t *ret_bytes, size_t len)
+bool rwd_hex_get(struct ron_str text, uint8_t *ret_bytes, size_t len)
 {
     unsigned bad = 0;
 
@@ -49,14 +49,14 @@ bool rew_hex_get(struct ron_str text, uint8_t *ret_bytes, size_t len)
     return true;
 }
 
-bool rew_hash_get(struct ron_str text, struct rew_keccak *ret_hash)
+bool rwd_hash_get(struct ron_str text, struct rwd_keccak *ret_hash)
 {
     for (size_t i = 0; i < text.len; i++) {
         if (text.ptr[i] >= 'A' && text.ptr[i] <= 'F') {
             return false;
         }
     }
-    return rew_hex_get(text, ret_hash->bytes, REW_KECCAK_BYTES);
+    return rwd_hex_get(text, ret_hash->bytes, RWD_KECCAK_BYTES);
 }
 
 /* ---- 256-bit numbers ------------------------------------------------------------------------- */
@@ -65,7 +65,7 @@ enum { LIMBS = 4, CHUNK = 19 /* decimal digits that fit 64 bits */ };
 
 static void limbs_put(const uint64_t limbs[LIMBS], uint8_t *number)
 {
-    for (size_t i = 0; i < REW_U256_BYTES; i++) {
+    for (size_t i = 0; i < RWD_U256_BYTES; i++) {
         number[i] = (uint8_t)(limbs[LIMBS - 1 - i / 8] >> (56 - 8 * (i % 8)));
     }
 }
@@ -73,7 +73,7 @@ static void limbs_put(const uint64_t limbs[LIMBS], uint8_t *number)
 static void limbs_get(const uint8_t *number, uint64_t limbs[LIMBS])
 {
     memset(limbs, 0, LIMBS * sizeof limbs[0]);
-    for (size_t i = 0; i < REW_U256_BYTES; i++) {
+    for (size_t i = 0; i < RWD_U256_BYTES; i++) {
         limbs[LIMBS - 1 - i / 8] |= (uint64_t)number[i] << (56 - 8 * (i % 8));
     }
 }
@@ -91,11 +91,11 @@ static bool limbs_muladd(uint64_t limbs[LIMBS], uint64_t factor, uint64_t more)
     return carry == 0;
 }
 
-bool rew_u256_get(struct ron_str digits, uint8_t ret_number[REW_U256_BYTES])
+bool rwd_u256_get(struct ron_str digits, uint8_t ret_number[RWD_U256_BYTES])
 {
     uint64_t limbs[LIMBS] = {0};
 
-    if (digits.len == 0 || digits.len > REW_U256_TEXT || (digits.ptr[0] == '0' && digits.len > 1)) {
+    if (digits.len == 0 || digits.len > RWD_U256_TEXT || (digits.ptr[0] == '0' && digits.len > 1)) {
         return false;
     }
     for (size_t at = 0; at < digits.len;) {
@@ -117,10 +117,10 @@ bool rew_u256_get(struct ron_str digits, uint8_t ret_number[REW_U256_BYTES])
     return true;
 }
 
-size_t rew_u256_put(const uint8_t number[REW_U256_BYTES], char ret_digits[REW_U256_TEXT])
+size_t rwd_u256_put(const uint8_t number[RWD_U256_BYTES], char ret_digits[RWD_U256_TEXT])
 {
     uint64_t limbs[LIMBS];
-    char backwards[REW_U256_TEXT];
+    char backwards[RWD_U256_TEXT];
     size_t len = 0;
     uint64_t any;
 
@@ -143,13 +143,13 @@ size_t rew_u256_put(const uint8_t number[REW_U256_BYTES], char ret_digits[REW_U2
     return len;
 }
 
-bool rew_u256_add(const uint8_t a[REW_U256_BYTES], const uint8_t b[REW_U256_BYTES],
-                  uint8_t ret_sum[REW_U256_BYTES])
+bool rwd_u256_add(const uint8_t a[RWD_U256_BYTES], const uint8_t b[RWD_U256_BYTES],
+                  uint8_t ret_sum[RWD_U256_BYTES])
 {
-    uint8_t sum[REW_U256_BYTES];
+    uint8_t sum[RWD_U256_BYTES];
     unsigned carry = 0;
 
-    for (size_t i = REW_U256_BYTES; i-- > 0;) {
+    for (size_t i = RWD_U256_BYTES; i-- > 0;) {
         carry += (unsigned)a[i] + b[i];
         sum[i] = (uint8_t)carry;
         carry >>= 8;
@@ -213,7 +213,7 @@ static size_t skip_value(struct ron_str json, size_t at)
     return at;
 }
 
-bool rew_json_next(struct ron_str json, size_t *at, struct ron_str *ret_name,
+bool rwd_json_next(struct ron_str json, size_t *at, struct ron_str *ret_name,
                    struct ron_str *ret_value)
 {
     size_t p = skip_space(json, *at);

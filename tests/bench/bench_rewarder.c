@@ -38,77 +38,77 @@ static const char *const meanings[] = {
 #undef X
 };
 
-static struct rew_rows *make_rows(uint64_t count)
+static struct rwd_rows *make_rows(uint64_t count)
 {
-    struct rew_rows *rows = NULL;
+    struct rwd_rows *rows = NULL;
     struct ron_rand rand;
 
     ron_rand_seed(&rand, 1);
-    BENCH_OK(rew_rows_new(NULL, &rows, NULL));
+    BENCH_OK(rwd_rows_new(NULL, &rows, NULL));
     for (uint64_t i = 0; i < count; i++) {
-        const struct rew_counters c = {ron_rand_below(&rand, UINT64_C(1) << 40),
+        const struct rwd_counters c = {ron_rand_below(&rand, UINT64_C(1) << 40),
                                        ron_rand_below(&rand, UINT64_C(1) << 36),
                                        ron_rand_below(&rand, 3600)};
         char name[32];
         int len = snprintf(name, sizeof name, "t:%02llu/svc:%010llu",
                            (unsigned long long)(i * 64 / count), (unsigned long long)i);
 
-        BENCH_OK(rew_rows_add(rows, (struct ron_str){name, (size_t)len}, &c, NULL));
+        BENCH_OK(rwd_rows_add(rows, (struct ron_str){name, (size_t)len}, &c, NULL));
     }
-    BENCH_OK(rew_rows_seal(rows, NULL));
+    BENCH_OK(rwd_rows_seal(rows, NULL));
     return rows;
 }
 
-static void set_categories(struct rew_policy *p, char prefixes[REW_CATEGORIES_MAX][8])
+static void set_categories(struct rwd_policy *p, char prefixes[RWD_CATEGORIES_MAX][8])
 {
-    for (uint32_t i = 0; i < REW_CATEGORIES_MAX; i++) {
+    for (uint32_t i = 0; i < RWD_CATEGORIES_MAX; i++) {
         int len = snprintf(prefixes[i], sizeof prefixes[i], "t:%02u/", i % 100);
 
-        p->categories[i] = (struct rew_category){{prefixes[i], (size_t)len},
+        p->categories[i] = (struct rwd_category){{prefixes[i], (size_t)len},
                                                  i % 2 == 0 ? RON_MONEY_MAX : ron_money_of(1000)};
     }
-    p->category_count = REW_CATEGORIES_MAX;
+    p->category_count = RWD_CATEGORIES_MAX;
 }
 
 /* Runs one kind once; the time is that of the part it names. */
-static uint64_t run(enum kind kind, const struct rew_rows *rows)
+static uint64_t run(enum kind kind, const struct rwd_rows *rows)
 {
-    char prefixes[REW_CATEGORIES_MAX][8];
-    struct rew_policy p;
-    struct rew_calc_input input = {
+    char prefixes[RWD_CATEGORIES_MAX][8];
+    struct rwd_policy p;
+    struct rwd_calc_input input = {
         .rows = rows, .policy = &p, .pool = ron_money_of(UINT64_C(987654321987654321))};
-    struct rew_result *r = NULL;
+    struct rwd_result *r = NULL;
     uint64_t begin_ns;
     uint64_t end_ns;
 
-    rew_policy_default(&p);
+    rwd_policy_default(&p);
     if (kind == KIND_WIDE) {
         input.pool.v = RON_U128_MAX - 12345;
     } else if (kind == KIND_THIRDS) {
-        p.stored = (struct rew_fraction){1, 3};
-        p.served = (struct rew_fraction){2, 7};
-        p.uptime = (struct rew_fraction){5, 9};
+        p.stored = (struct rwd_fraction){1, 3};
+        p.served = (struct rwd_fraction){2, 7};
+        p.uptime = (struct rwd_fraction){5, 9};
     } else if (kind == KIND_CATEGORIES) {
         set_categories(&p, prefixes);
     } else if (kind == KIND_LARGEST || kind == KIND_CHECK_LARGEST) {
-        p.rounding = REW_ROUND_LARGEST_REMAINDER;
+        p.rounding = RWD_ROUND_LARGEST_REMAINDER;
     }
     begin_ns = bench_now_ns();
-    BENCH_OK(rew_calc(&input, &r, NULL));
+    BENCH_OK(rwd_calc(&input, &r, NULL));
     end_ns = bench_now_ns();
-    BENCH_TRUE(rew_result_totals(r)->paid_accounts > 0);
+    BENCH_TRUE(rwd_result_totals(r)->paid_accounts > 0);
     if (kind == KIND_CHECK || kind == KIND_CHECK_LARGEST) {
         begin_ns = bench_now_ns();
-        BENCH_TRUE(rew_calc_check(&input, r, NULL) == REW_BREACH_NONE);
+        BENCH_TRUE(rwd_calc_check(&input, r, NULL) == RWD_BREACH_NONE);
         end_ns = bench_now_ns();
     }
-    rew_result_free(r);
+    rwd_result_free(r);
     return end_ns - begin_ns;
 }
 
 static int calc_table(uint64_t count)
 {
-    struct rew_rows *rows = make_rows(count);
+    struct rwd_rows *rows = make_rows(count);
     struct bench_noise noise = bench_noise_now();
     struct bench_series series[KIND_COUNT] = {0};
 
@@ -132,7 +132,7 @@ static int calc_table(uint64_t count)
     }
     printf("\nAim: 10 M rows/s.\n");
     bench_noise_print(noise);
-    rew_rows_free(rows);
+    rwd_rows_free(rows);
     return 0;
 }
 
@@ -148,12 +148,12 @@ static int count_one(const char *name, uint64_t count)
         (void)fprintf(stderr, "no kind of calculation is called %s\n", name);
         return 2;
     }
-    struct rew_rows *rows = make_rows(count);
+    struct rwd_rows *rows = make_rows(count);
 
     if (!rows_alone) {
         (void)run((enum kind)k, rows);
     }
-    rew_rows_free(rows);
+    rwd_rows_free(rows);
     return 0;
 }
 

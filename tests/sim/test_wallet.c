@@ -101,7 +101,7 @@ static void tell_journal(void)
 
 static void check_receipt(const struct wish *w)
 {
-    const struct wal_call *call = &w->probe.call;
+    const struct wlt_call *call = &w->probe.call;
     struct ron_tree_hash root;
 
     SIM_CHECK(world.sim, w->done.seq_last == w->done.seq_first + call->count - 1);

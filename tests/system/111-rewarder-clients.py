@@ -53,7 +53,7 @@ def guide():
 def tables():
     errors(GUIDE, "rewarder/core/error.h",
            API["components"]["schemas"]["Error"]["properties"]["code"]["enum"])
-    states = re.search(r"define REW_STATES\(X\)(.*?)\nenum",
+    states = re.search(r"define RWD_STATES\(X\)(.*?)\nenum",
                        (TREE / "rewarder/book/book.h").read_text(encoding="utf-8"), re.S)
     check("API: the states are those of the book", states is not None and
           re.findall(r'"(\w+)"', states[1]) == API["components"]["schemas"]["State"]["enum"],

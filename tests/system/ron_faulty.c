@@ -117,7 +117,7 @@ int main(int argc, char **argv)
         const char *verb;
         const struct ron_app_def *app;
     } services[] = {
-        {"ledger", &led_app}, {"wallet", &wal_app},  {"rewarder", &rew_app},
+        {"ledger", &led_app}, {"wallet", &wlt_app},  {"rewarder", &rwd_app},
         {"edge", &edg_app},   {"interop", &iop_app},
     };
 

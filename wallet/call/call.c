@@ -13,32 +13,32 @@
 
 /* ---- operations ------------------------------------------------------------------------------ */
 
-static const struct wal_op_info ops[WAL_OP_COUNT] = {
+static const struct wlt_op_info ops[WLT_OP_COUNT] = {
 #define X(name_, text, kind_, scope_, subject, to, hold, nonce, debit)                             \
-    [WAL_##name_] = {text, kind_, scope_, subject, to, hold, nonce, debit},
-    WAL_OPS(X)
+    [WLT_##name_] = {text, kind_, scope_, subject, to, hold, nonce, debit},
+    WLT_OPS(X)
 #undef X
 };
 
-const struct wal_op_info *wal_op_info(enum wal_op op)
+const struct wlt_op_info *wlt_op_info(enum wlt_op op)
 {
-    RON_ASSERT((unsigned)op < WAL_OP_COUNT);
+    RON_ASSERT((unsigned)op < WLT_OP_COUNT);
     return &ops[op];
 }
 
-enum wal_op wal_op_parse(struct ron_str name)
+enum wlt_op wlt_op_parse(struct ron_str name)
 {
     unsigned op = 0;
 
-    while (op < WAL_OP_COUNT && !ron_str_eq(name, ops[op].name)) {
+    while (op < WLT_OP_COUNT && !ron_str_eq(name, ops[op].name)) {
         op++;
     }
-    return (enum wal_op)op;
+    return (enum wlt_op)op;
 }
 
-struct ron_str wal_operation_subject(const struct wal_operation *o)
+struct ron_str wlt_operation_subject(const struct wlt_operation *o)
 {
-    return wal_op_info(o->op)->subject_is_to ? o->to : o->from;
+    return wlt_op_info(o->op)->subject_is_to ? o->to : o->from;
 }
 
 /* ---- grammar --------------------------------------------------------------------------------- */
@@ -77,19 +77,19 @@ static bool all_in(struct ron_str s, size_t max, uint8_t set)
     return in != 0;
 }
 
-bool wal_key_valid(struct ron_str key)
+bool wlt_key_valid(struct ron_str key)
 {
-    return all_in(key, WAL_KEY_MAX, IN_KEY);
+    return all_in(key, WLT_KEY_MAX, IN_KEY);
 }
 
-bool wal_account_valid(struct ron_str account)
+bool wlt_account_valid(struct ron_str account)
 {
-    return all_in(account, WAL_ACCOUNT_MAX, IN_ACCOUNT);
+    return all_in(account, WLT_ACCOUNT_MAX, IN_ACCOUNT);
 }
 
-bool wal_asset_valid(struct ron_str asset)
+bool wlt_asset_valid(struct ron_str asset)
 {
-    return all_in(asset, WAL_ASSET_MAX, IN_ASSET) && asset.ptr[0] >= 'a' && asset.ptr[0] <= 'z';
+    return all_in(asset, WLT_ASSET_MAX, IN_ASSET) && asset.ptr[0] >= 'a' && asset.ptr[0] <= 'z';
 }
 
 /* Up to 256 bytes without control characters; the scanner has seen that it is UTF-8. */
@@ -100,13 +100,13 @@ static bool memo_valid(struct ron_str memo)
             return false;
         }
     }
-    return memo.len <= WAL_MEMO_MAX;
+    return memo.len <= WLT_MEMO_MAX;
 }
 
 /* ---- shapes ---------------------------------------------------------------------------------- */
 
 struct raw {
-    struct wal_operation o;
+    struct wlt_operation o;
     struct ron_str key; /* of a single operation */
     struct ron_str op;  /* of an operation in a batch */
     uint64_t present;
@@ -121,14 +121,14 @@ struct raw {
 
 enum { AT_FROM, AT_TO, AT_ASSET, AT_AMOUNT, AT_NONCE, AT_MEMO, AT_HOLD, AT_EXPIRES, AT_LAST };
 #define MEMBERS                                                                                    \
-    [AT_FROM] = MEMBER("from", o.from, STRING, .max = WAL_ACCOUNT_MAX),                            \
-    [AT_TO] = MEMBER("to", o.to, STRING, .max = WAL_ACCOUNT_MAX),                                  \
-    [AT_ASSET] = MEMBER("asset", o.asset, STRING, .max = WAL_ASSET_MAX),                           \
+    [AT_FROM] = MEMBER("from", o.from, STRING, .max = WLT_ACCOUNT_MAX),                            \
+    [AT_TO] = MEMBER("to", o.to, STRING, .max = WLT_ACCOUNT_MAX),                                  \
+    [AT_ASSET] = MEMBER("asset", o.asset, STRING, .max = WLT_ASSET_MAX),                           \
     [AT_AMOUNT] = MEMBER("amount_minor", o.amount, MONEY, .required = true),                       \
-    [AT_NONCE] = MEMBER("nonce", o.nonce, U64, .max = WAL_NONCE_MAX),                              \
-    [AT_MEMO] = MEMBER("memo", o.memo, STRING, .max = WAL_MEMO_MAX),                               \
-    [AT_HOLD] = MEMBER("hold", o.hold, STRING, .max = WAL_HOLD_MAX),                               \
-    [AT_EXPIRES] = MEMBER("expires_at", o.expires_ms, U64, .max = WAL_TIME_MAX_MS)
+    [AT_NONCE] = MEMBER("nonce", o.nonce, U64, .max = WLT_NONCE_MAX),                              \
+    [AT_MEMO] = MEMBER("memo", o.memo, STRING, .max = WLT_MEMO_MAX),                               \
+    [AT_HOLD] = MEMBER("hold", o.hold, STRING, .max = WLT_HOLD_MAX),                               \
+    [AT_EXPIRES] = MEMBER("expires_at", o.expires_ms, U64, .max = WLT_TIME_MAX_MS)
 
 static const struct ron_json_field single_fields[] = {
     MEMBERS, [AT_LAST] = MEMBER("idempotency_key", key, STRING, .required = false)};
@@ -146,7 +146,7 @@ struct batch {
 };
 static const struct ron_json_field batch_fields[] = {
     RON_JSON_FIELD(struct batch, operations, ARRAY, .required = true,
-                   .item_size = sizeof(struct raw), .max = WAL_BATCH_MAX, .shape = &item_shape),
+                   .item_size = sizeof(struct raw), .max = WLT_BATCH_MAX, .shape = &item_shape),
     RON_JSON_FIELD(struct batch, idempotency_key, STRING, .nullable = true),
 };
 static const struct ron_json_shape batch_shape =
@@ -155,42 +155,42 @@ static const struct ron_json_shape batch_shape =
 /* The least text of an operation that passes the scanner; the one that fails has taken its room. */
 #define ITEM_TEXT_MIN (sizeof("{\"op\":\"\",\"amount_minor\":\"0\"},") - 1)
 
-size_t wal_call_arena_size(size_t body_len, bool batch)
+size_t wlt_call_arena_size(size_t body_len, bool batch)
 {
-    size_t items = batch ? RON_MIN(body_len / ITEM_TEXT_MIN + 1, (size_t)WAL_BATCH_MAX) : 1;
+    size_t items = batch ? RON_MIN(body_len / ITEM_TEXT_MIN + 1, (size_t)WLT_BATCH_MAX) : 1;
 
-    return items * sizeof(struct raw) + WAL_KEY_MAX + 1 + 2 * _Alignof(max_align_t);
+    return items * sizeof(struct raw) + WLT_KEY_MAX + 1 + 2 * _Alignof(max_align_t);
 }
 
 /* ---- rules ----------------------------------------------------------------------------------- */
 
 struct parse {
-    const struct wal_call_rules *rules;
+    const struct wlt_call_rules *rules;
     struct ron_arena *arena;
-    struct wal_fault *fault;
+    struct wlt_fault *fault;
     bool in_batch;  /* faults are those of */
     uint32_t index; /* this operation */
 };
 
-__attribute__((cold)) static bool refuse(const struct parse *p, enum wal_reason reason,
+__attribute__((cold)) static bool refuse(const struct parse *p, enum wlt_reason reason,
                                          const char *member, const char *detail)
 {
     char path[64];
 
     (void)snprintf(path, sizeof path, "operations[%u].%s", p->index, member);
-    wal_fault_set(p->fault, reason, p->in_batch ? path : member, detail);
+    wlt_fault_set(p->fault, reason, p->in_batch ? path : member, detail);
     return false;
 }
 
 static bool no(const struct parse *p, const char *member, const char *detail)
 {
-    return refuse(p, WAL_REASON_BAD_REQUEST, member, detail);
+    return refuse(p, WLT_REASON_BAD_REQUEST, member, detail);
 }
 
 /* Which members this operation has: the required ones are there, others are not. */
 static bool check_presence(const struct parse *p, const struct raw *r)
 {
-    const struct wal_op_info *info = wal_op_info(r->o.op);
+    const struct wlt_op_info *info = wlt_op_info(r->o.op);
     const struct {
         const char *name;
         uint8_t at;
@@ -201,7 +201,7 @@ static bool check_presence(const struct parse *p, const struct raw *r)
         {"to", AT_TO, info->takes_to, info->takes_to},
         {"hold", AT_HOLD, info->takes_hold, info->takes_hold},
         {"nonce", AT_NONCE, info->takes_nonce, false},
-        {"expires_at", AT_EXPIRES, r->o.op == WAL_HOLD, false},
+        {"expires_at", AT_EXPIRES, r->o.op == WLT_HOLD, false},
     };
 
     for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
@@ -220,18 +220,18 @@ static bool check_presence(const struct parse *p, const struct raw *r)
 static bool check_grammar(const struct parse *p, const struct raw *r)
 {
     static const char account_rule[] = "1-256 of A-Z, a-z, 0-9, ':', '/', '-', '_'";
-    const struct wal_operation *o = &r->o;
+    const struct wlt_operation *o = &r->o;
 
-    if ((r->present >> AT_FROM & 1) != 0 && !wal_account_valid(o->from)) {
+    if ((r->present >> AT_FROM & 1) != 0 && !wlt_account_valid(o->from)) {
         return no(p, "from", account_rule);
     }
-    if ((r->present >> AT_TO & 1) != 0 && !wal_account_valid(o->to)) {
+    if ((r->present >> AT_TO & 1) != 0 && !wlt_account_valid(o->to)) {
         return no(p, "to", account_rule);
     }
     if (o->from.len == o->to.len && memcmp(o->from.ptr, o->to.ptr, o->to.len) == 0) {
         return no(p, "to", "must be another account than `from`");
     }
-    if (!wal_asset_valid(o->asset)) {
+    if (!wlt_asset_valid(o->asset)) {
         return no(p, "asset", "1-32 of a-z, 0-9, '.', '_', '-', beginning with a letter");
     }
     if (ron_money_is_zero(o->amount)) {
@@ -243,7 +243,7 @@ static bool check_grammar(const struct parse *p, const struct raw *r)
     if (!memo_valid(o->memo)) {
         return no(p, "memo", "up to 256 bytes without control characters");
     }
-    if ((r->present >> AT_HOLD & 1) != 0 && !all_in(o->hold, WAL_HOLD_MAX, PRINTABLE)) {
+    if ((r->present >> AT_HOLD & 1) != 0 && !all_in(o->hold, WLT_HOLD_MAX, PRINTABLE)) {
         return no(p, "hold", "the txid of the hold: 1-128 printable ASCII characters");
     }
     if ((r->present >> AT_EXPIRES & 1) != 0 && o->expires_ms == 0) {
@@ -252,7 +252,7 @@ static bool check_grammar(const struct parse *p, const struct raw *r)
     return true;
 }
 
-static bool asset_allowed(const struct wal_call_rules *rules, struct ron_str asset)
+static bool asset_allowed(const struct wlt_call_rules *rules, struct ron_str asset)
 {
     for (size_t i = 0; i < rules->asset_count; i++) {
         if (rules->assets[i].len == asset.len &&
@@ -267,16 +267,16 @@ static bool asset_allowed(const struct wal_call_rules *rules, struct ron_str ass
 static bool finish_operation(const struct parse *p, struct raw *r)
 {
     if (r->o.asset.ptr == NULL) {
-        r->o.asset = wal__str("roc");
+        r->o.asset = wlt__str("roc");
     }
     if (!check_presence(p, r) || !check_grammar(p, r)) {
         return false;
     }
     if (!asset_allowed(p->rules, r->o.asset)) {
-        return refuse(p, WAL_REASON_POLICY, "asset", "is not among the assets allowed here");
+        return refuse(p, WLT_REASON_POLICY, "asset", "is not among the assets allowed here");
     }
     if (ron_money_cmp(r->o.amount, p->rules->amount_max) > 0) {
-        return refuse(p, WAL_REASON_LIMITS, "amount_minor",
+        return refuse(p, WLT_REASON_LIMITS, "amount_minor",
                       "is above the ceiling of one operation");
     }
     return true;
@@ -306,10 +306,10 @@ static bool find_key(const struct parse *p, struct ron_str header, bool in_body,
     if (header.len == 0 && !in_body) {
         return no(p, header_name, "a write needs a key, in this header or as `idempotency_key`");
     }
-    if (header.len != 0 && !wal_key_valid(bare)) {
+    if (header.len != 0 && !wlt_key_valid(bare)) {
         return no(p, header_name, rule);
     }
-    if (in_body && !wal_key_valid(body)) {
+    if (in_body && !wlt_key_valid(body)) {
         return no(p, "idempotency_key", rule);
     }
     if (in_body) {
@@ -320,7 +320,7 @@ static bool find_key(const struct parse *p, struct ron_str header, bool in_body,
     }
     copy = ron_arena_dup(p->arena, bare.ptr, bare.len);
     if (copy == NULL) {
-        return refuse(p, WAL_REASON_INTERNAL, header_name, "the arena is too small");
+        return refuse(p, WLT_REASON_INTERNAL, header_name, "the arena is too small");
     }
     *ret = (struct ron_str){copy, bare.len};
     return true;
@@ -330,13 +330,13 @@ static bool find_key(const struct parse *p, struct ron_str header, bool in_body,
 
 static bool refuse_text(const struct parse *p, const struct ron_json_error *err)
 {
-    wal_fault_set(p->fault, WAL_REASON_BAD_REQUEST, err->field[0] != '\0' ? err->field : "body",
+    wlt_fault_set(p->fault, WLT_REASON_BAD_REQUEST, err->field[0] != '\0' ? err->field : "body",
                   err->reason);
     return false;
 }
 
-static bool parse_single(struct parse *p, char *text, size_t len, enum wal_op op,
-                         struct ron_str header_key, struct wal_call *ret)
+static bool parse_single(struct parse *p, char *text, size_t len, enum wlt_op op,
+                         struct ron_str header_key, struct wlt_call *ret)
 {
     struct ron_json_error err = {0};
     struct raw r = {0};
@@ -349,9 +349,9 @@ static bool parse_single(struct parse *p, char *text, size_t len, enum wal_op op
         !find_key(p, header_key, (r.present >> AT_LAST & 1) != 0, r.key, &ret->key)) {
         return false;
     }
-    ret->ops = RON_ARENA_NEW(p->arena, struct wal_operation);
+    ret->ops = RON_ARENA_NEW(p->arena, struct wlt_operation);
     if (ret->ops == NULL) {
-        return refuse(p, WAL_REASON_INTERNAL, "body", "the arena is too small");
+        return refuse(p, WLT_REASON_INTERNAL, "body", "the arena is too small");
     }
     *ret->ops = r.o;
     ret->count = 1;
@@ -359,7 +359,7 @@ static bool parse_single(struct parse *p, char *text, size_t len, enum wal_op op
 }
 
 static bool parse_batch(struct parse *p, char *text, size_t len, struct ron_str header_key,
-                        struct wal_call *ret)
+                        struct wlt_call *ret)
 {
     struct ron_json_error err = {0};
     struct batch b = {0};
@@ -367,7 +367,7 @@ static bool parse_batch(struct parse *p, char *text, size_t len, struct ron_str 
     char *items = b.operations.items;
 
     if (rc == RON_LIMIT && ron_arena_overflowed(p->arena)) {
-        return refuse(p, WAL_REASON_INTERNAL, "operations", "the arena is too small");
+        return refuse(p, WLT_REASON_INTERNAL, "operations", "the arena is too small");
     }
     if (rc == RON_LIMIT || (rc == RON_OK && b.operations.count == 0)) {
         return no(p, "operations", "1 to 1024 of them");
@@ -380,8 +380,8 @@ static bool parse_batch(struct parse *p, char *text, size_t len, struct ron_str 
         struct raw *r = (struct raw *)(void *)(items + i * sizeof(struct raw));
 
         p->index = (uint32_t)i;
-        r->o.op = wal_op_parse(r->op);
-        if (r->o.op == WAL_OP_COUNT) {
+        r->o.op = wlt_op_parse(r->op);
+        if (r->o.op == WLT_OP_COUNT) {
             return no(p, "op", "issue, transfer, burn, hold, capture or release");
         }
         if (!finish_operation(p, r)) {
@@ -391,26 +391,26 @@ static bool parse_batch(struct parse *p, char *text, size_t len, struct ron_str 
         memmove(items + i * sizeof r->o, &r->o, sizeof r->o);
     }
     p->in_batch = false;
-    ret->ops = (struct wal_operation *)(void *)items;
+    ret->ops = (struct wlt_operation *)(void *)items;
     ret->count = (uint32_t)b.operations.count;
-    if (wal_call_encoded_max(ret) > WAL_ENCODED_MAX) { /* keeps A6 */
+    if (wlt_call_encoded_max(ret) > WLT_ENCODED_MAX) { /* keeps A6 */
         return no(p, "operations", "too long for one batch of the ledger; send fewer at a time");
     }
     return find_key(p, header_key, (b.present & 2) != 0, b.idempotency_key, &ret->key);
 }
 
-bool wal_call_parse(char *text, size_t len, enum wal_op op, struct ron_str header_key,
-                    const struct wal_call_rules *rules, struct ron_arena *arena,
-                    struct wal_call *ret_call, struct wal_fault *ret_fault)
+bool wlt_call_parse(char *text, size_t len, enum wlt_op op, struct ron_str header_key,
+                    const struct wlt_call_rules *rules, struct ron_arena *arena,
+                    struct wlt_call *ret_call, struct wlt_fault *ret_fault)
 {
     struct parse p = {.rules = rules, .arena = arena, .fault = ret_fault};
-    struct wal_call call = {.batch = op == WAL_OP_COUNT};
+    struct wlt_call call = {.batch = op == WLT_OP_COUNT};
 
     if (call.batch ? !parse_batch(&p, text, len, header_key, &call)
                    : !parse_single(&p, text, len, op, header_key, &call)) {
         return false;
     }
-    wal__call_name(&call);
+    wlt__call_name(&call);
     *ret_call = call;
     return true;
 }

@@ -5,7 +5,7 @@
  * Place: wallet; pure. Used by the front (parse), the job (names, bytes) and the receipts.
  *
  * Rules:
- *   A1. A call that came out of wal_call_parse obeys every rule that needs no state.
+ *   A1. A call that came out of wlt_call_parse obeys every rule that needs no state.
  *   A2. Everything that names a call (idem_id, txids, fingerprint, entry nonces) follows from the
  *       request alone: no clock, no randomness, no configuration. The same request after a restart
  *       has the same names.
@@ -38,29 +38,29 @@
 #include "wallet/call/reason.h"
 
 enum {
-    WAL_KEY_MAX = 64,      /* of an idempotency key; 1 at least, of [A-Za-z0-9._:-] */
-    WAL_ACCOUNT_MAX = 256, /* of [A-Za-z0-9:/_-], as the ledger has it */
-    WAL_ASSET_MAX = 32,
-    WAL_MEMO_MAX = 256,
-    WAL_HOLD_MAX = 128, /* printable ASCII: any id that the ledger gives a hold */
-    WAL_REF_MAX = 64,   /* of the names in a seal; 1 at least */
-    WAL_BATCH_MAX = 1024,
-    WAL_TXID_LEN = 35,                          /* tx_ and 32 digits */
-    WAL_IDEM_ID_MAX = 3 + 32 + 1 + WAL_KEY_MAX, /* w1. and 32 digits, a dot, the key */
-    WAL_HASH_BYTES = 32,
+    WLT_KEY_MAX = 64,      /* of an idempotency key; 1 at least, of [A-Za-z0-9._:-] */
+    WLT_ACCOUNT_MAX = 256, /* of [A-Za-z0-9:/_-], as the ledger has it */
+    WLT_ASSET_MAX = 32,
+    WLT_MEMO_MAX = 256,
+    WLT_HOLD_MAX = 128, /* printable ASCII: any id that the ledger gives a hold */
+    WLT_REF_MAX = 64,   /* of the names in a seal; 1 at least */
+    WLT_BATCH_MAX = 1024,
+    WLT_TXID_LEN = 35,                          /* tx_ and 32 digits */
+    WLT_IDEM_ID_MAX = 3 + 32 + 1 + WLT_KEY_MAX, /* w1. and 32 digits, a dot, the key */
+    WLT_HASH_BYTES = 32,
     /* A receipt without memo; accounts of 256 bytes are the most of it. */
-    WAL_RECEIPT_MAX = 1536,
+    WLT_RECEIPT_MAX = 1536,
     /* Payload of a frame to the ledger beside its header and the longest capability. */
-    WAL_ENCODED_MAX = RON_OAP_FRAME_MAX - RON_OAP_HEADER_BYTES - 8192,
+    WLT_ENCODED_MAX = RON_OAP_FRAME_MAX - RON_OAP_HEADER_BYTES - 8192,
 };
 /* Of a time in JSON: what every reader of numbers keeps exactly. */
-#define WAL_TIME_MAX_MS ((UINT64_C(1) << 53) - 1)
-/* Far above what an account can reach; table/nonce.h keeps those up to WAL_NONCE_TRACKED_MAX. */
-#define WAL_NONCE_MAX ((UINT64_C(1) << 62) - 1)
+#define WLT_TIME_MAX_MS ((UINT64_C(1) << 53) - 1)
+/* Far above what an account can reach; table/nonce.h keeps those up to WLT_NONCE_TRACKED_MAX. */
+#define WLT_NONCE_MAX ((UINT64_C(1) << 62) - 1)
 
 /* X(NAME, "name", ledger kind, "scope", subject is `to`, takes `to`, takes `hold`, takes a nonce,
  *   counts as a debit of the day) */
-#define WAL_OPS(X)                                                                                 \
+#define WLT_OPS(X)                                                                                 \
     X(ISSUE, "issue", LC_MINT, "wallet.issue", true, true, false, false, false)                    \
     X(TRANSFER, "transfer", LC_TRANSFER, "wallet.transfer", false, true, false, true, true)        \
     X(BURN, "burn", LC_BURN, "wallet.burn", false, false, false, true, true)                       \
@@ -68,14 +68,14 @@ enum {
     X(CAPTURE, "capture", LC_CAPTURE, "wallet.capture", false, true, true, true, true)             \
     X(RELEASE, "release", LC_RELEASE, "wallet.release", false, false, true, true, false)
 
-enum wal_op {
-#define X(name, ...) WAL_##name,
-    WAL_OPS(X)
+enum wlt_op {
+#define X(name, ...) WLT_##name,
+    WLT_OPS(X)
 #undef X
-        WAL_OP_COUNT,
+        WLT_OP_COUNT,
 };
 
-struct wal_op_info {
+struct wlt_op_info {
     const char *name;
     enum lc_kind kind;
     const char *scope; /* hold, capture and release also go with wallet.transfer */
@@ -85,12 +85,12 @@ struct wal_op_info {
     bool takes_nonce;
     bool debits;
 };
-const struct wal_op_info *wal_op_info(enum wal_op op);
-/* WAL_OP_COUNT when there is none of that name. */
-enum wal_op wal_op_parse(struct ron_str name);
+const struct wlt_op_info *wlt_op_info(enum wlt_op op);
+/* WLT_OP_COUNT when there is none of that name. */
+enum wlt_op wlt_op_parse(struct ron_str name);
 
-struct wal_operation {
-    enum wal_op op;
+struct wlt_operation {
+    enum wlt_op op;
     struct ron_str from; /* empty for an issue */
     struct ron_str to;
     struct ron_str asset; /* "roc" when the request has none */
@@ -99,61 +99,61 @@ struct wal_operation {
     struct ron_money amount; /* above 0 */
     uint64_t nonce;          /* 0 = none: the ledger then orders by arrival */
     uint64_t expires_ms;     /* 0 = none; hold only */
-    char txid[WAL_TXID_LEN + 1];
+    char txid[WLT_TXID_LEN + 1];
     uint8_t entry_nonce[LC_NONCE_BYTES];
 };
 /* Account whose state decides: `from`, or `to` of an issue. */
-struct ron_str wal_operation_subject(const struct wal_operation *o);
+struct ron_str wlt_operation_subject(const struct wlt_operation *o);
 
-struct wal_call {
-    struct wal_operation *ops;
+struct wlt_call {
+    struct wlt_operation *ops;
     uint32_t count;
     bool batch;   /* /v1/batch, even with one operation */
     bool dry_run; /* false after parsing; no part of the names */
     struct ron_str key;
-    uint8_t fingerprint[WAL_HASH_BYTES];
-    char idem_id[WAL_IDEM_ID_MAX + 1]; /* scoped by the operation and subject of the first */
+    uint8_t fingerprint[WLT_HASH_BYTES];
+    char idem_id[WLT_IDEM_ID_MAX + 1]; /* scoped by the operation and subject of the first */
 };
 
-struct wal_call_rules {
+struct wlt_call_rules {
     struct ron_money amount_max;  /* of one operation */
     const struct ron_str *assets; /* allowed ones */
     size_t asset_count;           /* 0 = any */
 };
 
 /* Bytes of arena that are enough for a body of that length. */
-size_t wal_call_arena_size(size_t body_len, bool batch);
-/* Reads the body of POST /v1/<op>, or with `op` WAL_OP_COUNT that of /v1/batch:
+size_t wlt_call_arena_size(size_t body_len, bool batch);
+/* Reads the body of POST /v1/<op>, or with `op` WLT_OP_COUNT that of /v1/batch:
  * {"operations":[{"op":"transfer", ...}, ...]}; and names the call. `header_key` is the value of
  * Idempotency-Key (bare or in double quotes), empty when absent; with a key in the body too, both
  * must agree; without any: BAD_REQUEST. `text` is changed in place. False: `ret_fault` says why;
  * nothing else is written. */
-RON_MUST_USE bool wal_call_parse(char *text, size_t len, enum wal_op op, struct ron_str header_key,
-                                 const struct wal_call_rules *rules, struct ron_arena *arena,
-                                 struct wal_call *ret_call, struct wal_fault *ret_fault);
+RON_MUST_USE bool wlt_call_parse(char *text, size_t len, enum wlt_op op, struct ron_str header_key,
+                                 const struct wlt_call_rules *rules, struct ron_arena *arena,
+                                 struct wlt_call *ret_call, struct wlt_fault *ret_fault);
 /* Whether a text may be an idempotency key, an account, an asset. */
-bool wal_key_valid(struct ron_str key);
-bool wal_account_valid(struct ron_str account);
-bool wal_asset_valid(struct ron_str asset);
+bool wlt_key_valid(struct ron_str key);
+bool wlt_account_valid(struct ron_str account);
+bool wlt_asset_valid(struct ron_str asset);
 /* The idem_id of a valid key that is asked for by name: of an operation or "batch". */
-void wal_idem_id(const char *op_name, struct ron_str subject, struct ron_str key,
-                 char ret[WAL_IDEM_ID_MAX + 1]);
+void wlt_idem_id(const char *op_name, struct ron_str subject, struct ron_str key,
+                 char ret[WLT_IDEM_ID_MAX + 1]);
 
 /* The client's key in an idem_id; empty when no wallet made it. */
-struct ron_str wal_idem_key_of(struct ron_str idem_id);
+struct ron_str wlt_idem_key_of(struct ron_str idem_id);
 
 /* The ledger's batch. kid and capability_ref tell under which capabilities it was sent. */
-struct wal_seal {
+struct wlt_seal {
     uint64_t ts_ms;
     struct ron_str kid;
     struct ron_str capability_ref;
 };
 /* Bytes that are enough for any seal. */
-size_t wal_call_encoded_max(const struct wal_call *call);
-void wal_call_encode(const struct wal_call *call, const struct wal_seal *seal, struct ron_buf *out);
+size_t wlt_call_encoded_max(const struct wlt_call *call);
+void wlt_call_encode(const struct wlt_call *call, const struct wlt_seal *seal, struct ron_buf *out);
 
 /* The body of the answer: a receipt, or {"count","ledger_seq_start","ledger_seq_end","ledger_root",
  * "ts","receipts":[...]} of a batch. A dry run has null for what only a commit gives, the
  * receipt_hash among it, and settlement_status "dry_run" instead of "accepted". At most
- * WAL_RECEIPT_MAX for each operation and once more. */
-void wal_call_answer(const struct wal_call *call, const struct lc_done *done, struct ron_buf *out);
+ * WLT_RECEIPT_MAX for each operation and once more. */
+void wlt_call_answer(const struct wlt_call *call, const struct lc_done *done, struct ron_buf *out);

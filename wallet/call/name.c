@@ -55,15 +55,15 @@ static void part_number(struct ron_b3_hasher *h, uint64_t number)
     part(h, (struct ron_str){digits + at, sizeof digits - at});
 }
 
-void wal_idem_id(const char *op_name, struct ron_str subject, struct ron_str key,
-                 char ret[WAL_IDEM_ID_MAX + 1])
+void wlt_idem_id(const char *op_name, struct ron_str subject, struct ron_str key,
+                 char ret[WLT_IDEM_ID_MAX + 1])
 {
     struct ron_b3_hasher h;
     struct ron_b3 hash;
 
-    RON_ASSERT(key.len <= WAL_KEY_MAX);
+    RON_ASSERT(key.len <= WLT_KEY_MAX);
     ron_b3_init(&h);
-    part(&h, wal__str(op_name));
+    part(&h, wlt__str(op_name));
     part(&h, subject);
     part(&h, key);
     ron_b3_final(&h, &hash);
@@ -73,33 +73,33 @@ void wal_idem_id(const char *op_name, struct ron_str subject, struct ron_str key
     ret[HEX_END + 1 + key.len] = '\0';
 }
 
-struct ron_str wal_idem_key_of(struct ron_str idem_id)
+struct ron_str wlt_idem_key_of(struct ron_str idem_id)
 {
     struct ron_str key = {0};
 
-    if (idem_id.len > HEX_END + 1 && idem_id.len <= WAL_IDEM_ID_MAX &&
+    if (idem_id.len > HEX_END + 1 && idem_id.len <= WLT_IDEM_ID_MAX &&
         memcmp(idem_id.ptr, "w1.", 3) == 0 && idem_id.ptr[HEX_END] == '.') {
         key = (struct ron_str){idem_id.ptr + HEX_END + 1, idem_id.len - HEX_END - 1};
     }
-    return wal_key_valid(key) ? key : (struct ron_str){0};
+    return wlt_key_valid(key) ? key : (struct ron_str){0};
 }
 
 /* Of a single operation. One key under one subject and operation has one nonce, so the ledger's own
  * memory of nonces refuses a second entry as well. */
-static void entry_nonce(const struct wal_call *call, struct wal_operation *o)
+static void entry_nonce(const struct wlt_call *call, struct wlt_operation *o)
 {
-    const struct wal_op_info *info = wal_op_info(o->op);
+    const struct wlt_op_info *info = wlt_op_info(o->op);
     struct ron_b3_hasher h;
 
     ron_b3_init(&h);
-    part(&h, wal__str(info->name));
+    part(&h, wlt__str(info->name));
     part(&h, call->key);
-    part(&h, wal_operation_subject(o));
+    part(&h, wlt_operation_subject(o));
     if (info->takes_nonce) {
         part_number(&h, o->nonce);
     }
-    if (info->takes_nonce && o->op != WAL_BURN) {
-        part(&h, wal__str("debit"));
+    if (info->takes_nonce && o->op != WLT_BURN) {
+        part(&h, wlt__str("debit"));
     }
     ron_b3_final_long(&h, o->entry_nonce, sizeof o->entry_nonce);
 }
@@ -113,7 +113,7 @@ static char *put_escaped(char *at, struct ron_str text)
     struct ron_buf out;
 
     if (text.len == 0) {
-        return WAL__PUT(at, "null");
+        return WLT__PUT(at, "null");
     }
     ron_buf_init_over(&out, at, 2 * text.len + 3); /* at most a backslash each */
     ron_json_begin(&w, &out);
@@ -123,31 +123,31 @@ static char *put_escaped(char *at, struct ron_str text)
 }
 
 /* At most VALUE_MAX bytes. */
-static char *put_value(char *at, const struct wal_operation *o)
+static char *put_value(char *at, const struct wlt_operation *o)
 {
-    const struct wal_op_info *info = wal_op_info(o->op);
+    const struct wlt_op_info *info = wlt_op_info(o->op);
 
     *at++ = '{';
     if (!info->subject_is_to) {
-        at = wal__put_str(WAL__PUT(at, "\"from\":\""), o->from);
-        at = WAL__PUT(at, "\",");
+        at = wlt__put_str(WLT__PUT(at, "\"from\":\""), o->from);
+        at = WLT__PUT(at, "\",");
     }
     if (info->takes_to) {
-        at = wal__put_str(WAL__PUT(at, "\"to\":\""), o->to);
-        at = WAL__PUT(at, "\",");
+        at = wlt__put_str(WLT__PUT(at, "\"to\":\""), o->to);
+        at = WLT__PUT(at, "\",");
     }
-    at = wal__put_str(WAL__PUT(at, "\"asset\":\""), o->asset);
-    at = wal__put_amount(WAL__PUT(at, "\",\"amount_minor\":\""), o->amount);
-    at = WAL__PUT(at, "\"");
+    at = wlt__put_str(WLT__PUT(at, "\"asset\":\""), o->asset);
+    at = wlt__put_amount(WLT__PUT(at, "\",\"amount_minor\":\""), o->amount);
+    at = WLT__PUT(at, "\"");
     if (info->takes_nonce) {
-        at = wal__put_number(WAL__PUT(at, ",\"nonce\":"), o->nonce);
+        at = wlt__put_number(WLT__PUT(at, ",\"nonce\":"), o->nonce);
     }
-    at = put_escaped(WAL__PUT(at, ",\"idempotency_key\":null,\"memo\":"), o->memo);
+    at = put_escaped(WLT__PUT(at, ",\"idempotency_key\":null,\"memo\":"), o->memo);
     if (info->takes_hold) {
-        at = put_escaped(WAL__PUT(at, ",\"hold\":"), o->hold);
+        at = put_escaped(WLT__PUT(at, ",\"hold\":"), o->hold);
     }
-    if (o->op == WAL_HOLD) {
-        at = wal__put_number(WAL__PUT(at, ",\"expires_at\":"), o->expires_ms);
+    if (o->op == WLT_HOLD) {
+        at = wlt__put_number(WLT__PUT(at, ",\"expires_at\":"), o->expires_ms);
     }
     *at++ = '}';
     return at;
@@ -158,15 +158,15 @@ static char *put_value(char *at, const struct wal_operation *o)
 /* {"op":OP,"idem":KEY,"value": */
 static char *put_head(char *at, const char *op_name, struct ron_str key)
 {
-    at = wal__put_str(WAL__PUT(at, "{\"op\":\""), wal__str(op_name));
-    at = wal__put_str(WAL__PUT(at, "\",\"idem\":\""), key);
-    return WAL__PUT(at, "\",\"value\":");
+    at = wlt__put_str(WLT__PUT(at, "{\"op\":\""), wlt__str(op_name));
+    at = wlt__put_str(WLT__PUT(at, "\",\"idem\":\""), key);
+    return WLT__PUT(at, "\",\"value\":");
 }
 
-static void name_single(struct wal_call *call)
+static void name_single(struct wlt_call *call)
 {
-    struct wal_operation *o = &call->ops[0];
-    const char *op_name = wal_op_info(o->op)->name;
+    struct wlt_operation *o = &call->ops[0];
+    const char *op_name = wlt_op_info(o->op)->name;
     char text[PREIMAGE_MAX];
     char *end = put_value(put_head(text, op_name, call->key), o);
     struct ron_b3 hash;
@@ -177,35 +177,35 @@ static void name_single(struct wal_call *call)
     memcpy(call->fingerprint, hash.bytes, sizeof call->fingerprint);
     put_name(o->txid, "tx_", &hash);
     entry_nonce(call, o);
-    wal_idem_id(op_name, wal_operation_subject(o), call->key, call->idem_id);
+    wlt_idem_id(op_name, wlt_operation_subject(o), call->key, call->idem_id);
 }
 
-static void batch_fingerprint(struct wal_call *call)
+static void batch_fingerprint(struct wlt_call *call)
 {
     char text[PIECE + PREIMAGE_MAX];
-    char *at = WAL__PUT(text, "{\"op\":\"batch\",\"value\":[");
+    char *at = WLT__PUT(text, "{\"op\":\"batch\",\"value\":[");
     struct ron_b3_hasher h;
 
     ron_b3_init(&h);
     for (uint32_t i = 0; i < call->count; i++) {
-        const struct wal_operation *o = &call->ops[i];
+        const struct wlt_operation *o = &call->ops[i];
 
-        at = wal__put_str(WAL__PUT(at, "{\"op\":\""), wal__str(wal_op_info(o->op)->name));
-        at = put_value(WAL__PUT(at, "\",\"value\":"), o);
-        at = WAL__PUT(at, "},");
+        at = wlt__put_str(WLT__PUT(at, "{\"op\":\""), wlt__str(wlt_op_info(o->op)->name));
+        at = put_value(WLT__PUT(at, "\",\"value\":"), o);
+        at = WLT__PUT(at, "},");
         RON_ASSERT((size_t)(at - text) <= sizeof text);
         if (at - text > PIECE) { /* the last comma stays here */
             ron_b3_update(&h, text, PIECE);
-            at = wal__put(text, text + PIECE, (size_t)(at - text) - PIECE);
+            at = wlt__put(text, text + PIECE, (size_t)(at - text) - PIECE);
         }
     }
-    at = WAL__PUT(at - 1, "]}"); /* over the last comma */
+    at = WLT__PUT(at - 1, "]}"); /* over the last comma */
     ron_b3_update(&h, text, (size_t)(at - text));
     ron_b3_final_long(&h, call->fingerprint, sizeof call->fingerprint);
 }
 
 /* What the operations have in common is hashed once. */
-static void name_batch(struct wal_call *call)
+static void name_batch(struct wlt_call *call)
 {
     static const char op_name[] = "batch";
     char text[PREIMAGE_MAX];
@@ -215,26 +215,26 @@ static void name_batch(struct wal_call *call)
 
     batch_fingerprint(call);
     memcpy(hash.bytes, call->fingerprint, sizeof hash.bytes);
-    at = WAL__PUT(put_head(at, op_name, call->key), "\"");
+    at = WLT__PUT(put_head(at, op_name, call->key), "\"");
     ron_b3_format(&hash, at);
-    at = WAL__PUT(at + RON_B3_ID_LEN, "\",\"index\":");
+    at = WLT__PUT(at + RON_B3_ID_LEN, "\",\"index\":");
     ron_b3_init(&common);
     ron_b3_update(&common, text, (size_t)(at - text));
     for (uint32_t i = 0; i < call->count; i++) {
-        struct wal_operation *o = &call->ops[i];
+        struct wlt_operation *o = &call->ops[i];
         struct ron_b3_hasher h = common;
 
-        at = wal__put_digits(text, i);
+        at = wlt__put_digits(text, i);
         *at++ = '}';
         ron_b3_update(&h, text, (size_t)(at - text));
         ron_b3_final(&h, &hash);
         put_name(o->txid, "tx_", &hash);
         memcpy(o->entry_nonce, hash.bytes + SHORT_HASH, sizeof o->entry_nonce);
     }
-    wal_idem_id(op_name, wal_operation_subject(&call->ops[0]), call->key, call->idem_id);
+    wlt_idem_id(op_name, wlt_operation_subject(&call->ops[0]), call->key, call->idem_id);
 }
 
-void wal__call_name(struct wal_call *call)
+void wlt__call_name(struct wlt_call *call)
 {
     if (call->batch) {
         name_batch(call);

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wallet/call/priv.h - what the files of wal_call share. */
+/* wallet/call/priv.h - what the files of wlt_call share. */
 #pragma once
 
 #include <string.h>
 
 #include "wallet/call/call.h"
 
-static inline struct ron_str wal__str(const char *text)
+static inline struct ron_str wlt__str(const char *text)
 {
     return (struct ron_str){text, __builtin_strlen(text)};
 }
@@ -16,20 +16,20 @@ static inline struct ron_str wal__str(const char *text)
  * They are written with a pointer that moves on: the room was measured before, and who wrote looks
  * once at the end. Accounts, assets, keys and digits have nothing that JSON escapes. */
 
-static inline char *wal__put(char *at, const char *text, size_t len)
+static inline char *wlt__put(char *at, const char *text, size_t len)
 {
     memcpy(at, text, len);
     return at + len;
 }
-#define WAL__PUT(at, literal) wal__put(at, literal, sizeof(literal) - 1)
+#define WLT__PUT(at, literal) wlt__put(at, literal, sizeof(literal) - 1)
 
 /* NULL and 0 bytes are fine. */
-static inline char *wal__put_str(char *at, struct ron_str text)
+static inline char *wlt__put_str(char *at, struct ron_str text)
 {
-    return text.len > 0 ? wal__put(at, text.ptr, text.len) : at;
+    return text.len > 0 ? wlt__put(at, text.ptr, text.len) : at;
 }
 
-static inline char *wal__put_digits(char *at, uint64_t number)
+static inline char *wlt__put_digits(char *at, uint64_t number)
 {
     char digits[20];
     size_t first = sizeof digits;
@@ -38,30 +38,30 @@ static inline char *wal__put_digits(char *at, uint64_t number)
         digits[--first] = (char)('0' + number % 10);
         number /= 10;
     } while (number != 0);
-    return wal__put(at, digits + first, sizeof digits - first);
+    return wlt__put(at, digits + first, sizeof digits - first);
 }
 
-static inline char *wal__put_amount(char *at, struct ron_money amount)
+static inline char *wlt__put_amount(char *at, struct ron_money amount)
 {
     return at + ron_money_format(amount, at); /* with a NUL, over which the next text is written */
 }
 
 /* null for what is absent: an empty text, a 0. */
-static inline char *wal__put_text(char *at, struct ron_str text)
+static inline char *wlt__put_text(char *at, struct ron_str text)
 {
     if (text.len == 0) {
-        return WAL__PUT(at, "null");
+        return WLT__PUT(at, "null");
     }
     *at++ = '"';
-    at = wal__put(at, text.ptr, text.len);
+    at = wlt__put(at, text.ptr, text.len);
     *at++ = '"';
     return at;
 }
 
-static inline char *wal__put_number(char *at, uint64_t number)
+static inline char *wlt__put_number(char *at, uint64_t number)
 {
-    return number == 0 ? WAL__PUT(at, "null") : wal__put_digits(at, number);
+    return number == 0 ? WLT__PUT(at, "null") : wlt__put_digits(at, number);
 }
 
 /* Operation, key and subject are known: fills fingerprint, idem_id, txids and entry nonces. */
-void wal__call_name(struct wal_call *call);
+void wlt__call_name(struct wlt_call *call);

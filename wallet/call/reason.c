@@ -10,44 +10,44 @@ static const struct {
     const char *doc;
     int status;
     bool retryable;
-} rows[WAL_REASON_COUNT] = {
+} rows[WLT_REASON_COUNT] = {
 #define X(name, label_, code_, status_, retry_, doc_)                                              \
-    [WAL_REASON_##name] = {label_, code_, doc_, status_, retry_},
-    WAL_REASONS(X)
+    [WLT_REASON_##name] = {label_, code_, doc_, status_, retry_},
+    WLT_REASONS(X)
 #undef X
 };
 
-const char *wal_reason_label(enum wal_reason reason)
+const char *wlt_reason_label(enum wlt_reason reason)
 {
     return rows[reason].label;
 }
 
-const char *wal_reason_code(enum wal_reason reason)
+const char *wlt_reason_code(enum wlt_reason reason)
 {
     return rows[reason].code;
 }
 
-const char *wal_reason_doc(enum wal_reason reason)
+const char *wlt_reason_doc(enum wlt_reason reason)
 {
     return rows[reason].doc;
 }
 
-int wal_reason_status(enum wal_reason reason)
+int wlt_reason_status(enum wlt_reason reason)
 {
     return rows[reason].status;
 }
 
-bool wal_reason_retryable(enum wal_reason reason)
+bool wlt_reason_retryable(enum wlt_reason reason)
 {
     return rows[reason].retryable;
 }
 
-void wal_fault_set(struct wal_fault *ret, enum wal_reason reason, const char *member,
+void wlt_fault_set(struct wlt_fault *ret, enum wlt_reason reason, const char *member,
                    const char *detail)
 {
     ret->reason = reason;
     (void)snprintf(ret->detail, sizeof ret->detail, "%s%s%s", member, *member != '\0' ? ": " : "",
-                   detail != NULL ? detail : wal_reason_doc(reason));
+                   detail != NULL ? detail : wlt_reason_doc(reason));
     for (char *p = ret->detail; *p != '\0'; p++) {
         if (*p < ' ' || *p > '~') {
             *p = '?';

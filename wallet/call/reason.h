@@ -9,7 +9,7 @@
 #include "ron/base/rc.h"
 
 /* X(NAME, "label", "CODE", status, retryable, "meaning"). Names are stable. */
-#define WAL_REASONS(X)                                                                             \
+#define WLT_REASONS(X)                                                                             \
     X(NONE, "", "", 200, false, "not refused")                                                     \
     X(BAD_REQUEST, "bad_request", "BAD_REQUEST", 400, false, "the request breaks a rule")          \
     X(CONTENT_TYPE, "content_type", "UNSUPPORTED_MEDIA_TYPE", 415, false,                          \
@@ -38,24 +38,24 @@
     X(DRAINING, "draining", "DRAINING", 503, true, "the wallet is shutting down")                  \
     X(INTERNAL, "internal", "INTERNAL", 500, false, "a fault of the wallet")
 
-enum wal_reason {
-#define X(name, label, code, status, retry, doc) WAL_REASON_##name,
-    WAL_REASONS(X)
+enum wlt_reason {
+#define X(name, label, code, status, retry, doc) WLT_REASON_##name,
+    WLT_REASONS(X)
 #undef X
-        WAL_REASON_COUNT,
+        WLT_REASON_COUNT,
 };
 
-const char *wal_reason_label(enum wal_reason reason);
-const char *wal_reason_code(enum wal_reason reason);
-const char *wal_reason_doc(enum wal_reason reason);
-int wal_reason_status(enum wal_reason reason);
-bool wal_reason_retryable(enum wal_reason reason);
+const char *wlt_reason_label(enum wlt_reason reason);
+const char *wlt_reason_code(enum wlt_reason reason);
+const char *wlt_reason_doc(enum wlt_reason reason);
+int wlt_reason_status(enum wlt_reason reason);
+bool wlt_reason_retryable(enum wlt_reason reason);
 
-struct wal_fault {
-    enum wal_reason reason;
+struct wlt_fault {
+    enum wlt_reason reason;
     char detail[160]; /* printable ASCII: member, what is wrong with it */
 };
 /* The one way to fill a fault: "member: detail", or the detail alone when `member` is "". Cut to
  * its room; what is not printable ASCII turns into '?'. */
-void wal_fault_set(struct wal_fault *ret, enum wal_reason reason, const char *member,
+void wlt_fault_set(struct wlt_fault *ret, enum wlt_reason reason, const char *member,
                    const char *detail);

@@ -11,35 +11,35 @@
 
 /* As in docs/formats/ledger-entry.md, with every optional member. */
 enum {
-    HEAD_BYTES = 2 + 1 + 1 + WAL_IDEM_ID_MAX + 4,
-    ENTRY_BYTES = 2 + (2 + 1 + 1 + 8 + 16 + LC_NONCE_BYTES + 8 + 8) + (1 + WAL_TXID_LEN) + 2 + 2 +
-                  1 + 1 + 2 * (1 + WAL_REF_MAX) + 2,
+    HEAD_BYTES = 2 + 1 + 1 + WLT_IDEM_ID_MAX + 4,
+    ENTRY_BYTES = 2 + (2 + 1 + 1 + 8 + 16 + LC_NONCE_BYTES + 8 + 8) + (1 + WLT_TXID_LEN) + 2 + 2 +
+                  1 + 1 + 2 * (1 + WLT_REF_MAX) + 2,
 };
 
-size_t wal_call_encoded_max(const struct wal_call *call)
+size_t wlt_call_encoded_max(const struct wlt_call *call)
 {
     size_t bytes = HEAD_BYTES;
 
     for (uint32_t i = 0; i < call->count; i++) {
-        const struct wal_operation *o = &call->ops[i];
+        const struct wlt_operation *o = &call->ops[i];
 
         bytes += ENTRY_BYTES + o->from.len + o->to.len + o->asset.len + o->hold.len + o->memo.len;
     }
     return bytes;
 }
 
-void wal_call_encode(const struct wal_call *call, const struct wal_seal *seal, struct ron_buf *out)
+void wlt_call_encode(const struct wlt_call *call, const struct wlt_seal *seal, struct ron_buf *out)
 {
-    RON_ASSERT(seal->kid.len >= 1 && seal->kid.len <= WAL_REF_MAX);
-    RON_ASSERT(seal->capability_ref.len >= 1 && seal->capability_ref.len <= WAL_REF_MAX);
-    lc_batch_head(out, wal__str(call->idem_id), call->dry_run, call->count);
+    RON_ASSERT(seal->kid.len >= 1 && seal->kid.len <= WLT_REF_MAX);
+    RON_ASSERT(seal->capability_ref.len >= 1 && seal->capability_ref.len <= WLT_REF_MAX);
+    lc_batch_head(out, wlt__str(call->idem_id), call->dry_run, call->count);
     for (uint32_t i = 0; i < call->count; i++) {
-        const struct wal_operation *o = &call->ops[i];
-        const struct wal_op_info *info = wal_op_info(o->op);
+        const struct wlt_operation *o = &call->ops[i];
+        const struct wlt_op_info *info = wlt_op_info(o->op);
         struct lc_entry e = {
             .kind = info->kind,
-            .id = {o->txid, WAL_TXID_LEN},
-            .account = wal_operation_subject(o),
+            .id = {o->txid, WLT_TXID_LEN},
+            .account = wlt_operation_subject(o),
             .asset = o->asset,
             .ref = o->hold,
             .kid = seal->kid,
@@ -65,7 +65,7 @@ enum {
     /* A receipt without accounts, asset and key: names of members, txid, amount, numbers, root,
      * hash; 500 at most. */
     RECEIPT_BYTES = 640,
-    IDEM_BYTES = WAL_KEY_MAX + 64,
+    IDEM_BYTES = WLT_KEY_MAX + 64,
     END_BYTES = 192,
     BATCH_HEAD_BYTES = 320, /* what stands before the receipts */
     SIDE_BY_SIDE = 16,      /* receipts that are hashed together: two rounds of eight lanes */
@@ -75,7 +75,7 @@ enum {
 
 /* What all receipts of an answer share. */
 struct answer {
-    const struct wal_call *call;
+    const struct wlt_call *call;
     const struct lc_done *done;
     bool committed;
     char root[RON_B3_HEX_LEN];
@@ -88,16 +88,16 @@ struct answer {
 /* A number that only a commit gives. */
 static char *put_given(char *at, const struct answer *a, uint64_t value)
 {
-    return a->committed ? wal__put_digits(at, value) : WAL__PUT(at, "null");
+    return a->committed ? wlt__put_digits(at, value) : WLT__PUT(at, "null");
 }
 
 static char *put_root(char *at, const struct answer *a)
 {
     if (!a->committed) {
-        return WAL__PUT(at, "null");
+        return WLT__PUT(at, "null");
     }
     *at++ = '"';
-    at = wal__put(at, a->root, sizeof a->root);
+    at = wlt__put(at, a->root, sizeof a->root);
     *at++ = '"';
     return at;
 }
@@ -109,13 +109,13 @@ static void share(struct answer *a)
 
     memcpy(hash.bytes, a->done->root, sizeof hash.bytes);
     ron_b3_format_hex(&hash, a->root);
-    at = wal__put_str(WAL__PUT(at, ",\"idem\":\""), a->call->key);
-    at = put_given(WAL__PUT(at, "\",\"ts\":"), a, a->done->commit_ms);
+    at = wlt__put_str(WLT__PUT(at, ",\"idem\":\""), a->call->key);
+    at = put_given(WLT__PUT(at, "\",\"ts\":"), a, a->done->commit_ms);
     a->idem = (struct ron_str){a->idem_room, (size_t)(at - a->idem_room)};
     RON_ASSERT(a->idem.len <= sizeof a->idem_room);
-    at = put_root(WAL__PUT(a->end_room, ",\"ledger_root\":"), a);
-    at = WAL__PUT(at, ",\"settlement_status\":\"");
-    at = a->committed ? WAL__PUT(at, "accepted\"}") : WAL__PUT(at, "dry_run\"}");
+    at = put_root(WLT__PUT(a->end_room, ",\"ledger_root\":"), a);
+    at = WLT__PUT(at, ",\"settlement_status\":\"");
+    at = a->committed ? WLT__PUT(at, "accepted\"}") : WLT__PUT(at, "dry_run\"}");
     a->end = (struct ron_str){a->end_room, (size_t)(at - a->end_room)};
     RON_ASSERT(a->end.len <= sizeof a->end_room);
 }
@@ -123,34 +123,34 @@ static void share(struct answer *a)
 /* The receipt without its hash, closed: the very bytes that are hashed. */
 static char *put_receipt(char *at, const struct answer *a, uint32_t i)
 {
-    const struct wal_operation *o = &a->call->ops[i];
+    const struct wlt_operation *o = &a->call->ops[i];
     char digits[20];
     struct ron_str seq = {digits, (size_t)(put_given(digits, a, a->done->seq_first + i) - digits)};
 
-    at = wal__put(WAL__PUT(at, "{\"txid\":\""), o->txid, WAL_TXID_LEN);
-    at = wal__put_str(WAL__PUT(at, "\",\"op\":\""), wal__str(wal_op_info(o->op)->name));
-    at = wal__put_text(WAL__PUT(at, "\",\"from\":"), o->from);
-    at = wal__put_text(WAL__PUT(at, ",\"to\":"), o->to);
-    at = wal__put_str(WAL__PUT(at, ",\"asset\":\""), o->asset);
-    at = wal__put_amount(WAL__PUT(at, "\",\"amount_minor\":\""), o->amount);
-    at = wal__put_number(WAL__PUT(at, "\",\"nonce\":"), o->nonce);
-    at = wal__put_str(at, a->idem);
-    at = wal__put_str(WAL__PUT(at, ",\"ledger_seq_start\":"), seq);
-    at = wal__put_str(WAL__PUT(at, ",\"ledger_seq_end\":"), seq);
-    return wal__put_str(at, a->end);
+    at = wlt__put(WLT__PUT(at, "{\"txid\":\""), o->txid, WLT_TXID_LEN);
+    at = wlt__put_str(WLT__PUT(at, "\",\"op\":\""), wlt__str(wlt_op_info(o->op)->name));
+    at = wlt__put_text(WLT__PUT(at, "\",\"from\":"), o->from);
+    at = wlt__put_text(WLT__PUT(at, ",\"to\":"), o->to);
+    at = wlt__put_str(WLT__PUT(at, ",\"asset\":\""), o->asset);
+    at = wlt__put_amount(WLT__PUT(at, "\",\"amount_minor\":\""), o->amount);
+    at = wlt__put_number(WLT__PUT(at, "\",\"nonce\":"), o->nonce);
+    at = wlt__put_str(at, a->idem);
+    at = wlt__put_str(WLT__PUT(at, ",\"ledger_seq_start\":"), seq);
+    at = wlt__put_str(WLT__PUT(at, ",\"ledger_seq_end\":"), seq);
+    return wlt__put_str(at, a->end);
 }
 
 /* The hash, as the last member, over the end of the receipt. */
 static void put_hash(char *end, const struct answer *a, const struct ron_b3 *hash)
 {
-    end = WAL__PUT(end - 1, HASH_MEMBER);
+    end = WLT__PUT(end - 1, HASH_MEMBER);
     if (!a->committed) {
-        (void)WAL__PUT(end, "null}");
+        (void)WLT__PUT(end, "null}");
         return;
     }
     *end++ = '"';
     ron_b3_format(hash, end);
-    (void)WAL__PUT(end + RON_B3_ID_LEN, "\"}");
+    (void)WLT__PUT(end + RON_B3_ID_LEN, "\"}");
 }
 
 /* What put_hash makes a receipt longer. */
@@ -161,7 +161,7 @@ static size_t hash_bytes(const struct answer *a)
 
 static size_t receipt_bytes_max(const struct answer *a, uint32_t i)
 {
-    const struct wal_operation *o = &a->call->ops[i];
+    const struct wlt_operation *o = &a->call->ops[i];
 
     return RECEIPT_BYTES + o->from.len + o->to.len + o->asset.len + a->call->key.len;
 }
@@ -214,17 +214,17 @@ static void put_batch_head(const struct answer *a, struct ron_buf *out)
     if (ron_buf_reserve(out, BATCH_HEAD_BYTES, &start) != RON_OK) {
         return;
     }
-    at = wal__put_digits(WAL__PUT((char *)start, "{\"count\":"), a->call->count);
-    at = put_given(WAL__PUT(at, ",\"ledger_seq_start\":"), a, a->done->seq_first);
-    at = put_given(WAL__PUT(at, ",\"ledger_seq_end\":"), a, a->done->seq_last);
-    at = put_root(WAL__PUT(at, ",\"ledger_root\":"), a);
-    at = put_given(WAL__PUT(at, ",\"ts\":"), a, a->done->commit_ms);
-    at = WAL__PUT(at, ",\"receipts\":[");
+    at = wlt__put_digits(WLT__PUT((char *)start, "{\"count\":"), a->call->count);
+    at = put_given(WLT__PUT(at, ",\"ledger_seq_start\":"), a, a->done->seq_first);
+    at = put_given(WLT__PUT(at, ",\"ledger_seq_end\":"), a, a->done->seq_last);
+    at = put_root(WLT__PUT(at, ",\"ledger_root\":"), a);
+    at = put_given(WLT__PUT(at, ",\"ts\":"), a, a->done->commit_ms);
+    at = WLT__PUT(at, ",\"receipts\":[");
     RON_ASSERT(at - (char *)start <= BATCH_HEAD_BYTES);
     ron_buf_commit(out, (size_t)(at - (char *)start));
 }
 
-void wal_call_answer(const struct wal_call *call, const struct lc_done *done, struct ron_buf *out)
+void wlt_call_answer(const struct wlt_call *call, const struct lc_done *done, struct ron_buf *out)
 {
     struct answer a = {.call = call, .done = done, .committed = !call->dry_run && !done->dry_run};
 

@@ -11,22 +11,22 @@ enum { BUS_CAPACITY = 1024 }; /* of the specification */
 
 static bool write_event(struct ron_buf *out, const void *message, const char *topic)
 {
-    const struct wal_event *e = message;
+    const struct wlt_event *e = message;
     char hash[2 * sizeof e->account_hash + 1];
     struct ron_json_writer j;
 
     (void)topic;
     ron_hex(e->account_hash, sizeof e->account_hash, hash);
     RON_IGNORE(ron_buf_append_fmt(
-        out, "event: %s\ndata: ", e->reason == WAL_REASON_NONE ? "accepted" : "rejected"));
+        out, "event: %s\ndata: ", e->reason == WLT_REASON_NONE ? "accepted" : "rejected"));
     ron_json_begin(&j, out);
     ron_json_open(&j, NULL, '{');
     ron_json_text(&j, "op",
-                  e->op == WAL_OP_COUNT ? "batch" : wal_op_info((enum wal_op)e->op)->name);
+                  e->op == WLT_OP_COUNT ? "batch" : wlt_op_info((enum wlt_op)e->op)->name);
     ron_json_u64(&j, "ts", e->ts_ms);
     ron_json_text(&j, "account_hash", hash);
     ron_json_u64(&j, "count", e->count);
-    if (e->reason == WAL_REASON_NONE) {
+    if (e->reason == WLT_REASON_NONE) {
         ron_json_text(&j, "txid", e->txid);
         if (e->seq != 0) {
             ron_json_u64(&j, "ledger_seq_end", e->seq);
@@ -35,19 +35,19 @@ static bool write_event(struct ron_buf *out, const void *message, const char *to
         }
         ron_json_bool(&j, "replayed", e->replayed);
     } else {
-        ron_json_text(&j, "reason", wal_reason_label((enum wal_reason)e->reason));
+        ron_json_text(&j, "reason", wlt_reason_label((enum wlt_reason)e->reason));
     }
     ron_json_close(&j, '}');
     RON_IGNORE(ron_buf_append_text(out, "\n\n"));
     return true;
 }
 
-void wal_events_tell(struct wal_svc *s, const struct wal_event *event)
+void wlt_events_tell(struct wlt_svc *s, const struct wlt_event *event)
 {
     ron_http_events_publish(s->events, event);
 }
 
-bool wal_events_watched(const struct wal_svc *s)
+bool wlt_events_watched(const struct wlt_svc *s)
 {
     return ron_http_events_watched(s->events);
 }
@@ -60,30 +60,30 @@ static uint64_t ends_ms(const struct ron_cap_grant *grant)
     return exp_s < UINT64_MAX / RON_MS_PER_S ? exp_s * RON_MS_PER_S : UINT64_MAX;
 }
 
-void wal_events_http(struct ron_http_call *call, void *arg)
+void wlt_events_http(struct ron_http_call *call, void *arg)
 {
-    struct wal_svc *s = arg;
+    struct wlt_svc *s = arg;
     uint8_t room[RON_CAP_GRANT_BYTES];
     struct ron_arena arena;
     struct ron_cap_grant grant;
-    struct wal_fault fault = {0};
+    struct wlt_fault fault = {0};
     enum ron_rc rc;
 
     ron_arena_init_over(&arena, room, sizeof room);
-    if (!wal_auth_open(s, call, &arena, &grant, NULL, &fault) ||
-        !wal_auth_read(s, &grant, (struct ron_str){0}, (struct ron_str){0}, &fault)) {
-        wal_fail(s, call, &fault);
+    if (!wlt_auth_open(s, call, &arena, &grant, NULL, &fault) ||
+        !wlt_auth_read(s, &grant, (struct ron_str){0}, (struct ron_str){0}, &fault)) {
+        wlt_fail(s, call, &fault);
         return;
     }
     rc = ron_http_events_join(s->events, call, (struct ron_str){0}, ends_ms(&grant));
     if (rc != RON_OK) {
-        wal_fault_set(&fault, rc == RON_CLOSED ? WAL_REASON_DRAINING : WAL_REASON_BUSY, "",
+        wlt_fault_set(&fault, rc == RON_CLOSED ? WLT_REASON_DRAINING : WLT_REASON_BUSY, "",
                       "there are too many streams");
-        wal_fail(s, call, &fault);
+        wlt_fail(s, call, &fault);
     }
 }
 
-enum ron_rc wal_events_add(struct wal_svc *s, struct ron_err *err)
+enum ron_rc wlt_events_add(struct wlt_svc *s, struct ron_err *err)
 {
     return ron_http_events_new(
         &(struct ron_http_events_opts){.registry = ron_app_registry(s->app),
@@ -95,15 +95,15 @@ enum ron_rc wal_events_add(struct wal_svc *s, struct ron_err *err)
                                        .task_name = "audit",
                                        .producers = "workers",
                                        .capacity = BUS_CAPACITY,
-                                       .message_bytes = sizeof(struct wal_event),
-                                       .streams_max = WAL_STREAMS_MAX,
+                                       .message_bytes = sizeof(struct wlt_event),
+                                       .streams_max = WLT_STREAMS_MAX,
                                        .stage = 2,
                                        .greeting = "wallet events",
                                        .format = write_event},
         &s->events, err);
 }
 
-void wal_events_free(struct wal_svc *s)
+void wlt_events_free(struct wlt_svc *s)
 {
     ron_http_events_free(s->events);
     s->events = NULL;

@@ -11,7 +11,7 @@ static const uint64_t latency_bounds[] = {500000,     1000000,    2000000,   500
                                           1000000000, 2000000000, 5000000000};
 
 /* X(field, TYPE, UNIT, "name", "labels", bounds, count, "help") */
-#define WAL_METRICS(X)                                                                             \
+#define WLT_METRICS(X)                                                                             \
     X(requests, COUNTER, ONE, "wallet_requests_total", "op", NULL, 0, "Requests by what they do.") \
     X(rejects, COUNTER, ONE, "wallet_rejects_total", "reason", NULL, 0,                            \
       "Requests that the wallet refused, by reason.")                                              \
@@ -41,13 +41,13 @@ static const uint64_t latency_bounds[] = {500000,     1000000,    2000000,   500
     X(moves, COUNTER, ONE, "wallet_ledger_moves_total", "", NULL, 0,                               \
       "Times another of several ledgers was found to lead.")
 
-struct wal_metrics {
+struct wlt_metrics {
 #define X(field, ...) struct ron_metric *field;
-    WAL_METRICS(X)
+    WLT_METRICS(X)
 #undef X
-    struct ron_series *by_op[WAL_OP_COUNT + 1];
-    struct ron_series *replays_by_op[WAL_OP_COUNT + 1];
-    struct ron_series *by_reason[WAL_REASON_COUNT];
+    struct ron_series *by_op[WLT_OP_COUNT + 1];
+    struct ron_series *replays_by_op[WLT_OP_COUNT + 1];
+    struct ron_series *by_reason[WLT_REASON_COUNT];
     struct ron_series *call_of[2][3]; /* commit or read; ok, error, timeout */
     struct ron_series *commit_latency;
     struct ron_series *inflight;
@@ -58,12 +58,12 @@ struct wal_metrics {
 
 static const char *op_name(size_t op)
 {
-    return op == WAL_OP_COUNT ? "batch" : wal_op_info((enum wal_op)op)->name;
+    return op == WLT_OP_COUNT ? "batch" : wlt_op_info((enum wlt_op)op)->name;
 }
 
 /* ---- scrapes --------------------------------------------------------------------------------- */
 
-static void collect_guards(struct ron_scrape *scrape, struct wal_svc *s)
+static void collect_guards(struct ron_scrape *scrape, struct wlt_svc *s)
 {
     struct ron_metrics *all = ron_scrape_metrics(scrape);
     struct ron_breaker_stats b;
@@ -88,10 +88,10 @@ static void collect_guards(struct ron_scrape *scrape, struct wal_svc *s)
 
 static void collect(struct ron_scrape *scrape, void *arg)
 {
-    struct wal_svc *s = arg;
-    struct wal_metrics *m = s->metrics;
-    struct wal_cache_stats cache = wal_cache_stats(s->core.cache);
-    struct wal_idem_stats idem = wal_idem_stats(s->core.idem);
+    struct wlt_svc *s = arg;
+    struct wlt_metrics *m = s->metrics;
+    struct wlt_cache_stats cache = wlt_cache_stats(s->core.cache);
+    struct wlt_idem_stats idem = wlt_idem_stats(s->core.idem);
 
     collect_guards(scrape, s);
     ron_scrape_sample(scrape, m->cache, cache.values, NULL, 0);
@@ -100,22 +100,22 @@ static void collect(struct ron_scrape *scrape, void *arg)
     ron_scrape_sample(scrape, m->idem, idem.entries, NULL, 0);
     ron_scrape_sample(scrape, m->idem_bytes, idem.bytes, NULL, 0);
     ron_scrape_sample(scrape, m->idem_evicted, idem.evicted_total, NULL, 0);
-    ron_scrape_sample(scrape, m->untracked, wal_daily_untracked_total(s->core.daily), NULL, 0);
+    ron_scrape_sample(scrape, m->untracked, wlt_daily_untracked_total(s->core.daily), NULL, 0);
 }
 
 /* A rate needs the zero before the first event, so all series are made at the start. */
-static void make_series(struct wal_svc *s)
+static void make_series(struct wlt_svc *s)
 {
     static const char *const outcomes[] = {"ok", "error", "timeout"};
     struct ron_metrics *all = ron_app_metrics(s->app);
-    struct wal_metrics *m = s->metrics;
+    struct wlt_metrics *m = s->metrics;
 
-    for (size_t i = 0; i <= WAL_OP_COUNT; i++) {
+    for (size_t i = 0; i <= WLT_OP_COUNT; i++) {
         m->by_op[i] = ron_metric_series(m->requests, op_name(i));
         m->replays_by_op[i] = ron_metric_series(m->replays, op_name(i));
     }
-    for (size_t i = 1; i < WAL_REASON_COUNT; i++) {
-        const char *label = wal_reason_label((enum wal_reason)i);
+    for (size_t i = 1; i < WLT_REASON_COUNT; i++) {
+        const char *label = wlt_reason_label((enum wlt_reason)i);
 
         m->by_reason[i] = ron_metric_series(m->rejects, label);
         (void)ron_metric_series(ron_metrics_name(all, RON_M_REJECTED), label); /* there from 0 */
@@ -135,10 +135,10 @@ static void make_series(struct wal_svc *s)
     (void)ron_metric_only(m->ticks);
 }
 
-enum ron_rc wal_metrics_new(struct wal_svc *s, struct ron_err *err)
+enum ron_rc wlt_metrics_new(struct wlt_svc *s, struct ron_err *err)
 {
     struct ron_metrics *metrics = ron_app_metrics(s->app);
-    struct wal_metrics *m = ron_alloc_zero(sizeof *m);
+    struct wlt_metrics *m = ron_alloc_zero(sizeof *m);
 
     if (m == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the metrics");
@@ -154,13 +154,13 @@ enum ron_rc wal_metrics_new(struct wal_svc *s, struct ron_err *err)
                                                          .bounds = bounds_,                        \
                                                          .bound_count = count_},                   \
                                 &m->field, err));
-    WAL_METRICS(X)
+    WLT_METRICS(X)
 #undef X
     make_series(s);
     return ron_metrics_collector(metrics, collect, s, err);
 }
 
-void wal_metrics_free(struct wal_svc *s)
+void wlt_metrics_free(struct wlt_svc *s)
 {
     ron_free(s->metrics);
     s->metrics = NULL;
@@ -169,18 +169,18 @@ void wal_metrics_free(struct wal_svc *s)
 /* ---- counting -------------------------------------------------------------------------------- */
 
 /* rejected_total and busy_rejections_total are the HTTP front's, which sees the answer. */
-void wal_metrics_refused(struct wal_svc *s, enum wal_reason reason)
+void wlt_metrics_refused(struct wlt_svc *s, enum wlt_reason reason)
 {
     ron_counter_add(s->metrics->by_reason[reason], 1);
 }
 
-void wal_metrics_write(struct wal_svc *s, const struct wal_write *w)
+void wlt_metrics_write(struct wlt_svc *s, const struct wlt_write *w)
 {
-    struct wal_metrics *m = s->metrics;
-    enum wal_reason reason = w->job.fault.reason;
+    struct wlt_metrics *m = s->metrics;
+    enum wlt_reason reason = w->job.fault.reason;
 
     ron_counter_add(m->by_op[w->op], 1);
-    if (reason == WAL_REASON_NONE) {
+    if (reason == WLT_REASON_NONE) {
         const struct lc_done *d = &w->job.done;
 
         ron_histogram_observe(m->commit_latency, ron_env_now_ns(s->env) - w->received_ns);
@@ -191,26 +191,26 @@ void wal_metrics_write(struct wal_svc *s, const struct wal_write *w)
                                                                             : m->not_conserved,
                             1);
         }
-    } else if (reason == WAL_REASON_NONCE || reason == WAL_REASON_NONCE_PENDING) {
+    } else if (reason == WLT_REASON_NONCE || reason == WLT_REASON_NONCE_PENDING) {
         ron_counter_add(ron_metric_only(m->nonce_conflicts), 1);
     }
 }
 
-void wal_metrics_read(struct wal_svc *s, const char *what)
+void wlt_metrics_read(struct wlt_svc *s, const char *what)
 {
     ron_counter_add(ron_metric_series(s->metrics->requests, what), 1);
 }
 
-void wal_metrics_not_modified(struct wal_svc *s)
+void wlt_metrics_not_modified(struct wlt_svc *s)
 {
     ron_counter_add(ron_metric_only(s->metrics->not_modified), 1);
 }
 
-void wal_metrics_call(struct wal_svc *s, bool commit, const struct wal_reply *reply)
+void wlt_metrics_call(struct wlt_svc *s, bool commit, const struct wlt_reply *reply)
 {
-    struct wal_metrics *m = s->metrics;
-    size_t outcome = reply->kind == WAL_REPLY_UNKNOWN                            ? 2
-                     : reply->kind == WAL_REPLY_NOT_SENT || reply->status >= 500 ? 1
+    struct wlt_metrics *m = s->metrics;
+    size_t outcome = reply->kind == WLT_REPLY_UNKNOWN                            ? 2
+                     : reply->kind == WLT_REPLY_NOT_SENT || reply->status >= 500 ? 1
                                                                                  : 0;
 
     ron_counter_add(m->call_of[!commit][outcome], 1);
@@ -225,7 +225,7 @@ void wal_metrics_call(struct wal_svc *s, bool commit, const struct wal_reply *re
  * was due. */
 static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct wal_svc *s = arg;
+    struct wlt_svc *s = arg;
     uint64_t now_ms = ron_task_now_ms(t);
     struct ron_chan_stats work;
     bool full;
@@ -248,7 +248,7 @@ static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t coun
     return RON_OK;
 }
 
-enum ron_rc wal_ticker_add(struct wal_svc *s, struct ron_err *err)
+enum ron_rc wlt_ticker_add(struct wlt_svc *s, struct ron_err *err)
 {
     return ron_sup_add(ron_app_sup(s->app),
                        &(struct ron_task_def){.name = "metrics_tick",

@@ -14,13 +14,13 @@
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-static void bad(struct wal_svc *s, struct ron_http_call *call, const char *member,
+static void bad(struct wlt_svc *s, struct ron_http_call *call, const char *member,
                 const char *detail)
 {
-    struct wal_fault fault;
+    struct wlt_fault fault;
 
-    wal_fault_set(&fault, WAL_REASON_BAD_REQUEST, member, detail);
-    wal_fail(s, call, &fault);
+    wlt_fault_set(&fault, WLT_REASON_BAD_REQUEST, member, detail);
+    wlt_fail(s, call, &fault);
 }
 
 /* Whether the query has only these names, each at most once. */
@@ -61,32 +61,32 @@ static bool all_of(struct ron_str text, size_t max, const char *more)
 }
 
 /* Opens the caller's token; false: answered. */
-static bool open_grant(struct wal_svc *s, struct ron_http_call *call, struct ron_arena *arena,
+static bool open_grant(struct wlt_svc *s, struct ron_http_call *call, struct ron_arena *arena,
                        struct ron_cap_grant *ret)
 {
-    struct wal_fault fault = {0};
+    struct wlt_fault fault = {0};
 
-    if (!wal_auth_open(s, call, arena, ret, NULL, &fault)) {
-        wal_fail(s, call, &fault);
+    if (!wlt_auth_open(s, call, arena, ret, NULL, &fault)) {
+        wlt_fail(s, call, &fault);
         return false;
     }
     return true;
 }
 
 /* A read with its reply; NULL: answered. */
-static struct wal_read *begin(struct wal_svc *s, struct ron_http_call *call)
+static struct wlt_read *begin(struct wlt_svc *s, struct ron_http_call *call)
 {
-    struct wal_read *r = wal_read_get(s);
+    struct wlt_read *r = wlt_read_get(s);
 
     if (r != NULL && ron_http_defer(call, &r->reply) != RON_OK) {
-        wal_read_put(s, r);
+        wlt_read_put(s, r);
         r = NULL;
     }
     if (r == NULL) {
-        struct wal_fault fault;
+        struct wlt_fault fault;
 
-        wal_fault_set(&fault, WAL_REASON_BUSY, "", "too many requests are under way");
-        wal_fail(s, call, &fault);
+        wlt_fault_set(&fault, WLT_REASON_BUSY, "", "too many requests are under way");
+        wlt_fail(s, call, &fault);
     }
     return r;
 }
@@ -100,14 +100,14 @@ static void keep(char *to, uint16_t *ret_len, struct ron_str from)
 /* ---- balance --------------------------------------------------------------------------------- */
 
 struct balance_text {
-    char body[WAL_ACCOUNT_MAX + 320];
+    char body[WLT_ACCOUNT_MAX + 320];
     size_t len;
     char etag[64];
 };
 
 /* Weak, as `stale_ms` of one version differs from answer to answer. */
 static void write_balance(struct balance_text *t, struct ron_str account, struct ron_str asset,
-                          struct wal_key pair, const struct wal_balance *b, uint64_t stale_ms)
+                          struct wlt_key pair, const struct wlt_balance *b, uint64_t stale_ms)
 {
     struct ron_buf out;
     struct ron_json_writer j;
@@ -138,8 +138,8 @@ static bool has_version(struct ron_str if_none_match, const char *etag)
            ron_http_etag_in(if_none_match, &tag, false, &in) == RON_OK && in;
 }
 
-static void answer_cached(struct wal_svc *s, struct ron_http_call *call, struct ron_str account,
-                          struct ron_str asset, struct wal_key pair, const struct wal_balance *b,
+static void answer_cached(struct wlt_svc *s, struct ron_http_call *call, struct ron_str account,
+                          struct ron_str asset, struct wlt_key pair, const struct wlt_balance *b,
                           uint64_t stale_ms)
 {
     struct balance_text t;
@@ -150,14 +150,14 @@ static void answer_cached(struct wal_svc *s, struct ron_http_call *call, struct 
     RON_IGNORE(ron_http_add_header(call, "ETag", (struct ron_str){t.etag, strlen(t.etag)}));
     RON_IGNORE(ron_http_add_header(call, "Cache-Control", STR("private, no-cache")));
     if (has_version(condition, t.etag)) {
-        wal_metrics_not_modified(s);
+        wlt_metrics_not_modified(s);
         ron_http_answer(call, 304, NULL, NULL, 0);
     } else {
         ron_http_answer(call, 200, "application/json", t.body, t.len);
     }
 }
 
-static void answer_balance(struct wal_read *r, const struct wal_balance *b, uint64_t stale_ms)
+static void answer_balance(struct wlt_read *r, const struct wlt_balance *b, uint64_t stale_ms)
 {
     struct balance_text t;
 
@@ -167,60 +167,60 @@ static void answer_balance(struct wal_read *r, const struct wal_balance *b, uint
         ron_http_reply_add_header(r->reply, "ETag", (struct ron_str){t.etag, strlen(t.etag)}));
     RON_IGNORE(ron_http_reply_add_header(r->reply, "Cache-Control", STR("private, no-cache")));
     if (has_version((struct ron_str){r->if_none_match, strlen(r->if_none_match)}, t.etag)) {
-        wal_metrics_not_modified(r->svc);
-        wal_read_answer(r, 304, NULL);
+        wlt_metrics_not_modified(r->svc);
+        wlt_read_answer(r, 304, NULL);
         return;
     }
     RON_IGNORE(ron_buf_append(ron_http_reply_body(r->reply), t.body, t.len));
-    wal_read_answer(r, 200, "application/json");
+    wlt_read_answer(r, 200, "application/json");
 }
 
 /* Monotonic ms as of which a value of the cache is known to be true. `fresh_ms` was loaded before
  * the value: later it may count a change that the value has not seen. */
-static uint64_t true_ms(const struct wal_balance *b, uint64_t fresh_ms)
+static uint64_t true_ms(const struct wlt_balance *b, uint64_t fresh_ms)
 {
     return b->outdated_ms != 0 ? b->outdated_ms : RON_MAX(b->loaded_ms, fresh_ms);
 }
 
-static void got_balance(struct wal_read *r, const struct wal_reply *reply)
+static void got_balance(struct wlt_read *r, const struct wlt_reply *reply)
 {
-    struct wal_svc *s = r->svc;
+    struct wlt_svc *s = r->svc;
     struct lc_account account = {0};
     uint64_t now_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
     struct lc_refusal refusal;
 
-    if (reply->kind == WAL_REPLY_ANSWERED && reply->status == 200 &&
+    if (reply->kind == WLT_REPLY_ANSWERED && reply->status == 200 &&
         lc_account_read(reply->bytes, reply->len, (struct ron_str){r->asset, r->asset_len},
                         &account) == RON_OK) {
-        struct wal_balance b = {.available = account.available,
+        struct wlt_balance b = {.available = account.available,
                                 .held = account.held,
                                 .seq = account.seq,
                                 .last_seq = account.last_seq,
                                 .loaded_ms = r->sent_ms};
 
-        wal_cache_put(s->core.cache, r->account_key, r->pair_key, &b);
+        wlt_cache_put(s->core.cache, r->account_key, r->pair_key, &b);
         answer_balance(r, &b, now_ms - r->sent_ms);
         return;
     }
-    if (reply->kind == WAL_REPLY_ANSWERED && reply->status == 404 &&
+    if (reply->kind == WLT_REPLY_ANSWERED && reply->status == 404 &&
         lc_refusal_read(reply->bytes, reply->len, &refusal) == RON_OK &&
         refusal.reason == LC_REASON_NOT_FOUND) {
         /* Nothing ever named it, so it has nothing. Not kept: names cost strangers nothing. */
-        answer_balance(r, &(struct wal_balance){0}, now_ms - r->sent_ms);
+        answer_balance(r, &(struct wlt_balance){0}, now_ms - r->sent_ms);
         return;
     }
     if (r->has_stale) { /* the ledger does not answer: what we know, and how old it is */
         answer_balance(r, &r->stale, now_ms - RON_MIN(now_ms, r->stale_true_ms));
         return;
     }
-    wal_read_failed(r, reply);
+    wlt_read_failed(r, reply);
 }
 
 struct balance_ask {
     struct ron_str account;
     struct ron_str asset;
-    char account_room[WAL_ACCOUNT_MAX + 1];
-    char asset_room[WAL_ASSET_MAX + 1];
+    char account_room[WLT_ACCOUNT_MAX + 1];
+    char asset_room[WLT_ASSET_MAX + 1];
     bool strong;
 };
 
@@ -237,12 +237,12 @@ static const char *read_balance_query(struct ron_str query, struct balance_ask *
     ret->asset = STR("roc");
     if (ron_http_query_get(query, "account", ret->account_room, sizeof ret->account_room,
                            &ret->account) != RON_OK ||
-        !wal_account_valid(ret->account)) {
+        !wlt_account_valid(ret->account)) {
         return "account: 1 to 256 of A-Z a-z 0-9 : / - _";
     }
     if (ron_http_query_get(query, "asset", ret->asset_room, sizeof ret->asset_room, &ret->asset) ==
             RON_INVALID ||
-        !wal_asset_valid(ret->asset)) {
+        !wlt_asset_valid(ret->asset)) {
         return "asset: 1 to 32 of a-z 0-9 . _ -, beginning with a letter";
     }
     RON_IGNORE(ron_http_query_get(query, "consistency", room, sizeof room, &mode));
@@ -250,11 +250,11 @@ static const char *read_balance_query(struct ron_str query, struct balance_ask *
     return ret->strong || ron_str_eq(mode, "cached") ? NULL : "consistency: strong or cached";
 }
 
-static void load_balance(struct wal_svc *s, struct ron_http_call *call,
-                         const struct balance_ask *ask, struct wal_key account, struct wal_key pair,
-                         const struct wal_balance *stale, uint64_t stale_true_ms)
+static void load_balance(struct wlt_svc *s, struct ron_http_call *call,
+                         const struct balance_ask *ask, struct wlt_key account, struct wlt_key pair,
+                         const struct wlt_balance *stale, uint64_t stale_true_ms)
 {
-    struct wal_read *r = begin(s, call);
+    struct wlt_read *r = begin(s, call);
     struct ron_str condition = {0};
 
     if (r == NULL) {
@@ -275,26 +275,26 @@ static void load_balance(struct wal_svc *s, struct ron_http_call *call,
         r->if_none_match[condition.len] = '\0';
     }
     lc_target_account(&r->payload, ask->account);
-    wal_read_ask(r, LC_CODE_READ, got_balance);
+    wlt_read_ask(r, LC_CODE_READ, got_balance);
 }
 
 static void on_balance(struct ron_http_call *call, void *arg)
 {
-    struct wal_svc *s = arg;
+    struct wlt_svc *s = arg;
     uint8_t room[RON_CAP_GRANT_BYTES];
     struct ron_arena arena;
     struct ron_cap_grant grant;
     struct balance_ask ask;
-    struct wal_fault fault = {0};
-    struct wal_balance b;
-    struct wal_key account;
-    struct wal_key pair;
+    struct wlt_fault fault = {0};
+    struct wlt_balance b;
+    struct wlt_key account;
+    struct wlt_key pair;
     const char *wrong;
     uint64_t fresh_ms;
     uint64_t at_ms;
     bool found;
 
-    wal_metrics_read(s, "balance");
+    wlt_metrics_read(s, "balance");
     ron_arena_init_over(&arena, room, sizeof room);
     if (!open_grant(s, call, &arena, &grant)) {
         return;
@@ -304,14 +304,14 @@ static void on_balance(struct ron_http_call *call, void *arg)
         bad(s, call, "query", wrong);
         return;
     }
-    if (!wal_auth_read(s, &grant, ask.account, ask.asset, &fault)) {
-        wal_fail(s, call, &fault);
+    if (!wlt_auth_read(s, &grant, ask.account, ask.asset, &fault)) {
+        wlt_fail(s, call, &fault);
         return;
     }
-    account = wal_key_of(&s->core.secret, WAL_KEY_ACCOUNT, ask.account, (struct ron_str){0});
-    pair = wal_key_of(&s->core.secret, WAL_KEY_ACCOUNT_ASSET, ask.account, ask.asset);
-    fresh_ms = wal_follow_fresh_ms(s);
-    found = wal_cache_get(s->core.cache, account, pair, &b);
+    account = wlt_key_of(&s->core.secret, WLT_KEY_ACCOUNT, ask.account, (struct ron_str){0});
+    pair = wlt_key_of(&s->core.secret, WLT_KEY_ACCOUNT_ASSET, ask.account, ask.asset);
+    fresh_ms = wlt_follow_fresh_ms(s);
+    found = wlt_cache_get(s->core.cache, account, pair, &b);
     at_ms = found ? true_ms(&b, fresh_ms) : 0;
     if (found && !ask.strong && b.outdated_ms == 0) {
         uint64_t now_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
@@ -327,15 +327,15 @@ static void on_balance(struct ron_http_call *call, void *arg)
 
 /* ---- what the ledger's answer is passed on as it is ------------------------------------------ */
 
-void wal_read_pass_on(struct wal_read *r, const struct wal_reply *reply)
+void wlt_read_pass_on(struct wlt_read *r, const struct wlt_reply *reply)
 {
-    if (reply->kind != WAL_REPLY_ANSWERED || reply->status != 200) {
-        wal_read_failed(r, reply);
+    if (reply->kind != WLT_REPLY_ANSWERED || reply->status != 200) {
+        wlt_read_failed(r, reply);
         return;
     }
     RON_IGNORE(ron_buf_append(ron_http_reply_body(r->reply), reply->bytes, reply->len));
     RON_IGNORE(ron_http_reply_add_header(r->reply, "Cache-Control", STR("private, no-cache")));
-    wal_read_answer(r, 200, r->proof ? "text/plain; charset=utf-8" : "application/json");
+    wlt_read_answer(r, 200, r->proof ? "text/plain; charset=utf-8" : "application/json");
 }
 
 static bool ends_with(struct ron_str *path, const char *suffix)
@@ -353,18 +353,18 @@ static bool ends_with(struct ron_str *path, const char *suffix)
 static void on_history(struct ron_http_call *call, void *arg)
 {
     static const char *const names[] = {"before", "limit"};
-    struct wal_svc *s = arg;
+    struct wlt_svc *s = arg;
     struct ron_str path = ron_http_param(call, 0);
     struct ron_str query = ron_http_head(call)->query;
     uint8_t room[RON_CAP_GRANT_BYTES];
     struct ron_arena arena;
     struct ron_cap_grant grant;
-    struct wal_fault fault = {0};
-    char name[WAL_ACCOUNT_MAX + 1];
+    struct wlt_fault fault = {0};
+    char name[WLT_ACCOUNT_MAX + 1];
     struct ron_str account = {name, 0};
-    struct wal_read *r;
+    struct wlt_read *r;
 
-    wal_metrics_read(s, "history");
+    wlt_metrics_read(s, "history");
     ron_arena_init_over(&arena, room, sizeof room);
     if (!open_grant(s, call, &arena, &grant)) {
         return;
@@ -374,7 +374,7 @@ static void on_history(struct ron_http_call *call, void *arg)
         return;
     }
     if (ron_http_percent_decode(path, false, name, sizeof name, &account.len) != RON_OK ||
-        !wal_account_valid(account)) {
+        !wlt_account_valid(account)) {
         bad(s, call, "account", "1 to 256 of A-Z a-z 0-9 : / - _");
         return;
     }
@@ -382,8 +382,8 @@ static void on_history(struct ron_http_call *call, void *arg)
         bad(s, call, "query", "only before and limit, each once");
         return;
     }
-    if (!wal_auth_read(s, &grant, account, (struct ron_str){0}, &fault)) {
-        wal_fail(s, call, &fault);
+    if (!wlt_auth_read(s, &grant, account, (struct ron_str){0}, &fault)) {
+        wlt_fail(s, call, &fault);
         return;
     }
     r = begin(s, call);
@@ -391,30 +391,30 @@ static void on_history(struct ron_http_call *call, void *arg)
         return;
     }
     lc_target_history(&r->payload, account, query);
-    wal_read_ask(r, LC_CODE_READ, wal_read_pass_on);
+    wlt_read_ask(r, LC_CODE_READ, wlt_read_pass_on);
 }
 
 /* ---- tx and receipts: see tx.c ----------------------------------------------------------- */
 
 static void by_txid(struct ron_http_call *call, void *arg, bool proof)
 {
-    struct wal_svc *s = arg;
+    struct wlt_svc *s = arg;
     struct ron_str txid = ron_http_param(call, 0);
     uint8_t room[RON_CAP_GRANT_BYTES];
     struct ron_arena arena;
     struct ron_cap_grant grant;
-    struct wal_fault fault = {0};
-    struct wal_read *r;
+    struct wlt_fault fault = {0};
+    struct wlt_read *r;
 
-    wal_metrics_read(s, proof ? "receipt" : "tx");
+    wlt_metrics_read(s, proof ? "receipt" : "tx");
     ron_arena_init_over(&arena, room, sizeof room);
     if (!open_grant(s, call, &arena, &grant)) {
         return;
     }
-    if (!all_of(txid, WAL_TXID_LEN, "_") || txid.len != WAL_TXID_LEN ||
+    if (!all_of(txid, WLT_TXID_LEN, "_") || txid.len != WLT_TXID_LEN ||
         memcmp(txid.ptr, "tx_", 3) != 0) {
-        wal_fault_set(&fault, WAL_REASON_NOT_FOUND, "txid", "tx_ and 32 hexadecimal digits");
-        wal_fail(s, call, &fault);
+        wlt_fault_set(&fault, WLT_REASON_NOT_FOUND, "txid", "tx_ and 32 hexadecimal digits");
+        wlt_fail(s, call, &fault);
         return;
     }
     r = begin(s, call);
@@ -423,9 +423,9 @@ static void by_txid(struct ron_http_call *call, void *arg, bool proof)
     }
     keep(r->text, &r->text_len, txid);
     r->proof = proof;
-    RON_IGNORE(wal_auth_bearer(call, &r->token) == RON_CAP_OK); /* it was good above */
+    RON_IGNORE(wlt_auth_bearer(call, &r->token) == RON_CAP_OK); /* it was good above */
     lc_target_by_id(&r->payload, txid);
-    wal_read_ask(r, LC_CODE_READ, wal_tx_got_entry);
+    wlt_read_ask(r, LC_CODE_READ, wlt_tx_got_entry);
 }
 
 static void on_tx(struct ron_http_call *call, void *arg)
@@ -442,14 +442,14 @@ static void on_receipt(struct ron_http_call *call, void *arg)
 
 static const char *const outcome_names[] = {"committed", "cancelled", "in_flight", "unknown"};
 
-static void write_outcome(struct wal_read *r, const struct lc_outcome_of_key *o)
+static void write_outcome(struct wlt_read *r, const struct lc_outcome_of_key *o)
 {
     struct ron_json_writer j;
 
     ron_json_begin(&j, ron_http_reply_body(r->reply));
     ron_json_open(&j, NULL, '{');
     ron_json_str(&j, "idempotency_key", (struct ron_str){r->text, r->text_len});
-    ron_json_text(&j, "op", r->op == WAL_OP_COUNT ? "batch" : wal_op_info(r->op)->name);
+    ron_json_text(&j, "op", r->op == WLT_OP_COUNT ? "batch" : wlt_op_info(r->op)->name);
     ron_json_str(&j, "account", (struct ron_str){r->account, r->account_len});
     ron_json_text(&j, "outcome", outcome_names[o->outcome]);
     if (o->outcome == LC_COMMITTED) {
@@ -462,27 +462,27 @@ static void write_outcome(struct wal_read *r, const struct lc_outcome_of_key *o)
         ron_json_u64(&j, "ts", o->done.commit_ms);
     }
     ron_json_close(&j, '}');
-    wal_read_answer(r, 200, "application/json");
+    wlt_read_answer(r, 200, "application/json");
 }
 
-static void got_outcome(struct wal_read *r, const struct wal_reply *reply)
+static void got_outcome(struct wlt_read *r, const struct wlt_reply *reply)
 {
     struct lc_outcome_of_key o;
 
-    if (reply->kind == WAL_REPLY_ANSWERED && reply->status == 200 &&
+    if (reply->kind == WLT_REPLY_ANSWERED && reply->status == 200 &&
         lc_outcome_read(reply->bytes, reply->len, &o) == RON_OK) {
         write_outcome(r, &o);
     } else {
-        wal_read_failed(r, reply);
+        wlt_read_failed(r, reply);
     }
 }
 
 struct key_ask {
     struct ron_str key;
     struct ron_str account;
-    enum wal_op op;
-    char key_room[WAL_KEY_MAX + 1];
-    char account_room[WAL_ACCOUNT_MAX + 1];
+    enum wlt_op op;
+    char key_room[WLT_KEY_MAX + 1];
+    char account_room[WLT_ACCOUNT_MAX + 1];
 };
 
 /* NULL, or what is wrong. */
@@ -495,37 +495,37 @@ static const char *read_key_ask(struct ron_str path, struct ron_str query, struc
     ret->key.ptr = ret->key_room;
     if (ron_http_percent_decode(path, false, ret->key_room, sizeof ret->key_room, &ret->key.len) !=
             RON_OK ||
-        !wal_key_valid(ret->key)) {
+        !wlt_key_valid(ret->key)) {
         return "key: 1 to 64 of A-Z a-z 0-9 . _ : -";
     }
     if (!only(query, names, RON_ARRAY_LEN(names)) ||
         ron_http_query_get(query, "op", room, sizeof room, &op) != RON_OK) {
         return "op and account are needed, and nothing else";
     }
-    ret->op = wal_op_parse(op);
-    if (ret->op == WAL_OP_COUNT && !ron_str_eq(op, "batch")) {
+    ret->op = wlt_op_parse(op);
+    if (ret->op == WLT_OP_COUNT && !ron_str_eq(op, "batch")) {
         return "op: issue, transfer, burn, hold, capture, release or batch";
     }
     if (ron_http_query_get(query, "account", ret->account_room, sizeof ret->account_room,
                            &ret->account) != RON_OK ||
-        !wal_account_valid(ret->account)) {
+        !wlt_account_valid(ret->account)) {
         return "account: the debited account, of an issue the credited one";
     }
     return NULL;
 }
 
-static void about_key(struct ron_http_call *call, struct wal_svc *s, struct ron_str path,
+static void about_key(struct ron_http_call *call, struct wlt_svc *s, struct ron_str path,
                       bool cancel)
 {
     uint8_t room[RON_CAP_GRANT_BYTES];
     struct ron_arena arena;
     struct ron_cap_grant grant;
-    struct wal_fault fault = {0};
+    struct wlt_fault fault = {0};
     struct key_ask ask;
     const char *wrong;
-    struct wal_read *r;
-    struct wal_operation o;
-    struct wal_call write = {.ops = &o, .count = 1};
+    struct wlt_read *r;
+    struct wlt_operation o;
+    struct wlt_call write = {.ops = &o, .count = 1};
 
     ron_arena_init_over(&arena, room, sizeof room);
     if (!open_grant(s, call, &arena, &grant)) {
@@ -536,12 +536,12 @@ static void about_key(struct ron_http_call *call, struct wal_svc *s, struct ron_
         bad(s, call, "outcome", wrong);
         return;
     }
-    o = (struct wal_operation){.op = ask.op == WAL_OP_COUNT ? WAL_TRANSFER : ask.op,
+    o = (struct wlt_operation){.op = ask.op == WLT_OP_COUNT ? WLT_TRANSFER : ask.op,
                                .from = ask.account,
                                .to = ask.account};
-    if (cancel ? !wal_auth_write(s, &grant, &write, &fault)
-               : !wal_auth_outcome(s, &grant, ask.account, &fault)) {
-        wal_fail(s, call, &fault);
+    if (cancel ? !wlt_auth_write(s, &grant, &write, &fault)
+               : !wlt_auth_outcome(s, &grant, ask.account, &fault)) {
+        wlt_fail(s, call, &fault);
         return;
     }
     r = begin(s, call);
@@ -551,19 +551,19 @@ static void about_key(struct ron_http_call *call, struct wal_svc *s, struct ron_
     keep(r->text, &r->text_len, ask.key);
     keep(r->account, &r->account_len, ask.account);
     r->op = ask.op;
-    wal_idem_id(ask.op == WAL_OP_COUNT ? "batch" : wal_op_info(ask.op)->name, ask.account, ask.key,
+    wlt_idem_id(ask.op == WLT_OP_COUNT ? "batch" : wlt_op_info(ask.op)->name, ask.account, ask.key,
                 r->idem_id);
     if (cancel) {
         RON_IGNORE(ron_buf_append_text(&r->payload, r->idem_id));
     } else {
         lc_target_outcome(&r->payload, (struct ron_str){r->idem_id, strlen(r->idem_id)});
     }
-    wal_read_ask(r, cancel ? LC_CODE_CANCEL : LC_CODE_READ, got_outcome);
+    wlt_read_ask(r, cancel ? LC_CODE_CANCEL : LC_CODE_READ, got_outcome);
 }
 
 static void on_outcome(struct ron_http_call *call, void *arg)
 {
-    wal_metrics_read(arg, "outcome");
+    wlt_metrics_read(arg, "outcome");
     about_key(call, arg, ron_http_param(call, 0), false);
 }
 
@@ -572,7 +572,7 @@ static void on_cancel(struct ron_http_call *call, void *arg)
 {
     struct ron_str path = ron_http_param(call, 0);
 
-    wal_metrics_read(arg, "cancel");
+    wlt_metrics_read(arg, "cancel");
     if (!ends_with(&path, "/cancel")) {
         ron_http_fail(call, RON_HTTP_NOT_FOUND);
         return;
@@ -582,23 +582,23 @@ static void on_cancel(struct ron_http_call *call, void *arg)
 
 /* ---- table ----------------------------------------------------------------------------------- */
 
-void wal_routes_fill(struct wal_svc *s)
+void wlt_routes_fill(struct wlt_svc *s)
 {
     const struct ron_http_route rows[] = {
-        {RON_HTTP_POST, "/v1/issue", wal_front_write, s, 0, 0},
-        {RON_HTTP_POST, "/v1/transfer", wal_front_write, s, 0, 0},
-        {RON_HTTP_POST, "/v1/burn", wal_front_write, s, 0, 0},
-        {RON_HTTP_POST, "/v1/hold", wal_front_write, s, 0, 0},
-        {RON_HTTP_POST, "/v1/capture", wal_front_write, s, 0, 0},
-        {RON_HTTP_POST, "/v1/release", wal_front_write, s, 0, 0},
-        {RON_HTTP_POST, "/v1/batch", wal_front_write, s, 0, 0},
+        {RON_HTTP_POST, "/v1/issue", wlt_front_write, s, 0, 0},
+        {RON_HTTP_POST, "/v1/transfer", wlt_front_write, s, 0, 0},
+        {RON_HTTP_POST, "/v1/burn", wlt_front_write, s, 0, 0},
+        {RON_HTTP_POST, "/v1/hold", wlt_front_write, s, 0, 0},
+        {RON_HTTP_POST, "/v1/capture", wlt_front_write, s, 0, 0},
+        {RON_HTTP_POST, "/v1/release", wlt_front_write, s, 0, 0},
+        {RON_HTTP_POST, "/v1/batch", wlt_front_write, s, 0, 0},
         {RON_HTTP_GET, "/v1/balance", on_balance, s, 0, 0},
         {RON_HTTP_GET, "/v1/accounts/{path*}", on_history, s, 0, 0},
         {RON_HTTP_GET, "/v1/tx/{txid}", on_tx, s, 0, 0},
         {RON_HTTP_GET, "/v1/receipts/{txid}", on_receipt, s, 0, 0},
         {RON_HTTP_GET, "/v1/outcome/{key*}", on_outcome, s, 0, 0},
         {RON_HTTP_POST, "/v1/outcome/{key*}", on_cancel, s, 0, 0},
-        {RON_HTTP_GET, "/v1/events", wal_events_http, s, 0, 0},
+        {RON_HTTP_GET, "/v1/events", wlt_events_http, s, 0, 0},
     };
 
     memcpy(s->routes, rows, sizeof rows);

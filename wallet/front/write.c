@@ -12,33 +12,33 @@
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-struct ron_http_error wal_http_error(const struct wal_fault *fault)
+struct ron_http_error wlt_http_error(const struct wlt_fault *fault)
 {
-    bool retryable = wal_reason_retryable(fault->reason);
-    uint32_t wait_s = fault->reason == WAL_REASON_UPSTREAM ? 2 : 1;
+    bool retryable = wlt_reason_retryable(fault->reason);
+    uint32_t wait_s = fault->reason == WLT_REASON_UPSTREAM ? 2 : 1;
 
-    return (struct ron_http_error){.status = wal_reason_status(fault->reason),
-                                   .code = wal_reason_code(fault->reason),
+    return (struct ron_http_error){.status = wlt_reason_status(fault->reason),
+                                   .code = wlt_reason_code(fault->reason),
                                    .message = fault->detail,
-                                   .reason = wal_reason_label(fault->reason),
+                                   .reason = wlt_reason_label(fault->reason),
                                    .retryable = retryable,
                                    .retry_after_s = retryable ? wait_s : 0};
 }
 
-void wal_fail(struct wal_svc *s, struct ron_http_call *call, const struct wal_fault *fault)
+void wlt_fail(struct wlt_svc *s, struct ron_http_call *call, const struct wlt_fault *fault)
 {
-    struct ron_http_error error = wal_http_error(fault);
+    struct ron_http_error error = wlt_http_error(fault);
 
-    wal_metrics_refused(s, fault->reason);
+    wlt_metrics_refused(s, fault->reason);
     ron_http_fail_with(call, &error);
 }
 
-void wal_reply_fail(struct wal_svc *s, struct ron_http_reply *take_reply,
-                    const struct wal_fault *fault)
+void wlt_reply_fail(struct wlt_svc *s, struct ron_http_reply *take_reply,
+                    const struct wlt_fault *fault)
 {
-    struct ron_http_error error = wal_http_error(fault);
+    struct ron_http_error error = wlt_http_error(fault);
 
-    wal_metrics_refused(s, fault->reason);
+    wlt_metrics_refused(s, fault->reason);
     ron_http_reply_fail_with(take_reply, &error);
 }
 
@@ -46,13 +46,13 @@ void wal_reply_fail(struct wal_svc *s, struct ron_http_reply *take_reply,
 
 static const struct ron_str audience = {"wallet", 6};
 
-static void deny(struct wal_fault *ret, enum ron_cap_why why)
+static void deny(struct wlt_fault *ret, enum ron_cap_why why)
 {
-    wal_fault_set(ret, ron_cap_why_http(why) == 401 ? WAL_REASON_UNAUTH : WAL_REASON_FORBIDDEN,
+    wlt_fault_set(ret, ron_cap_why_http(why) == 401 ? WLT_REASON_UNAUTH : WLT_REASON_FORBIDDEN,
                   "capability", ron_cap_why_doc(why));
 }
 
-enum ron_cap_why wal_auth_bearer(struct ron_http_call *call, struct ron_str *ret)
+enum ron_cap_why wlt_auth_bearer(struct ron_http_call *call, struct ron_str *ret)
 {
     struct ron_str value = {0};
 
@@ -60,9 +60,9 @@ enum ron_cap_why wal_auth_bearer(struct ron_http_call *call, struct ron_str *ret
     return ron_cap_bearer(value, ret);
 }
 
-bool wal_auth_token(struct wal_svc *s, struct ron_str token, struct ron_arena *arena,
+bool wlt_auth_token(struct wlt_svc *s, struct ron_str token, struct ron_arena *arena,
                     struct ron_cap_grant *ret_grant, struct ron_cap_info *ret_info,
-                    struct wal_fault *ret_fault)
+                    struct wlt_fault *ret_fault)
 {
     uint64_t now_ms = ron_env_wall_ms(s->env);
     enum ron_cap_why why = ron_cap_verifier_open(ron_app_auth_verifier(s->auth), token, now_ms,
@@ -79,21 +79,21 @@ bool wal_auth_token(struct wal_svc *s, struct ron_str token, struct ron_arena *a
     return why == RON_CAP_OK;
 }
 
-bool wal_auth_open(struct wal_svc *s, struct ron_http_call *call, struct ron_arena *arena,
+bool wlt_auth_open(struct wlt_svc *s, struct ron_http_call *call, struct ron_arena *arena,
                    struct ron_cap_grant *ret_grant, struct ron_cap_info *ret_info,
-                   struct wal_fault *ret_fault)
+                   struct wlt_fault *ret_fault)
 {
     struct ron_str token = {0};
-    enum ron_cap_why why = wal_auth_bearer(call, &token);
+    enum ron_cap_why why = wlt_auth_bearer(call, &token);
 
     if (why != RON_CAP_OK) {
         deny(ret_fault, why);
         return false;
     }
-    return wal_auth_token(s, token, arena, ret_grant, ret_info, ret_fault);
+    return wlt_auth_token(s, token, arena, ret_grant, ret_info, ret_fault);
 }
 
-static enum ron_cap_why allows(const struct wal_svc *s, const struct ron_cap_grant *grant,
+static enum ron_cap_why allows(const struct wlt_svc *s, const struct ron_cap_grant *grant,
                                uint32_t kinds, const char *scope, struct ron_str account,
                                struct ron_str asset, struct ron_money amount)
 {
@@ -108,8 +108,8 @@ static enum ron_cap_why allows(const struct wal_svc *s, const struct ron_cap_gra
                                                           .amnesia = s->amnesia});
 }
 
-static bool may_read(struct wal_svc *s, const struct ron_cap_grant *grant, uint32_t kinds,
-                     struct ron_str account, struct ron_str asset, struct wal_fault *ret_fault)
+static bool may_read(struct wlt_svc *s, const struct ron_cap_grant *grant, uint32_t kinds,
+                     struct ron_str account, struct ron_str asset, struct wlt_fault *ret_fault)
 {
     enum ron_cap_why why = allows(s, grant, kinds, "wallet.read", account, asset, RON_MONEY_ZERO);
 
@@ -119,31 +119,31 @@ static bool may_read(struct wal_svc *s, const struct ron_cap_grant *grant, uint3
     return why == RON_CAP_OK;
 }
 
-bool wal_auth_read(struct wal_svc *s, const struct ron_cap_grant *grant, struct ron_str account,
-                   struct ron_str asset, struct wal_fault *ret_fault)
+bool wlt_auth_read(struct wlt_svc *s, const struct ron_cap_grant *grant, struct ron_str account,
+                   struct ron_str asset, struct wlt_fault *ret_fault)
 {
     return may_read(s, grant, RON_CAP_KINDS_ALL, account, asset, ret_fault);
 }
 
-bool wal_auth_outcome(struct wal_svc *s, const struct ron_cap_grant *grant, struct ron_str account,
-                      struct wal_fault *ret_fault)
+bool wlt_auth_outcome(struct wlt_svc *s, const struct ron_cap_grant *grant, struct ron_str account,
+                      struct wlt_fault *ret_fault)
 {
     return may_read(s, grant, RON_CAP_KINDS_ALL & ~RON_CAP_KIND_BIT(RON_CAP_KIND_ASSET), account,
                     (struct ron_str){0}, ret_fault);
 }
 
-bool wal_auth_write(struct wal_svc *s, const struct ron_cap_grant *grant,
-                    const struct wal_call *call, struct wal_fault *ret_fault)
+bool wlt_auth_write(struct wlt_svc *s, const struct ron_cap_grant *grant,
+                    const struct wlt_call *call, struct wlt_fault *ret_fault)
 {
     for (uint32_t i = 0; i < call->count; i++) {
-        const struct wal_operation *o = &call->ops[i];
-        struct ron_str subject = wal_operation_subject(o);
-        enum ron_cap_why why = allows(s, grant, RON_CAP_KINDS_ALL, wal_op_info(o->op)->scope,
+        const struct wlt_operation *o = &call->ops[i];
+        struct ron_str subject = wlt_operation_subject(o);
+        enum ron_cap_why why = allows(s, grant, RON_CAP_KINDS_ALL, wlt_op_info(o->op)->scope,
                                       subject, o->asset, o->amount);
 
         /* Who may transfer may also set aside, which takes away less. */
         if (why == RON_CAP_SCOPE &&
-            (o->op == WAL_HOLD || o->op == WAL_CAPTURE || o->op == WAL_RELEASE)) {
+            (o->op == WLT_HOLD || o->op == WLT_CAPTURE || o->op == WLT_RELEASE)) {
             why = allows(s, grant, RON_CAP_KINDS_ALL, "wallet.transfer", subject, o->asset,
                          o->amount);
         }
@@ -189,17 +189,17 @@ static bool header_key(const struct ron_http_call *call, struct ron_str *ret)
 }
 
 /* What can be said without looking at the caller or the body. */
-static bool may_begin(struct wal_svc *s, const struct ron_http_call *call, bool *ret_dry_run,
-                      struct ron_str *ret_key, struct wal_fault *ret)
+static bool may_begin(struct wlt_svc *s, const struct ron_http_call *call, bool *ret_dry_run,
+                      struct ron_str *ret_key, struct wlt_fault *ret)
 {
     if (!ron_http_is_json(ron_http_head(call))) {
-        wal_fault_set(ret, WAL_REASON_CONTENT_TYPE, "", NULL);
+        wlt_fault_set(ret, WLT_REASON_CONTENT_TYPE, "", NULL);
     } else if (!read_query(call, ret_dry_run)) {
-        wal_fault_set(ret, WAL_REASON_BAD_REQUEST, "query", "only dry_run=true or false");
+        wlt_fault_set(ret, WLT_REASON_BAD_REQUEST, "query", "only dry_run=true or false");
     } else if (!header_key(call, ret_key)) {
-        wal_fault_set(ret, WAL_REASON_BAD_REQUEST, "Idempotency-Key", "stands more than once");
-    } else if (!wal_follow_up(s)) {
-        wal_fault_set(ret, WAL_REASON_UPSTREAM, "", "the ledger does not answer");
+        wlt_fault_set(ret, WLT_REASON_BAD_REQUEST, "Idempotency-Key", "stands more than once");
+    } else if (!wlt_follow_up(s)) {
+        wlt_fault_set(ret, WLT_REASON_UPSTREAM, "", "the ledger does not answer");
     } else {
         return true;
     }
@@ -207,21 +207,21 @@ static bool may_begin(struct wal_svc *s, const struct ron_http_call *call, bool 
 }
 
 /* Reads and checks the body into a write; false: `ret` says why. */
-static bool read_body(struct wal_svc *s, struct ron_http_call *call, struct wal_write *w,
-                      struct ron_str key, const struct ron_cap_grant *grant, struct wal_fault *ret)
+static bool read_body(struct wlt_svc *s, struct ron_http_call *call, struct wlt_write *w,
+                      struct ron_str key, const struct ron_cap_grant *grant, struct wlt_fault *ret)
 {
     struct ron_str body = ron_http_body(call);
     char *text = ron_arena_dup(&w->arena, body.ptr, body.len);
 
     if (text == NULL) {
-        wal_fault_set(ret, WAL_REASON_BUSY, "", "no memory for the request");
+        wlt_fault_set(ret, WLT_REASON_BUSY, "", "no memory for the request");
         return false;
     }
-    return wal_call_parse(text, body.len, w->op, key, &s->rules, &w->arena, &w->call, ret) &&
-           wal_auth_write(s, grant, &w->call, ret);
+    return wlt_call_parse(text, body.len, w->op, key, &s->rules, &w->arena, &w->call, ret) &&
+           wlt_auth_write(s, grant, &w->call, ret);
 }
 
-static void submit(struct wal_svc *s, struct ron_http_call *call, struct wal_write *w)
+static void submit(struct wlt_svc *s, struct ron_http_call *call, struct wlt_write *w)
 {
     enum ron_rc rc = ron_http_defer(call, &w->reply);
 
@@ -232,54 +232,54 @@ static void submit(struct wal_svc *s, struct ron_http_call *call, struct wal_wri
         }
     }
     if (rc != RON_OK) {
-        struct wal_fault fault;
+        struct wlt_fault fault;
 
-        wal_fault_set(&fault, rc == RON_CLOSED ? WAL_REASON_DRAINING : WAL_REASON_BUSY, "", NULL);
-        wal_write_put(s, w);
-        wal_fail(s, call, &fault);
+        wlt_fault_set(&fault, rc == RON_CLOSED ? WLT_REASON_DRAINING : WLT_REASON_BUSY, "", NULL);
+        wlt_write_put(s, w);
+        wlt_fail(s, call, &fault);
     }
 }
 
-/* The operation that the path names; WAL_OP_COUNT for the batch. */
-static enum wal_op op_of(const struct ron_http_call *call)
+/* The operation that the path names; WLT_OP_COUNT for the batch. */
+static enum wlt_op op_of(const struct ron_http_call *call)
 {
     struct ron_str path = ron_http_head(call)->path;
 
-    return wal_op_parse((struct ron_str){path.ptr + 4, path.len - 4}); /* behind "/v1/" */
+    return wlt_op_parse((struct ron_str){path.ptr + 4, path.len - 4}); /* behind "/v1/" */
 }
 
-void wal_front_write(struct ron_http_call *call, void *arg)
+void wlt_front_write(struct ron_http_call *call, void *arg)
 {
-    struct wal_svc *s = arg;
+    struct wlt_svc *s = arg;
     uint8_t room[RON_CAP_GRANT_BYTES];
     struct ron_arena arena;
     struct ron_cap_grant grant;
     struct ron_cap_info info;
-    struct wal_fault fault = {0};
+    struct wlt_fault fault = {0};
     struct ron_str key = {0};
     size_t body_len = ron_http_body(call).len;
-    enum wal_op op = op_of(call);
-    struct wal_write *w;
+    enum wlt_op op = op_of(call);
+    struct wlt_write *w;
     bool dry_run = false;
 
     ron_arena_init_over(&arena, room, sizeof room);
     if (!may_begin(s, call, &dry_run, &key, &fault) ||
-        !wal_auth_open(s, call, &arena, &grant, &info, &fault)) {
-        wal_fail(s, call, &fault);
+        !wlt_auth_open(s, call, &arena, &grant, &info, &fault)) {
+        wlt_fail(s, call, &fault);
         return;
     }
-    w = wal_write_get(s, body_len + 64 + wal_call_arena_size(body_len, op == WAL_OP_COUNT));
+    w = wlt_write_get(s, body_len + 64 + wlt_call_arena_size(body_len, op == WLT_OP_COUNT));
     if (w == NULL) {
-        wal_fault_set(&fault, WAL_REASON_BUSY, "", "too many requests are under way");
-        wal_fail(s, call, &fault);
+        wlt_fault_set(&fault, WLT_REASON_BUSY, "", "too many requests are under way");
+        wlt_fail(s, call, &fault);
         return;
     }
     w->op = op;
     w->received_ns = ron_env_now_ns(s->env);
     (void)snprintf(w->capability_ref, sizeof w->capability_ref, "wallet:%s", info.log_id);
     if (!read_body(s, call, w, key, &grant, &fault)) {
-        wal_write_put(s, w);
-        wal_fail(s, call, &fault);
+        wlt_write_put(s, w);
+        wlt_fail(s, call, &fault);
         return;
     }
     w->call.dry_run = dry_run;

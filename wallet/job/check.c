@@ -2,7 +2,7 @@
 /* wallet/job/check.c - what a job reserves and looks at before its batch leaves: nonces, daily
  * sums, account totals, balances; and how reservations are settled.
  *
- * Place: wallet, part of wal_job. All of it is early advice: the ledger decides on nonces and
+ * Place: wallet, part of wlt_job. All of it is early advice: the ledger decides on nonces and
  * balances again. What cannot be known (no slot, or the ledger's word is forgotten faster than it
  * can be used) is left to it. */
 #include <stdio.h>
@@ -25,14 +25,14 @@ enum {
     CHECK_FUNDS = 8,
 };
 
-static const struct wal_operation *op_at(const struct wal_job *job)
+static const struct wlt_operation *op_at(const struct wlt_job *job)
 {
     return &job->call->ops[job->_at];
 }
 
-static struct wal_key account_of(const struct wal_core *core, struct ron_str account)
+static struct wlt_key account_of(const struct wlt_core *core, struct ron_str account)
 {
-    return wal_key_of(&core->secret, WAL_KEY_ACCOUNT, account, (struct ron_str){"", 0});
+    return wlt_key_of(&core->secret, WLT_KEY_ACCOUNT, account, (struct ron_str){"", 0});
 }
 
 /* ---- room ------------------------------------------------------------------------------------ */
@@ -47,7 +47,7 @@ static uint32_t heads_for(uint32_t ops)
     return n;
 }
 
-static bool take_room(struct wal_job *job, uint32_t count)
+static bool take_room(struct wlt_job *job, uint32_t count)
 {
     job->_heads = NULL;
     if (count == 1) {
@@ -56,7 +56,7 @@ static bool take_room(struct wal_job *job, uint32_t count)
     }
     if (job->_room_ops < count) {
         uint32_t ops = RON_MAX(count, (uint32_t)ROOM_OPS_MIN);
-        void *room = ron_alloc(ops * sizeof(struct wal_hold) + heads_for(ops) * sizeof(uint16_t));
+        void *room = ron_alloc(ops * sizeof(struct wlt_hold) + heads_for(ops) * sizeof(uint16_t));
 
         if (room == NULL) {
             return false;
@@ -72,7 +72,7 @@ static bool take_room(struct wal_job *job, uint32_t count)
     return true;
 }
 
-bool wal__checks_begin(struct wal_core *core, struct wal_job *job)
+bool wlt__checks_begin(struct wlt_core *core, struct wlt_job *job)
 {
     uint32_t count = job->call->count;
 
@@ -80,37 +80,37 @@ bool wal__checks_begin(struct wal_core *core, struct wal_job *job)
         return false;
     }
     for (uint32_t i = 0; i < count; i++) {
-        const struct wal_operation *o = &job->call->ops[i];
-        struct wal_hold h = {0};
+        const struct wlt_operation *o = &job->call->ops[i];
+        struct wlt_hold h = {0};
 
         if (o->from.len > 0) {
             h.from = account_of(core, o->from);
-            h.from_pair = wal_key_pair(h.from, o->asset);
+            h.from_pair = wlt_key_pair(h.from, o->asset);
         }
         if (o->to.len > 0) {
             h.to = account_of(core, o->to);
-            h.to_pair = wal_key_pair(h.to, o->asset);
+            h.to_pair = wlt_key_pair(h.to, o->asset);
         }
         job->_holds[i] = h;
     }
-    wal__expect(core, job);
+    wlt__expect(core, job);
     return true;
 }
 
-void wal__expect(const struct wal_core *core, const struct wal_job *job)
+void wlt__expect(const struct wlt_core *core, const struct wlt_job *job)
 {
     for (uint32_t i = 0; i < job->call->count; i++) {
-        const struct wal_hold *h = &job->_holds[i];
+        const struct wlt_hold *h = &job->_holds[i];
 
-        wal_daily_expect(core->daily, h->from_pair);
-        wal_cache_expect(core->cache, h->from);
-        wal_cache_expect(core->cache, h->to);
+        wlt_daily_expect(core->daily, h->from_pair);
+        wlt_cache_expect(core->cache, h->from);
+        wlt_cache_expect(core->cache, h->to);
     }
 }
 
 /* The earlier operation of the batch that began this account's run of nonces, or NULL: then this
  * one does. At most half of the heads are taken, so the walk ends. */
-static struct wal_hold *leader(struct wal_job *job, struct wal_key account)
+static struct wlt_hold *leader(struct wlt_job *job, struct wlt_key account)
 {
     if (job->_heads == NULL) {
         return NULL;
@@ -122,7 +122,7 @@ static struct wal_hold *leader(struct wal_job *job, struct wal_key account)
             job->_heads[i] = (uint16_t)(job->_at + 1);
             return NULL;
         }
-        if (wal_key_eq(job->_holds[head - 1].from, account)) {
+        if (wlt_key_eq(job->_holds[head - 1].from, account)) {
             return head - 1 == job->_at ? NULL : &job->_holds[head - 1];
         }
     }
@@ -130,25 +130,25 @@ static struct wal_hold *leader(struct wal_job *job, struct wal_key account)
 
 /* ---- questions and refusals ------------------------------------------------------------------ */
 
-static enum wal__go ask_account(struct wal_job *job, enum wal__state state, struct ron_str account)
+static enum wlt__go ask_account(struct wlt_job *job, enum wlt__state state, struct ron_str account)
 {
     job->_state = (int)state;
     ron_buf_clear(&job->payload);
     lc_target_account(&job->payload, account);
-    return WAL__GO_READ;
+    return WLT__GO_READ;
 }
 
-static enum wal__go ask_debits(struct wal_job *job)
+static enum wlt__go ask_debits(struct wlt_job *job)
 {
-    const struct wal_operation *o = op_at(job);
+    const struct wlt_operation *o = op_at(job);
 
-    job->_state = WAL__DEBITS;
+    job->_state = WLT__DEBITS;
     ron_buf_clear(&job->payload);
     lc_target_debits(&job->payload, o->from, o->asset, (uint64_t)job->_day * DAY_MS, job->_page);
-    return WAL__GO_READ;
+    return WLT__GO_READ;
 }
 
-static enum wal__go refuse(struct wal_job *job, enum wal_reason reason, const char *member,
+static enum wlt__go refuse(struct wlt_job *job, enum wlt_reason reason, const char *member,
                            const char *detail)
 {
     char name[48];
@@ -157,11 +157,11 @@ static enum wal__go refuse(struct wal_job *job, enum wal_reason reason, const ch
         (void)snprintf(name, sizeof name, "operations[%u].%s", job->_at, member);
         member = name;
     }
-    wal_fault_set(&job->fault, reason, member, detail);
-    return WAL__GO_REFUSE;
+    wlt_fault_set(&job->fault, reason, member, detail);
+    return WLT__GO_REFUSE;
 }
 
-static enum wal__go refuse_amount(struct wal_job *job, enum wal_reason reason, const char *text,
+static enum wlt__go refuse_amount(struct wlt_job *job, enum wlt_reason reason, const char *text,
                                   struct ron_money amount)
 {
     char digits[RON_MONEY_TEXT_SIZE];
@@ -172,121 +172,121 @@ static enum wal__go refuse_amount(struct wal_job *job, enum wal_reason reason, c
     return refuse(job, reason, "amount_minor", detail);
 }
 
-static enum wal__go refuse_nonce(struct wal_job *job, uint64_t expected)
+static enum wlt__go refuse_nonce(struct wlt_job *job, uint64_t expected)
 {
     char detail[96];
 
     (void)snprintf(detail, sizeof detail, "expected %llu, got %llu", (unsigned long long)expected,
                    (unsigned long long)op_at(job)->nonce);
-    return refuse(job, WAL_REASON_NONCE, "nonce", detail);
+    return refuse(job, WLT_REASON_NONCE, "nonce", detail);
 }
 
 /* ---- nonces ---------------------------------------------------------------------------------- */
 
-static enum wal__go follow(struct wal_job *job, struct wal_hold *lead)
+static enum wlt__go follow(struct wlt_job *job, struct wlt_hold *lead)
 {
     if (op_at(job)->nonce != lead->nonce_last + 1) {
         return refuse_nonce(job, lead->nonce_last + 1);
     }
     lead->nonce_last++;
-    return WAL__GO_ON;
+    return WLT__GO_ON;
 }
 
-static enum wal__go wrong_nonce(struct wal_core *core, struct wal_job *job, struct wal_hold *h,
+static enum wlt__go wrong_nonce(struct wlt_core *core, struct wlt_job *job, struct wlt_hold *h,
                                 uint64_t expected)
 {
     /* Nonces only grow, so one below is wrong for ever. One above may be right: others than this
      * wallet may have written. */
     if (op_at(job)->nonce > expected && !h->refreshed) {
         h->refreshed = true;
-        wal_nonce_forget(core->nonces, h->from);
-        return ask_account(job, WAL__NONCE, op_at(job)->from);
+        wlt_nonce_forget(core->nonces, h->from);
+        return ask_account(job, WLT__NONCE, op_at(job)->from);
     }
     return refuse_nonce(job, expected);
 }
 
-static enum wal__go check_nonce(struct wal_core *core, struct wal_job *job, struct wal_hold *h)
+static enum wlt__go check_nonce(struct wlt_core *core, struct wlt_job *job, struct wlt_hold *h)
 {
-    const struct wal_operation *o = op_at(job);
+    const struct wlt_operation *o = op_at(job);
     uint64_t expected = 0;
-    struct wal_hold *lead;
+    struct wlt_hold *lead;
 
     if (o->nonce == 0) {
-        return WAL__GO_ON;
+        return WLT__GO_ON;
     }
     lead = leader(job, h->from);
     if (lead != NULL) {
         return follow(job, lead);
     }
     h->nonce_last = o->nonce;
-    switch (wal_nonce_reserve(core->nonces, h->from, o->nonce, &h->ticket, &expected)) {
-    case WAL_NONCE_RESERVED:
+    switch (wlt_nonce_reserve(core->nonces, h->from, o->nonce, &h->ticket, &expected)) {
+    case WLT_NONCE_RESERVED:
         h->nonce_held = true;
-        return WAL__GO_ON;
-    case WAL_NONCE_UNTRACKED:
-        return WAL__GO_ON;
-    case WAL_NONCE_ASK:
-        return h->asked++ < ASKED_MAX ? ask_account(job, WAL__NONCE, o->from) : WAL__GO_ON;
-    case WAL_NONCE_PENDING:
-        (void)refuse(job, WAL_REASON_NONCE_PENDING, "nonce",
+        return WLT__GO_ON;
+    case WLT_NONCE_UNTRACKED:
+        return WLT__GO_ON;
+    case WLT_NONCE_ASK:
+        return h->asked++ < ASKED_MAX ? ask_account(job, WLT__NONCE, o->from) : WLT__GO_ON;
+    case WLT_NONCE_PENDING:
+        (void)refuse(job, WLT_REASON_NONCE_PENDING, "nonce",
                      "another request of the account is being committed");
-        return WAL__GO_ANSWER;
-    case WAL_NONCE_WRONG:
+        return WLT__GO_ANSWER;
+    case WLT_NONCE_WRONG:
         return wrong_nonce(core, job, h, expected);
     }
-    return WAL__GO_ON;
+    return WLT__GO_ON;
 }
 
 /* ---- time ------------------------------------------------------------------------------------ */
 
-static uint64_t now_ms(const struct wal_core *core)
+static uint64_t now_ms(const struct wlt_core *core)
 {
     return ron_env_now_ns(core->env) / RON_NS_PER_MS;
 }
 
 /* A page takes a call, with its other tries; a job that ends meanwhile is missed no longer. */
-static uint32_t lease_ms(const struct wal_core *core)
+static uint32_t lease_ms(const struct wlt_core *core)
 {
     return core->rpc_ms + core->rpc_ms / 2;
 }
 
 /* ---- daily sums ------------------------------------------------------------------------------ */
 
-static enum wal__go check_daily(struct wal_core *core, struct wal_job *job, struct wal_hold *h)
+static enum wlt__go check_daily(struct wlt_core *core, struct wlt_job *job, struct wlt_hold *h)
 {
-    const struct wal_operation *o = op_at(job);
+    const struct wlt_operation *o = op_at(job);
     struct ron_money left = RON_MONEY_ZERO;
 
-    if (!wal_op_info(o->op)->debits || ron_money_cmp(core->daily_ceiling, RON_MONEY_MAX) == 0) {
-        return WAL__GO_ON;
+    if (!wlt_op_info(o->op)->debits || ron_money_cmp(core->daily_ceiling, RON_MONEY_MAX) == 0) {
+        return WLT__GO_ON;
     }
-    switch (wal_daily_reserve(core->daily, h->from_pair, job->_day, o->amount, core->daily_ceiling,
+    switch (wlt_daily_reserve(core->daily, h->from_pair, job->_day, o->amount, core->daily_ceiling,
                               &left)) {
-    case WAL_DAILY_OK:
+    case WLT_DAILY_OK:
         h->daily_held = true;
-        return WAL__GO_ON;
-    case WAL_DAILY_UNTRACKED:
-        return WAL__GO_ON;
-    case WAL_DAILY_ASK:
+        return WLT__GO_ON;
+    case WLT_DAILY_UNTRACKED:
+        return WLT__GO_ON;
+    case WLT_DAILY_ASK:
         if (h->asked_sums >= ASKED_MAX) { /* forgotten again and again: never past the ceiling */
-            return refuse(job, WAL_REASON_BUSY, "amount",
+            return refuse(job, WLT_REASON_BUSY, "amount",
                           "what the account paid today is not known yet; try again");
         }
-        if (!wal_daily_walk(core->daily, h->from_pair, job->_day, now_ms(core), lease_ms(core),
+        if (!wlt_daily_walk(core->daily, h->from_pair, job->_day, now_ms(core), lease_ms(core),
                             &job->_debited, &job->_page)) {
-            job->_state = WAL__TURN;
-            return WAL__GO_WAIT;
+            job->_state = WLT__TURN;
+            return WLT__GO_WAIT;
         }
         h->asked_sums++;
         return ask_debits(job);
-    case WAL_DAILY_EXCEEDED:
-        return refuse_amount(job, WAL_REASON_LIMITS, "the day's ceiling leaves", left);
+    case WLT_DAILY_EXCEEDED:
+        return refuse_amount(job, WLT_REASON_LIMITS, "the day's ceiling leaves", left);
     }
-    return WAL__GO_ON;
+    return WLT__GO_ON;
 }
 
-static enum wal__go debits_answered(struct wal_core *core, struct wal_job *job,
-                                    const struct wal__word *word)
+static enum wlt__go debits_answered(struct wlt_core *core, struct wlt_job *job,
+                                    const struct wlt__word *word)
 {
     struct ron_money sum = RON_MONEY_ZERO;
 
@@ -298,33 +298,33 @@ static enum wal__go debits_answered(struct wal_core *core, struct wal_job *job,
         job->_debited = sum;
         if (word->debits.next != 0) {
             job->_page = word->debits.next;
-            wal_daily_walked(core->daily, job->_holds[job->_at].from_pair, job->_day, sum,
+            wlt_daily_walked(core->daily, job->_holds[job->_at].from_pair, job->_day, sum,
                              job->_page, now_ms(core), lease_ms(core));
             return ask_debits(job);
         }
     }
-    wal_daily_learn(core->daily, job->_holds[job->_at].from_pair, job->_day, job->_debited);
-    return WAL__GO_ON;
+    wlt_daily_learn(core->daily, job->_holds[job->_at].from_pair, job->_day, job->_debited);
+    return WLT__GO_ON;
 }
 
 /* ---- totals and balances --------------------------------------------------------------------- */
 
-void wal__put_balance(struct wal_core *core, const struct wal_job *job, struct wal_key account,
-                      struct wal_key pair, const struct lc_account *found)
+void wlt__put_balance(struct wlt_core *core, const struct wlt_job *job, struct wlt_key account,
+                      struct wlt_key pair, const struct lc_account *found)
 {
-    struct wal_balance b = {.available = found->available,
+    struct wlt_balance b = {.available = found->available,
                             .held = found->held,
                             .seq = found->seq,
                             .last_seq = found->last_seq,
                             .loaded_ms = job->_sent_ms};
 
-    wal_cache_put(core->cache, account, pair, &b);
+    wlt_cache_put(core->cache, account, pair, &b);
 }
 
 /* Whether what the account had within the last minute is so little that no number of credits which
  * a ledger can take in that time brings it to the ceiling. Then nobody need ask what it has now. */
-static bool far_from_full(const struct wal_core *core, const struct wal_job *job,
-                          const struct wal_balance *b)
+static bool far_from_full(const struct wlt_core *core, const struct wlt_job *job,
+                          const struct wlt_balance *b)
 {
     struct ron_money sum;
 
@@ -334,12 +334,12 @@ static bool far_from_full(const struct wal_core *core, const struct wal_job *job
 }
 
 /* What this batch has already given to the same account: the ledger takes it whole. */
-static struct ron_money given_before(const struct wal_job *job, struct wal_key to_pair)
+static struct ron_money given_before(const struct wlt_job *job, struct wlt_key to_pair)
 {
     struct ron_money sum = RON_MONEY_ZERO;
 
     for (uint32_t i = 0; i < job->_at; i++) {
-        if (wal_key_eq(job->_holds[i].to_pair, to_pair) &&
+        if (wlt_key_eq(job->_holds[i].to_pair, to_pair) &&
             ron_money_add(sum, job->call->ops[i].amount, &sum) != RON_MONEY_OK) {
             return RON_MONEY_MAX;
         }
@@ -347,7 +347,7 @@ static struct ron_money given_before(const struct wal_job *job, struct wal_key t
     return sum;
 }
 
-static bool total_fits(const struct wal_core *core, const struct wal_job *job,
+static bool total_fits(const struct wlt_core *core, const struct wlt_job *job,
                        struct ron_money available, struct ron_money held)
 {
     struct ron_money sum = given_before(job, job->_holds[job->_at].to_pair);
@@ -358,137 +358,137 @@ static bool total_fits(const struct wal_core *core, const struct wal_job *job,
            ron_money_cmp(sum, core->total_max) <= 0;
 }
 
-static enum wal__go check_total(struct wal_core *core, struct wal_job *job, struct wal_hold *h)
+static enum wlt__go check_total(struct wlt_core *core, struct wlt_job *job, struct wlt_hold *h)
 {
-    const struct wal_operation *o = op_at(job);
-    struct wal_balance b;
+    const struct wlt_operation *o = op_at(job);
+    struct wlt_balance b;
 
-    if (!wal_op_info(o->op)->takes_to || ron_money_cmp(core->total_max, RON_MONEY_MAX) == 0) {
-        return WAL__GO_ON;
+    if (!wlt_op_info(o->op)->takes_to || ron_money_cmp(core->total_max, RON_MONEY_MAX) == 0) {
+        return WLT__GO_ON;
     }
     /* A value that is known to be outdated is no knowledge of what is there now. */
-    if (wal_cache_get(core->cache, h->to, h->to_pair, &b) &&
+    if (wlt_cache_get(core->cache, h->to, h->to_pair, &b) &&
         (far_from_full(core, job, &b) ||
          (b.outdated_ms == 0 && total_fits(core, job, b.available, b.held)))) {
-        return WAL__GO_ON;
+        return WLT__GO_ON;
     }
-    return ask_account(job, WAL__TOTAL, o->to);
+    return ask_account(job, WLT__TOTAL, o->to);
 }
 
-static enum wal__go total_answered(struct wal_core *core, struct wal_job *job,
+static enum wlt__go total_answered(struct wlt_core *core, struct wlt_job *job,
                                    const struct lc_account *found)
 {
     if (!total_fits(core, job, found->available, found->held)) {
-        return refuse_amount(job, WAL_REASON_LIMITS, "the account may have at most",
+        return refuse_amount(job, WLT_REASON_LIMITS, "the account may have at most",
                              core->total_max);
     }
     job->_holds[job->_at].done |= CHECK_TOTAL;
-    return WAL__GO_ON;
+    return WLT__GO_ON;
 }
 
 /* Only of single operations: what others of a batch give first is the ledger's to know. */
-static enum wal__go check_funds(struct wal_core *core, struct wal_job *job, struct wal_hold *h)
+static enum wlt__go check_funds(struct wlt_core *core, struct wlt_job *job, struct wlt_hold *h)
 {
-    const struct wal_operation *o = op_at(job);
-    struct wal_balance b;
+    const struct wlt_operation *o = op_at(job);
+    struct wlt_balance b;
 
-    if (job->call->count > 1 || wal_op_info(o->op)->subject_is_to ||
-        wal_op_info(o->op)->takes_hold || !wal_cache_get(core->cache, h->from, h->from_pair, &b) ||
+    if (job->call->count > 1 || wlt_op_info(o->op)->subject_is_to ||
+        wlt_op_info(o->op)->takes_hold || !wlt_cache_get(core->cache, h->from, h->from_pair, &b) ||
         b.outdated_ms != 0 || ron_money_cmp(b.available, o->amount) >= 0) {
-        return WAL__GO_ON;
+        return WLT__GO_ON;
     }
-    return ask_account(job, WAL__FUNDS, o->from);
+    return ask_account(job, WLT__FUNDS, o->from);
 }
 
-static enum wal__go funds_answered(struct wal_job *job, const struct lc_account *found)
+static enum wlt__go funds_answered(struct wlt_job *job, const struct lc_account *found)
 {
     if (ron_money_cmp(found->available, op_at(job)->amount) < 0) {
-        return refuse_amount(job, WAL_REASON_FUNDS, "available is", found->available);
+        return refuse_amount(job, WLT_REASON_FUNDS, "available is", found->available);
     }
     job->_holds[job->_at].done |= CHECK_FUNDS;
-    return WAL__GO_ON;
+    return WLT__GO_ON;
 }
 
 /* ---- the whole ------------------------------------------------------------------------------- */
 
 static const struct {
     uint8_t bit;
-    enum wal__go (*check)(struct wal_core *core, struct wal_job *job, struct wal_hold *h);
+    enum wlt__go (*check)(struct wlt_core *core, struct wlt_job *job, struct wlt_hold *h);
 } checks[] = {{CHECK_NONCE, check_nonce},
               {CHECK_DAILY, check_daily},
               {CHECK_TOTAL, check_total},
               {CHECK_FUNDS, check_funds}};
 
-enum wal__go wal__checks(struct wal_core *core, struct wal_job *job)
+enum wlt__go wlt__checks(struct wlt_core *core, struct wlt_job *job)
 {
     for (; job->_at < job->call->count; job->_at++) {
-        struct wal_hold *h = &job->_holds[job->_at];
+        struct wlt_hold *h = &job->_holds[job->_at];
 
         for (size_t i = 0; i < RON_ARRAY_LEN(checks); i++) {
-            enum wal__go go;
+            enum wlt__go go;
 
             if ((h->done & checks[i].bit) != 0) {
                 continue;
             }
             go = checks[i].check(core, job, h);
-            if (go != WAL__GO_ON) {
+            if (go != WLT__GO_ON) {
                 return go;
             }
             h->done |= checks[i].bit;
         }
     }
-    return WAL__GO_ON;
+    return WLT__GO_ON;
 }
 
-enum wal__go wal__checks_answered(struct wal_core *core, struct wal_job *job,
-                                  const struct wal__word *word)
+enum wlt__go wlt__checks_answered(struct wlt_core *core, struct wlt_job *job,
+                                  const struct wlt__word *word)
 {
     static const struct lc_account never_named = {0};
     const struct lc_account *found = word->absent ? &never_named : &word->account;
-    const struct wal_hold *h = &job->_holds[job->_at];
-    enum wal__go go = WAL__GO_ON;
+    const struct wlt_hold *h = &job->_holds[job->_at];
+    enum wlt__go go = WLT__GO_ON;
 
-    if (job->_state == WAL__DEBITS) {
+    if (job->_state == WLT__DEBITS) {
         go = debits_answered(core, job, word);
     } else {
         if (!word->absent) {
-            bool of_to = job->_state == WAL__TOTAL;
+            bool of_to = job->_state == WLT__TOTAL;
 
-            wal__put_balance(core, job, of_to ? h->to : h->from, of_to ? h->to_pair : h->from_pair,
+            wlt__put_balance(core, job, of_to ? h->to : h->from, of_to ? h->to_pair : h->from_pair,
                              found);
         }
-        if (job->_state == WAL__NONCE) {
-            wal_nonce_learn(core->nonces, h->from, found->nonce);
+        if (job->_state == WLT__NONCE) {
+            wlt_nonce_learn(core->nonces, h->from, found->nonce);
         } else {
-            go = job->_state == WAL__TOTAL ? total_answered(core, job, found)
+            go = job->_state == WLT__TOTAL ? total_answered(core, job, found)
                                            : funds_answered(job, found);
         }
     }
-    return go == WAL__GO_ON ? wal__checks(core, job) : go;
+    return go == WLT__GO_ON ? wlt__checks(core, job) : go;
 }
 
 /* ---- settling -------------------------------------------------------------------------------- */
 
-static void settle_nonce(struct wal_core *core, struct wal_hold *h, uint64_t first,
-                         enum wal_settle how)
+static void settle_nonce(struct wlt_core *core, struct wlt_hold *h, uint64_t first,
+                         enum wlt_settle how)
 {
-    if (how == WAL_COMMITTED && h->nonce_last != first) {
+    if (how == WLT_COMMITTED && h->nonce_last != first) {
         /* A run: the slot knows its first nonce only, the account stands at the last one. */
-        wal_nonce_settle(core->nonces, h->ticket, WAL_UNKNOWN);
-        wal_nonce_learn(core->nonces, h->from, h->nonce_last);
+        wlt_nonce_settle(core->nonces, h->ticket, WLT_UNKNOWN);
+        wlt_nonce_learn(core->nonces, h->from, h->nonce_last);
         return;
     }
-    wal_nonce_settle(core->nonces, h->ticket, how);
+    wlt_nonce_settle(core->nonces, h->ticket, how);
 }
 
-void wal__settle(struct wal_core *core, struct wal_job *job, enum wal_settle nonces,
-                 enum wal_settle sums)
+void wlt__settle(struct wlt_core *core, struct wlt_job *job, enum wlt_settle nonces,
+                 enum wlt_settle sums)
 {
     uint32_t count = RON_MIN(job->_at + 1, job->call->count);
 
     for (uint32_t i = 0; i < count && job->_holds != NULL; i++) {
-        struct wal_hold *h = &job->_holds[i];
-        const struct wal_operation *o = &job->call->ops[i];
+        struct wlt_hold *h = &job->_holds[i];
+        const struct wlt_operation *o = &job->call->ops[i];
 
         if (h->nonce_held) {
             h->nonce_held = false;
@@ -496,7 +496,7 @@ void wal__settle(struct wal_core *core, struct wal_job *job, enum wal_settle non
         }
         if (h->daily_held) {
             h->daily_held = false;
-            wal_daily_settle(core->daily, h->from_pair, job->_day, o->amount, sums);
+            wlt_daily_settle(core->daily, h->from_pair, job->_day, o->amount, sums);
         }
     }
 }

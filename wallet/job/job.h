@@ -57,13 +57,13 @@
 #include "wallet/table/nonce.h"
 
 /* What all jobs share. */
-struct wal_core {
+struct wlt_core {
     const struct ron_env *env; /* wall clock */
-    struct wal_secret secret;
-    struct wal_nonces *nonces;
-    struct wal_daily *daily;
-    struct wal_idem *idem;
-    struct wal_cache *cache;
+    struct wlt_secret secret;
+    struct wlt_nonces *nonces;
+    struct wlt_daily *daily;
+    struct wlt_idem *idem;
+    struct wlt_cache *cache;
     struct lc_ledgers *ledgers;
     struct ron_retry_curve curve;
     struct ron_retry_stats retries;
@@ -78,17 +78,17 @@ struct wal_core {
     struct ron_au64 fresh_ms;
 };
 
-enum wal_step {
-    WAL_STEP_SEND,   /* job->code with job->payload to ledger job->which before job->until_ns, then
+enum wlt_step {
+    WLT_STEP_SEND,   /* job->code with job->payload to ledger job->which before job->until_ns, then
                         _answered */
-    WAL_STEP_WAIT,   /* call _waited not before job->until_ns */
-    WAL_STEP_ANSWER, /* status, body and flags are there; the job is over */
+    WLT_STEP_WAIT,   /* call _waited not before job->until_ns */
+    WLT_STEP_ANSWER, /* status, body and flags are there; the job is over */
 };
 
 /* How a call to the ledger ended, as in ron/wire/client.h. */
-enum wal_reply_kind { WAL_REPLY_ANSWERED, WAL_REPLY_NOT_SENT, WAL_REPLY_UNKNOWN };
-struct wal_reply {
-    enum wal_reply_kind kind; /* a refusal of the wire is NOT_SENT */
+enum wlt_reply_kind { WLT_REPLY_ANSWERED, WLT_REPLY_NOT_SENT, WLT_REPLY_UNKNOWN };
+struct wlt_reply {
+    enum wlt_reply_kind kind; /* a refusal of the wire is NOT_SENT */
     bool busy;                /* NOT_SENT because a queue is full, there or here */
     uint16_t status;
     char *bytes; /* may be changed */
@@ -96,12 +96,12 @@ struct wal_reply {
 };
 
 /* What an operation has reserved, and how far it was looked at. */
-struct wal_hold {
-    struct wal_key from; /* the keys of what the operation names; 0 of what it does not have */
-    struct wal_key to;
-    struct wal_key from_pair; /* account and asset */
-    struct wal_key to_pair;
-    struct wal_nonce_ticket ticket;
+struct wlt_hold {
+    struct wlt_key from; /* the keys of what the operation names; 0 of what it does not have */
+    struct wlt_key to;
+    struct wlt_key from_pair; /* account and asset */
+    struct wlt_key to_pair;
+    struct wlt_nonce_ticket ticket;
     uint64_t nonce_last; /* of the run that begins with this operation; 0: it begins none */
     uint8_t asked;       /* questions for a nonce that was not known, */
     uint8_t asked_sums;  /* and for a day's sum */
@@ -111,13 +111,13 @@ struct wal_hold {
     bool daily_held;
 };
 
-struct wal_job {
+struct wlt_job {
     /* Given. */
-    const struct wal_call *call;
+    const struct wlt_call *call;
     uint64_t deadline_ns; /* monotonic */
     struct ron_str kid;   /* of the key of the wallet's own capability for the ledger */
     struct ron_str capability_ref;
-    struct ron_buf *out; /* body of the answer; with room for wal_call_answer */
+    struct ron_buf *out; /* body of the answer; with room for wlt_call_answer */
     struct ron_rand *rand;
 
     /* What a step asks for. */
@@ -127,7 +127,7 @@ struct wal_job {
     struct ron_buf payload; /* keeps its memory from job to job */
 
     /* The answer. */
-    struct wal_fault fault; /* reason NONE: 200, the body is in `out` */
+    struct wlt_fault fault; /* reason NONE: 200, the body is in `out` */
     bool replayed;
     struct lc_done done; /* 200 that did not come from the table of answers */
 
@@ -139,7 +139,7 @@ struct wal_job {
     bool _silent;   /* a try of this question ended without an answer */
     bool _sure;     /* `fault` is the ledger's word and stands without a further look */
     bool _mismatch; /* the key belongs to an earlier request */
-    struct wal_key _key;
+    struct wlt_key _key;
     uint32_t _at; /* operation that is looked at; those before it hold their reservations */
     uint32_t _day;
     uint64_t _begun_ms;
@@ -150,22 +150,22 @@ struct wal_job {
     struct ron_retry _retry;
     struct ron_breaker_ticket _breaker;
     uint64_t _sent_ms;
-    struct wal_hold *_holds;
+    struct wlt_hold *_holds;
     uint16_t *_heads;     /* which operation of a batch began the run of an account's nonces, + 1 */
-    struct wal_hold _one; /* of a single operation */
+    struct wlt_hold _one; /* of a single operation */
     void *_room;          /* of a batch */
 };
 
-void wal_job_init(struct wal_job *job);
-void wal_job_done(struct wal_job *job);
+void wlt_job_init(struct wlt_job *job);
+void wlt_job_done(struct wlt_job *job);
 /* `call` to `rand` are set; the rest is reset. */
-RON_MUST_USE enum wal_step wal_job_begin(struct wal_core *core, struct wal_job *job,
+RON_MUST_USE enum wlt_step wlt_job_begin(struct wlt_core *core, struct wlt_job *job,
                                          uint64_t now_ns);
-RON_MUST_USE enum wal_step wal_job_answered(struct wal_core *core, struct wal_job *job,
-                                            const struct wal_reply *reply, uint64_t now_ns);
-RON_MUST_USE enum wal_step wal_job_waited(struct wal_core *core, struct wal_job *job,
+RON_MUST_USE enum wlt_step wlt_job_answered(struct wlt_core *core, struct wlt_job *job,
+                                            const struct wlt_reply *reply, uint64_t now_ns);
+RON_MUST_USE enum wlt_step wlt_job_waited(struct wlt_core *core, struct wlt_job *job,
                                           uint64_t now_ns);
 /* Ends it now, wherever it stands (drain, failed task): settles what is reserved as UNKNOWN when
  * the batch may have left, else as REFUSED, and leaves the answer like ANSWER. A job that is over
  * stays as it is. */
-void wal_job_abort(struct wal_core *core, struct wal_job *job, enum wal_reason reason);
+void wlt_job_abort(struct wlt_core *core, struct wlt_job *job, enum wlt_reason reason);

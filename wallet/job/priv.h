@@ -7,28 +7,28 @@
 #include "wallet/job/job.h"
 
 /* What a job waits for. */
-enum wal__state {
-    WAL__OVER,
-    WAL__NONCE,   /* account: last nonce of operation _at */
-    WAL__TURN,    /* nothing: another job reads the day's debits of operation _at */
-    WAL__DEBITS,  /* a page of the day's debits of operation _at */
-    WAL__TOTAL,   /* account: what `to` of operation _at has */
-    WAL__FUNDS,   /* account: what `from` of the operation has */
-    WAL__BATCH,   /* the ledger's word on the batch */
-    WAL__OUTCOME, /* what became of the key */
-    WAL__PLACE,   /* where the first txid stands */
-    WAL__EXPECT,  /* account: which nonce the ledger expects */
+enum wlt__state {
+    WLT__OVER,
+    WLT__NONCE,   /* account: last nonce of operation _at */
+    WLT__TURN,    /* nothing: another job reads the day's debits of operation _at */
+    WLT__DEBITS,  /* a page of the day's debits of operation _at */
+    WLT__TOTAL,   /* account: what `to` of operation _at has */
+    WLT__FUNDS,   /* account: what `from` of the operation has */
+    WLT__BATCH,   /* the ledger's word on the batch */
+    WLT__OUTCOME, /* what became of the key */
+    WLT__PLACE,   /* where the first txid stands */
+    WLT__EXPECT,  /* account: which nonce the ledger expects */
 };
 
 /* An answer, read. */
-enum wal__tone {
-    WAL__GOOD,   /* 200; or 404 of a read, with `absent` */
-    WAL__NO,     /* refused for good */
-    WAL__LATER,  /* another try may end otherwise */
-    WAL__SILENT, /* no answer */
+enum wlt__tone {
+    WLT__GOOD,   /* 200; or 404 of a read, with `absent` */
+    WLT__NO,     /* refused for good */
+    WLT__LATER,  /* another try may end otherwise */
+    WLT__SILENT, /* no answer */
 };
-struct wal__word {
-    enum wal__tone tone;
+struct wlt__word {
+    enum wlt__tone tone;
     bool absent;
     bool lost;      /* the batch may have had an effect all the same */
     bool busy;      /* says nothing about the ledger's health */
@@ -44,30 +44,30 @@ struct wal__word {
 };
 
 /* word.c */
-void wal__word_read(const struct wal_job *job, const struct wal_reply *reply,
-                    struct wal__word *ret);
+void wlt__word_read(const struct wlt_job *job, const struct wlt_reply *reply,
+                    struct wlt__word *ret);
 /* The wallet's reason for a definite refusal of the batch. */
-enum wal_reason wal__reason_of(enum lc_reason reason);
+enum wlt_reason wlt__reason_of(enum lc_reason reason);
 
 /* check.c */
-enum wal__go {
-    WAL__GO_ON,
-    WAL__GO_READ,   /* the question is in the payload, _state says which */
-    WAL__GO_WAIT,   /* a little, then from operation _at on again */
-    WAL__GO_REFUSE, /* `fault` says why, if the key was never committed */
-    WAL__GO_ANSWER, /* `fault` says why */
+enum wlt__go {
+    WLT__GO_ON,
+    WLT__GO_READ,   /* the question is in the payload, _state says which */
+    WLT__GO_WAIT,   /* a little, then from operation _at on again */
+    WLT__GO_REFUSE, /* `fault` says why, if the key was never committed */
+    WLT__GO_ANSWER, /* `fault` says why */
 };
 /* Room for the reservations of the call, and the keys of what it names; false: no memory. */
-bool wal__checks_begin(struct wal_core *core, struct wal_job *job);
+bool wlt__checks_begin(struct wlt_core *core, struct wlt_job *job);
 /* From operation _at on. */
-enum wal__go wal__checks(struct wal_core *core, struct wal_job *job);
-/* With the answer to the question that wal__checks had. */
-enum wal__go wal__checks_answered(struct wal_core *core, struct wal_job *job,
-                                  const struct wal__word *word);
-void wal__put_balance(struct wal_core *core, const struct wal_job *job, struct wal_key account,
-                      struct wal_key pair, const struct lc_account *found);
+enum wlt__go wlt__checks(struct wlt_core *core, struct wlt_job *job);
+/* With the answer to the question that wlt__checks had. */
+enum wlt__go wlt__checks_answered(struct wlt_core *core, struct wlt_job *job,
+                                  const struct wlt__word *word);
+void wlt__put_balance(struct wlt_core *core, const struct wlt_job *job, struct wlt_key account,
+                      struct wlt_key pair, const struct lc_account *found);
 /* What the call names will be looked for in the tables: lets the processor fetch their memory. */
-void wal__expect(const struct wal_core *core, const struct wal_job *job);
+void wlt__expect(const struct wlt_core *core, const struct wlt_job *job);
 /* Settles all reservations but the key. */
-void wal__settle(struct wal_core *core, struct wal_job *job, enum wal_settle nonces,
-                 enum wal_settle sums);
+void wlt__settle(struct wlt_core *core, struct wlt_job *job, enum wlt_settle nonces,
+                 enum wlt_settle sums);

@@ -30,64 +30,64 @@
     X(NOT_LEADER, LATER, false, UPSTREAM)
 
 static const struct {
-    enum wal__tone tone;
+    enum wlt__tone tone;
     bool lost;
-    enum wal_reason reason;
+    enum wlt_reason reason;
 } words[LC_REASON_COUNT] = {
 #define X(name, tone_, lost_, reason_)                                                             \
-    [LC_REASON_##name] = {WAL__##tone_, lost_, WAL_REASON_##reason_},
+    [LC_REASON_##name] = {WLT__##tone_, lost_, WLT_REASON_##reason_},
     WORDS(X)
 #undef X
 };
 
-enum wal_reason wal__reason_of(enum lc_reason reason)
+enum wlt_reason wlt__reason_of(enum lc_reason reason)
 {
     return words[reason].reason;
 }
 
-static enum ron_rc read_good(const struct wal_job *job, const struct wal_reply *reply,
-                             struct wal__word *w)
+static enum ron_rc read_good(const struct wlt_job *job, const struct wlt_reply *reply,
+                             struct wlt__word *w)
 {
-    const struct wal_operation *o = &job->call->ops[RON_MIN(job->_at, job->call->count - 1)];
+    const struct wlt_operation *o = &job->call->ops[RON_MIN(job->_at, job->call->count - 1)];
 
-    switch ((enum wal__state)job->_state) {
-    case WAL__BATCH:
+    switch ((enum wlt__state)job->_state) {
+    case WLT__BATCH:
         return lc_done_read(reply->bytes, reply->len, &w->done);
-    case WAL__NONCE:
-    case WAL__TOTAL:
-    case WAL__FUNDS:
-    case WAL__EXPECT:
+    case WLT__NONCE:
+    case WLT__TOTAL:
+    case WLT__FUNDS:
+    case WLT__EXPECT:
         return lc_account_read(reply->bytes, reply->len, o->asset, &w->account);
-    case WAL__DEBITS:
+    case WLT__DEBITS:
         return lc_debits_read(reply->bytes, reply->len, &w->debits);
-    case WAL__OUTCOME:
+    case WLT__OUTCOME:
         return lc_outcome_read(reply->bytes, reply->len, &w->outcome);
-    case WAL__PLACE:
+    case WLT__PLACE:
         return lc_place_read(reply->bytes, reply->len, &w->place);
-    case WAL__TURN:
-    case WAL__OVER:
+    case WLT__TURN:
+    case WLT__OVER:
         break;
     }
     return RON_INVALID;
 }
 
-void wal__word_read(const struct wal_job *job, const struct wal_reply *reply, struct wal__word *w)
+void wlt__word_read(const struct wlt_job *job, const struct wlt_reply *reply, struct wlt__word *w)
 {
-    *w = (struct wal__word){.tone = WAL__LATER};
-    if (reply->kind != WAL_REPLY_ANSWERED) {
-        w->lost = reply->kind == WAL_REPLY_UNKNOWN;
+    *w = (struct wlt__word){.tone = WLT__LATER};
+    if (reply->kind != WLT_REPLY_ANSWERED) {
+        w->lost = reply->kind == WLT_REPLY_UNKNOWN;
         w->busy = reply->busy;
-        w->tone = w->lost ? WAL__SILENT : WAL__LATER;
+        w->tone = w->lost ? WLT__SILENT : WLT__LATER;
         return;
     }
     if (reply->status == 200) {
-        w->tone = read_good(job, reply, w) == RON_OK ? WAL__GOOD : WAL__LATER;
-        w->lost = w->tone != WAL__GOOD;
+        w->tone = read_good(job, reply, w) == RON_OK ? WLT__GOOD : WLT__LATER;
+        w->lost = w->tone != WLT__GOOD;
         return;
     }
     /* Of an outcome the ledger says 200 and "unknown" when there is none: a 404 is no such word. */
-    if (reply->status == 404 && job->_state != WAL__BATCH && job->_state != WAL__OUTCOME) {
-        w->tone = WAL__GOOD;
+    if (reply->status == 404 && job->_state != WLT__BATCH && job->_state != WLT__OUTCOME) {
+        w->tone = WLT__GOOD;
         w->absent = true;
         return;
     }

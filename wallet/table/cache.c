@@ -24,7 +24,7 @@ enum { WAYS = 8 };
 struct value {
     struct ron_money available;
     struct ron_money held;
-    struct wal_key key; /* account and asset */
+    struct wlt_key key; /* account and asset */
     uint64_t seq;
     uint64_t last_seq;
     uint64_t loaded_ms;
@@ -52,7 +52,7 @@ struct shard {
     struct ron_stat evicted;
 } RON_ALIGNED_CACHELINE;
 
-struct wal_cache {
+struct wlt_cache {
     struct shard *shards;
     uint32_t shard_count;
     uint32_t shard_sets;
@@ -62,13 +62,13 @@ struct wal_cache {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-enum ron_rc wal_cache_new(uint32_t shards, uint32_t values, struct wal_cache **ret,
+enum ron_rc wlt_cache_new(uint32_t shards, uint32_t values, struct wlt_cache **ret,
                           struct ron_err *err)
 {
-    struct wal_cache *c;
+    struct wlt_cache *c;
     struct set *sets;
 
-    if (shards < 1 || shards > WAL_SHARDS_MAX || values < 1 || values > WAL_CACHE_VALUES_MAX) {
+    if (shards < 1 || shards > WLT_SHARDS_MAX || values < 1 || values > WLT_CACHE_VALUES_MAX) {
         return ron_err_set(err, RON_INVALID, "balances: %u values in %u shards", (unsigned)values,
                            (unsigned)shards);
     }
@@ -76,11 +76,11 @@ enum ron_rc wal_cache_new(uint32_t shards, uint32_t values, struct wal_cache **r
     if (c == NULL) {
         return ron_err_set(err, RON_NOMEM, "balances: no memory");
     }
-    c->shard_sets = (wal__per_shard(values, shards) + WAYS - 1) / WAYS;
-    c->shards = wal__lines(shards, sizeof *c->shards, &c->raw_shards);
-    sets = wal__lines((size_t)shards * c->shard_sets, sizeof *sets, &c->raw_sets);
+    c->shard_sets = (wlt__per_shard(values, shards) + WAYS - 1) / WAYS;
+    c->shards = wlt__lines(shards, sizeof *c->shards, &c->raw_shards);
+    sets = wlt__lines((size_t)shards * c->shard_sets, sizeof *sets, &c->raw_sets);
     if (c->shards == NULL || sets == NULL) {
-        wal_cache_free(c); /* has no shards yet */
+        wlt_cache_free(c); /* has no shards yet */
         return ron_err_set(err, RON_NOMEM, "balances: no memory for %u values", (unsigned)values);
     }
     c->shard_count = shards;
@@ -92,7 +92,7 @@ enum ron_rc wal_cache_new(uint32_t shards, uint32_t values, struct wal_cache **r
     return RON_OK;
 }
 
-void wal_cache_free(struct wal_cache *c)
+void wlt_cache_free(struct wlt_cache *c)
 {
     if (c == NULL) {
         return;
@@ -107,37 +107,37 @@ void wal_cache_free(struct wal_cache *c)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static struct shard *lock_shard(struct wal_cache *c, struct wal_key account)
+static struct shard *lock_shard(struct wlt_cache *c, struct wlt_key account)
 {
-    struct shard *s = &c->shards[wal__shard_of(account, c->shard_count)];
+    struct shard *s = &c->shards[wlt__shard_of(account, c->shard_count)];
 
     ron_mutex_lock(&s->mu);
     return s;
 }
 
-static struct set *set_of(const struct wal_cache *c, const struct shard *s, struct wal_key account)
+static struct set *set_of(const struct wlt_cache *c, const struct shard *s, struct wlt_key account)
 {
-    return &s->sets[wal__pick(account.b, c->shard_sets)];
+    return &s->sets[wlt__pick(account.b, c->shard_sets)];
 }
 
 /* Lower bits than those that chose shard and set; never 0. */
-static uint32_t mark_of(struct wal_key account)
+static uint32_t mark_of(struct wlt_key account)
 {
     return (uint32_t)account.a | 1;
 }
 
-static uint64_t *floor_of(struct set *set, struct wal_key account)
+static uint64_t *floor_of(struct set *set, struct wlt_key account)
 {
     return &set->floors[account.b % WAYS];
 }
 
 /* WAYS when it is not there. */
-static uint32_t find(const struct set *set, struct wal_key account, struct wal_key account_asset)
+static uint32_t find(const struct set *set, struct wlt_key account, struct wlt_key account_asset)
 {
     uint32_t i = 0;
 
     while (i < WAYS &&
-           (set->marks[i] != mark_of(account) || !wal_key_eq(set->values[i].key, account_asset))) {
+           (set->marks[i] != mark_of(account) || !wlt_key_eq(set->values[i].key, account_asset))) {
         i++;
     }
     return i;
@@ -170,8 +170,8 @@ static uint32_t make_room(struct shard *s, struct set *set)
     return oldest;
 }
 
-bool wal_cache_get(struct wal_cache *c, struct wal_key account, struct wal_key account_asset,
-                   struct wal_balance *ret)
+bool wlt_cache_get(struct wlt_cache *c, struct wlt_key account, struct wlt_key account_asset,
+                   struct wlt_balance *ret)
 {
     struct shard *s = lock_shard(c, account);
     struct set *set = set_of(c, s, account);
@@ -180,7 +180,7 @@ bool wal_cache_get(struct wal_cache *c, struct wal_key account, struct wal_key a
     if (i < WAYS) {
         const struct value *v = &set->values[i];
 
-        *ret = (struct wal_balance){v->available, v->held,      v->seq,
+        *ret = (struct wlt_balance){v->available, v->held,      v->seq,
                                     v->last_seq,  v->loaded_ms, v->outdated_ms};
         set->used[i] = ++s->clock;
     }
@@ -207,8 +207,8 @@ static void place(struct shard *s, struct set *set, uint32_t i, uint32_t mark,
     }
 }
 
-void wal_cache_put(struct wal_cache *c, struct wal_key account, struct wal_key account_asset,
-                   const struct wal_balance *balance)
+void wlt_cache_put(struct wlt_cache *c, struct wlt_key account, struct wlt_key account_asset,
+                   const struct wlt_balance *balance)
 {
     const struct value value = {.available = balance->available,
                                 .held = balance->held,
@@ -228,7 +228,7 @@ void wal_cache_put(struct wal_cache *c, struct wal_key account, struct wal_key a
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-void wal_cache_changed(struct wal_cache *c, struct wal_key account, uint64_t seq, uint64_t true_ms)
+void wlt_cache_changed(struct wlt_cache *c, struct wlt_key account, uint64_t seq, uint64_t true_ms)
 {
     struct shard *s = lock_shard(c, account);
     struct set *set = set_of(c, s, account);
@@ -243,9 +243,9 @@ void wal_cache_changed(struct wal_cache *c, struct wal_key account, uint64_t seq
     ron_mutex_unlock(&s->mu);
 }
 
-void wal_cache_expect(const struct wal_cache *c, struct wal_key account)
+void wlt_cache_expect(const struct wlt_cache *c, struct wlt_key account)
 {
-    const struct shard *s = &c->shards[wal__shard_of(account, c->shard_count)];
+    const struct shard *s = &c->shards[wlt__shard_of(account, c->shard_count)];
     const struct set *set = set_of(c, s, account);
 
     __builtin_prefetch(set->marks, 1);
@@ -253,7 +253,7 @@ void wal_cache_expect(const struct wal_cache *c, struct wal_key account)
 }
 
 /* Some ten microseconds a shard; only after news were lost. */
-static void flush_shard(const struct wal_cache *c, struct shard *s, uint64_t seq, uint64_t true_ms)
+static void flush_shard(const struct wlt_cache *c, struct shard *s, uint64_t seq, uint64_t true_ms)
 {
     for (uint32_t k = 0; k < c->shard_sets; k++) {
         struct set *set = &s->sets[k];
@@ -267,7 +267,7 @@ static void flush_shard(const struct wal_cache *c, struct shard *s, uint64_t seq
     s->floor = RON_MAX(s->floor, seq);
 }
 
-void wal_cache_flush(struct wal_cache *c, uint64_t seq, uint64_t true_ms)
+void wlt_cache_flush(struct wlt_cache *c, uint64_t seq, uint64_t true_ms)
 {
     for (uint32_t i = 0; i < c->shard_count; i++) {
         ron_mutex_lock(&c->shards[i].mu);
@@ -276,7 +276,7 @@ void wal_cache_flush(struct wal_cache *c, uint64_t seq, uint64_t true_ms)
     }
 }
 
-void wal_cache_clear(struct wal_cache *c)
+void wlt_cache_clear(struct wlt_cache *c)
 {
     for (uint32_t i = 0; i < c->shard_count; i++) {
         struct shard *s = &c->shards[i];
@@ -298,9 +298,9 @@ void wal_cache_clear(struct wal_cache *c)
     }
 }
 
-struct wal_cache_stats wal_cache_stats(const struct wal_cache *c)
+struct wlt_cache_stats wlt_cache_stats(const struct wlt_cache *c)
 {
-    struct wal_cache_stats sum = {0};
+    struct wlt_cache_stats sum = {0};
 
     for (uint32_t i = 0; i < c->shard_count; i++) {
         const struct shard *s = &c->shards[i];

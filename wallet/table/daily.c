@@ -21,7 +21,7 @@ enum {
 };
 
 struct pair {
-    struct wal__node node;
+    struct wlt__node node;
     ron_u128 sum; /* not known: of what the walk has behind it */
     uint32_t day : 30;
     uint32_t known : 1;    /* sum is good for this day */
@@ -37,14 +37,14 @@ _Static_assert(sizeof(struct pair) == 64, "64 bytes a pair");
 
 struct shard {
     struct ron_mutex mu;
-    struct wal__table table;
+    struct wlt__table table;
     struct pair *pairs;
     uint32_t count;
     uint32_t fresh; /* records that were used so far */
     struct ron_stat untracked;
 } RON_ALIGNED_CACHELINE;
 
-struct wal_daily {
+struct wlt_daily {
     struct shard *shards;
     uint32_t shard_count;
     void *raw_shards;
@@ -54,7 +54,7 @@ struct wal_daily {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void init_shards(struct wal_daily *d, struct pair *pairs, uint32_t per_shard,
+static void init_shards(struct wlt_daily *d, struct pair *pairs, uint32_t per_shard,
                         uint32_t chains)
 {
     for (uint32_t i = 0; i < d->shard_count; i++) {
@@ -63,36 +63,36 @@ static void init_shards(struct wal_daily *d, struct pair *pairs, uint32_t per_sh
         ron_mutex_init(&s->mu, RON_RANK_LEAF, "daily");
         s->pairs = pairs + (size_t)i * per_shard;
         s->count = per_shard;
-        s->table = (struct wal__table){.first = (uint8_t *)&s->pairs->node,
+        s->table = (struct wlt__table){.first = (uint8_t *)&s->pairs->node,
                                        .stride = sizeof *s->pairs,
                                        .chains = d->chains + (size_t)i * chains,
                                        .mask = chains - 1};
     }
 }
 
-enum ron_rc wal_daily_new(uint32_t shards, uint32_t pairs, struct wal_daily **ret,
+enum ron_rc wlt_daily_new(uint32_t shards, uint32_t pairs, struct wlt_daily **ret,
                           struct ron_err *err)
 {
     uint32_t per_shard;
     uint32_t chains;
-    struct wal_daily *d;
+    struct wlt_daily *d;
     struct pair *records;
 
-    if (shards < 1 || shards > WAL_SHARDS_MAX || pairs < 1 || pairs > WAL_DAILY_PAIRS_MAX) {
+    if (shards < 1 || shards > WLT_SHARDS_MAX || pairs < 1 || pairs > WLT_DAILY_PAIRS_MAX) {
         return ron_err_set(err, RON_INVALID, "daily sums: %u pairs in %u shards", (unsigned)pairs,
                            (unsigned)shards);
     }
-    per_shard = wal__per_shard(pairs, shards);
-    chains = wal__power_of_two(per_shard);
+    per_shard = wlt__per_shard(pairs, shards);
+    chains = wlt__power_of_two(per_shard);
     d = ron_alloc_zero(sizeof *d);
     if (d == NULL) {
         return ron_err_set(err, RON_NOMEM, "daily sums: no memory");
     }
-    d->shards = wal__lines(shards, sizeof *d->shards, &d->raw_shards);
-    records = wal__lines((size_t)shards * per_shard, sizeof *records, &d->raw_pairs);
+    d->shards = wlt__lines(shards, sizeof *d->shards, &d->raw_shards);
+    records = wlt__lines((size_t)shards * per_shard, sizeof *records, &d->raw_pairs);
     d->chains = ron_alloc_array((size_t)shards * chains, sizeof *d->chains);
     if (d->shards == NULL || records == NULL || d->chains == NULL) {
-        wal_daily_free(d); /* has no shards yet */
+        wlt_daily_free(d); /* has no shards yet */
         return ron_err_set(err, RON_NOMEM, "daily sums: no memory for %u pairs", (unsigned)pairs);
     }
     d->shard_count = shards;
@@ -101,7 +101,7 @@ enum ron_rc wal_daily_new(uint32_t shards, uint32_t pairs, struct wal_daily **re
     return RON_OK;
 }
 
-void wal_daily_free(struct wal_daily *d)
+void wlt_daily_free(struct wlt_daily *d)
 {
     if (d == NULL) {
         return;
@@ -117,9 +117,9 @@ void wal_daily_free(struct wal_daily *d)
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-static struct shard *lock_shard(struct wal_daily *d, struct wal_key pair)
+static struct shard *lock_shard(struct wlt_daily *d, struct wlt_key pair)
 {
-    struct shard *s = &d->shards[wal__shard_of(pair, d->shard_count)];
+    struct shard *s = &d->shards[wlt__shard_of(pair, d->shard_count)];
 
     ron_mutex_lock(&s->mu);
     return s;
@@ -136,16 +136,16 @@ static uint32_t number_of(const struct shard *s, const struct pair *p)
 }
 
 /* The pair, used just now; NULL: it is not there. */
-static struct pair *use(struct shard *s, struct wal_key key)
+static struct pair *use(struct shard *s, struct wlt_key key)
 {
-    uint32_t number = wal__find(&s->table, key);
+    uint32_t number = wlt__find(&s->table, key);
 
     if (number == 0) {
         return NULL;
     }
     if (pair_at(s, number)->inflight == 0) {
-        wal__list_remove(&s->table, number);
-        wal__list_push(&s->table, number);
+        wlt__list_remove(&s->table, number);
+        wlt__list_push(&s->table, number);
     }
     return pair_at(s, number);
 }
@@ -156,7 +156,7 @@ static bool has_room(const struct shard *s)
 }
 
 /* A record for a new pair, in the list; NULL: everything is in flight (D3). */
-static struct pair *add(struct shard *s, struct wal_key key)
+static struct pair *add(struct shard *s, struct wlt_key key)
 {
     uint32_t number;
 
@@ -164,14 +164,14 @@ static struct pair *add(struct shard *s, struct wal_key key)
         number = ++s->fresh;
     } else if (s->table.oldest != 0) {
         number = s->table.oldest;
-        wal__list_remove(&s->table, number);
-        wal__remove(&s->table, number);
+        wlt__list_remove(&s->table, number);
+        wlt__remove(&s->table, number);
     } else {
         return NULL;
     }
     *pair_at(s, number) = (struct pair){0};
-    wal__add(&s->table, number, key);
-    wal__list_push(&s->table, number);
+    wlt__add(&s->table, number, key);
+    wlt__list_push(&s->table, number);
     return pair_at(s, number);
 }
 
@@ -184,7 +184,7 @@ static struct ron_money left_of(const struct pair *p, struct ron_money ceiling)
     return (struct ron_money){.v = p->sum < ceiling.v ? ceiling.v - p->sum : 0};
 }
 
-static enum wal_daily_verdict count(struct shard *s, struct pair *p, uint32_t day,
+static enum wlt_daily_verdict count(struct shard *s, struct pair *p, uint32_t day,
                                     struct ron_money amount, struct ron_money ceiling,
                                     struct ron_money *ret_left)
 {
@@ -194,38 +194,38 @@ static enum wal_daily_verdict count(struct shard *s, struct pair *p, uint32_t da
         if (p->doubtful && p->inflight == 0 && day == p->day) {
             p->known = 0;
             p->page = 0;
-            return WAL_DAILY_ASK;
+            return WLT_DAILY_ASK;
         }
         *ret_left = left;
-        return WAL_DAILY_EXCEEDED;
+        return WLT_DAILY_EXCEEDED;
     }
     p->sum += amount.v; /* at most the ceiling: D1 */
     if (day < p->day) {
         p->doubtful = 1; /* I4: its end will not be heard */
-        return WAL_DAILY_OK;
+        return WLT_DAILY_OK;
     }
     if (p->inflight++ == 0) {
-        wal__list_remove(&s->table, number_of(s, p));
+        wlt__list_remove(&s->table, number_of(s, p));
     }
-    return WAL_DAILY_OK;
+    return WLT_DAILY_OK;
 }
 
-enum wal_daily_verdict wal_daily_reserve(struct wal_daily *d, struct wal_key pair, uint32_t day,
+enum wlt_daily_verdict wlt_daily_reserve(struct wlt_daily *d, struct wlt_key pair, uint32_t day,
                                          struct ron_money amount, struct ron_money ceiling,
                                          struct ron_money *ret_left)
 {
     struct shard *s = lock_shard(d, pair);
     struct pair *p = use(s, pair);
-    enum wal_daily_verdict verdict = WAL_DAILY_ASK;
+    enum wlt_daily_verdict verdict = WLT_DAILY_ASK;
 
     if (p == NULL) {
-        verdict = has_room(s) ? WAL_DAILY_ASK : WAL_DAILY_UNTRACKED;
+        verdict = has_room(s) ? WLT_DAILY_ASK : WLT_DAILY_UNTRACKED;
     } else if (p->known && day <= p->day) {
         verdict = count(s, p, day, amount, ceiling, ret_left);
     } else if (day < p->day) {
-        verdict = WAL_DAILY_UNTRACKED; /* it could not learn: D4 */
+        verdict = WLT_DAILY_UNTRACKED; /* it could not learn: D4 */
     }
-    if (verdict == WAL_DAILY_UNTRACKED) {
+    if (verdict == WLT_DAILY_UNTRACKED) {
         ron_stat_bump(&s->untracked, 1);
     }
     ron_mutex_unlock(&s->mu);
@@ -237,7 +237,7 @@ static void begin_day(struct shard *s, struct pair *p, uint32_t day)
 {
     if (p->inflight != 0) { /* from the day before: I4 */
         p->inflight = 0;
-        wal__list_push(&s->table, number_of(s, p));
+        wlt__list_push(&s->table, number_of(s, p));
     }
     p->day = day & ((1u << 30) - 1);
     p->known = 0;
@@ -264,7 +264,7 @@ static void lease(struct pair *p, uint64_t until_ms)
     p->lease = units(until_ms) & ((UINT64_C(1) << LEASE_BITS) - 1);
 }
 
-bool wal_daily_walk(struct wal_daily *d, struct wal_key pair, uint32_t day, uint64_t now_ms,
+bool wlt_daily_walk(struct wlt_daily *d, struct wlt_key pair, uint32_t day, uint64_t now_ms,
                     uint32_t lease_ms, struct ron_money *ret_sum, uint64_t *ret_page)
 {
     struct shard *s = lock_shard(d, pair);
@@ -295,7 +295,7 @@ bool wal_daily_walk(struct wal_daily *d, struct wal_key pair, uint32_t day, uint
     return ours;
 }
 
-void wal_daily_walked(struct wal_daily *d, struct wal_key pair, uint32_t day, struct ron_money sum,
+void wlt_daily_walked(struct wlt_daily *d, struct wlt_key pair, uint32_t day, struct ron_money sum,
                       uint64_t page, uint64_t now_ms, uint32_t lease_ms)
 {
     struct shard *s = lock_shard(d, pair);
@@ -310,7 +310,7 @@ void wal_daily_walked(struct wal_daily *d, struct wal_key pair, uint32_t day, st
     ron_mutex_unlock(&s->mu);
 }
 
-void wal_daily_learn(struct wal_daily *d, struct wal_key pair, uint32_t day,
+void wlt_daily_learn(struct wlt_daily *d, struct wlt_key pair, uint32_t day,
                      struct ron_money debited)
 {
     struct shard *s = lock_shard(d, pair);
@@ -327,31 +327,31 @@ void wal_daily_learn(struct wal_daily *d, struct wal_key pair, uint32_t day,
     ron_mutex_unlock(&s->mu);
 }
 
-void wal_daily_settle(struct wal_daily *d, struct wal_key pair, uint32_t day,
-                      struct ron_money amount, enum wal_settle how)
+void wlt_daily_settle(struct wlt_daily *d, struct wlt_key pair, uint32_t day,
+                      struct ron_money amount, enum wlt_settle how)
 {
     struct shard *s = lock_shard(d, pair);
     struct pair *p = use(s, pair);
 
     if (p != NULL && p->day == day && p->inflight != 0) {
-        if (how == WAL_REFUSED) {
+        if (how == WLT_REFUSED) {
             p->sum -= RON_MIN(p->sum, amount.v); /* less is there only if the clock went back */
-        } else if (how == WAL_UNKNOWN) {
+        } else if (how == WLT_UNKNOWN) {
             p->doubtful = 1;
         }
         if (--p->inflight == 0) {
-            wal__list_push(&s->table, number_of(s, p));
+            wlt__list_push(&s->table, number_of(s, p));
         }
     }
     ron_mutex_unlock(&s->mu);
 }
 
-void wal_daily_expect(const struct wal_daily *d, struct wal_key pair)
+void wlt_daily_expect(const struct wlt_daily *d, struct wlt_key pair)
 {
-    __builtin_prefetch(wal__chain_of(&d->shards[wal__shard_of(pair, d->shard_count)].table, pair));
+    __builtin_prefetch(wlt__chain_of(&d->shards[wlt__shard_of(pair, d->shard_count)].table, pair));
 }
 
-void wal_daily_forget_all(struct wal_daily *d)
+void wlt_daily_forget_all(struct wlt_daily *d)
 {
     for (uint32_t i = 0; i < d->shard_count; i++) {
         struct shard *s = &d->shards[i];
@@ -365,7 +365,7 @@ void wal_daily_forget_all(struct wal_daily *d)
     }
 }
 
-uint64_t wal_daily_untracked_total(const struct wal_daily *d)
+uint64_t wlt_daily_untracked_total(const struct wlt_daily *d)
 {
     uint64_t total = 0;
 

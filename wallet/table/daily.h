@@ -23,21 +23,21 @@
 #include "wallet/table/key.h"
 #include "wallet/table/nonce.h"
 
-struct wal_daily;
+struct wlt_daily;
 
-enum { WAL_DAILY_PAIRS_MAX = 1 << 26 }; /* 4 GiB */
+enum { WLT_DAILY_PAIRS_MAX = 1 << 26 }; /* 4 GiB */
 
 /* pairs: of all shards together. Takes 64 bytes a pair and 4 to 8 bytes for its chain. RON_INVALID:
- * shards is not of 1..WAL_SHARDS_MAX or pairs not of 1..WAL_DAILY_PAIRS_MAX. */
-RON_MUST_USE enum ron_rc wal_daily_new(uint32_t shards, uint32_t pairs, struct wal_daily **ret,
+ * shards is not of 1..WLT_SHARDS_MAX or pairs not of 1..WLT_DAILY_PAIRS_MAX. */
+RON_MUST_USE enum ron_rc wlt_daily_new(uint32_t shards, uint32_t pairs, struct wlt_daily **ret,
                                        struct ron_err *err);
 /* Also fine on NULL. */
-void wal_daily_free(struct wal_daily *d);
+void wlt_daily_free(struct wlt_daily *d);
 
-enum wal_daily_verdict { WAL_DAILY_OK, WAL_DAILY_UNTRACKED, WAL_DAILY_ASK, WAL_DAILY_EXCEEDED };
+enum wlt_daily_verdict { WLT_DAILY_OK, WLT_DAILY_UNTRACKED, WLT_DAILY_ASK, WLT_DAILY_EXCEEDED };
 /* `day` is the number of the UTC day, below 2^30. EXCEEDED: *ret_left is what the day still
  * allows. */
-RON_MUST_USE enum wal_daily_verdict wal_daily_reserve(struct wal_daily *d, struct wal_key pair,
+RON_MUST_USE enum wlt_daily_verdict wlt_daily_reserve(struct wlt_daily *d, struct wlt_key pair,
                                                       uint32_t day, struct ron_money amount,
                                                       struct ron_money ceiling,
                                                       struct ron_money *ret_left);
@@ -45,22 +45,22 @@ RON_MUST_USE enum wal_daily_verdict wal_daily_reserve(struct wal_daily *d, struc
  * where the last one came to: an account may have more of them than one request has time for.
  * False: another job does, ask again a little later. True: the walk is ours until now + lease; it
  * goes on from *ret_page (0: from the newest on), behind *ret_sum. */
-RON_MUST_USE bool wal_daily_walk(struct wal_daily *d, struct wal_key pair, uint32_t day,
+RON_MUST_USE bool wlt_daily_walk(struct wlt_daily *d, struct wlt_key pair, uint32_t day,
                                  uint64_t now_ms, uint32_t lease_ms, struct ron_money *ret_sum,
                                  uint64_t *ret_page);
 /* The walk has come to `page`, which is above 0, with `sum` behind it, and is ours for another
  * lease. */
-void wal_daily_walked(struct wal_daily *d, struct wal_key pair, uint32_t day, struct ron_money sum,
+void wlt_daily_walked(struct wlt_daily *d, struct wlt_key pair, uint32_t day, struct ron_money sum,
                       uint64_t page, uint64_t now_ms, uint32_t lease_ms);
 /* It has come to the end. */
-void wal_daily_learn(struct wal_daily *d, struct wal_key pair, uint32_t day,
+void wlt_daily_learn(struct wlt_daily *d, struct wlt_key pair, uint32_t day,
                      struct ron_money debited);
 /* For each reservation that was OK, with the same pair, day and amount. */
-void wal_daily_settle(struct wal_daily *d, struct wal_key pair, uint32_t day,
-                      struct ron_money amount, enum wal_settle how);
+void wlt_daily_settle(struct wlt_daily *d, struct wlt_key pair, uint32_t day,
+                      struct ron_money amount, enum wlt_settle how);
 /* No sum is known any more, and the ledger is asked again; what is in flight then counts as ended
  * unknown. */
-/* The pair will be asked for: see wal_cache_expect. */
-void wal_daily_expect(const struct wal_daily *d, struct wal_key pair);
-void wal_daily_forget_all(struct wal_daily *d);
-uint64_t wal_daily_untracked_total(const struct wal_daily *d);
+/* The pair will be asked for: see wlt_cache_expect. */
+void wlt_daily_expect(const struct wlt_daily *d, struct wlt_key pair);
+void wlt_daily_forget_all(struct wlt_daily *d);
+uint64_t wlt_daily_untracked_total(const struct wlt_daily *d);

@@ -36,7 +36,7 @@ enum {
 struct head {
     uint32_t more; /* next block of the entry, or next free block; 0: none */
     uint32_t len;  /* of the answer */
-    struct wal__node node;
+    struct wlt__node node;
     uint32_t is_done;
     uint32_t last; /* block of the entry; itself when there is no other */
     uint64_t expires_ms;
@@ -58,7 +58,7 @@ _Static_assert(sizeof(union block) == BLOCK, "a block");
 
 struct shard {
     struct ron_mutex mu;
-    struct wal__table table; /* by the number of the head */
+    struct wlt__table table; /* by the number of the head */
     union block *blocks;
     uint32_t count;
     uint32_t fresh; /* blocks that were used so far */
@@ -71,7 +71,7 @@ struct shard {
     struct ron_stat expired;
 } RON_ALIGNED_CACHELINE;
 
-struct wal_idem {
+struct wlt_idem {
     struct shard *shards;
     uint32_t shard_count;
     uint32_t pending_max;
@@ -84,7 +84,7 @@ struct wal_idem {
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-static void init_shards(struct wal_idem *i, union block *blocks, uint32_t count, uint32_t chains)
+static void init_shards(struct wlt_idem *i, union block *blocks, uint32_t count, uint32_t chains)
 {
     for (uint32_t k = 0; k < i->shard_count; k++) {
         struct shard *s = &i->shards[k];
@@ -92,23 +92,23 @@ static void init_shards(struct wal_idem *i, union block *blocks, uint32_t count,
         ron_mutex_init(&s->mu, RON_RANK_LEAF, "idempotency");
         s->blocks = blocks + (size_t)k * count;
         s->count = count;
-        s->table = (struct wal__table){.first = (uint8_t *)&s->blocks->head.node,
+        s->table = (struct wlt__table){.first = (uint8_t *)&s->blocks->head.node,
                                        .stride = sizeof *s->blocks,
                                        .chains = i->chains + (size_t)k * chains,
                                        .mask = chains - 1};
     }
 }
 
-enum ron_rc wal_idem_new(const struct wal_idem_opts *opts, struct wal_idem **ret,
+enum ron_rc wlt_idem_new(const struct wlt_idem_opts *opts, struct wlt_idem **ret,
                          struct ron_err *err)
 {
     uint64_t shards = opts->shards;
     union block *blocks;
-    struct wal_idem *i;
+    struct wlt_idem *i;
     uint32_t count;
     uint32_t chains;
 
-    if (shards < 1 || shards > WAL_SHARDS_MAX || opts->pending_max < 1 ||
+    if (shards < 1 || shards > WLT_SHARDS_MAX || opts->pending_max < 1 ||
         opts->bytes_max / shards < SHARD_BYTES_MIN ||
         opts->bytes_max / shards > (uint64_t)INT32_MAX * BLOCK) {
         return ron_err_set(err, RON_INVALID, "idempotency: %llu bytes in %u shards, %u jobs",
@@ -117,16 +117,16 @@ enum ron_rc wal_idem_new(const struct wal_idem_opts *opts, struct wal_idem **ret
     }
     /* A chain for every two blocks: most entries have more. */
     count = (uint32_t)(opts->bytes_max / shards / (BLOCK + sizeof *i->chains));
-    chains = wal__power_of_two(count / 2 + 1);
+    chains = wlt__power_of_two(count / 2 + 1);
     i = ron_alloc_zero(sizeof *i);
     if (i == NULL) {
         return ron_err_set(err, RON_NOMEM, "idempotency: no memory");
     }
-    i->shards = wal__lines(shards, sizeof *i->shards, &i->raw_shards);
-    blocks = wal__lines(shards * count, sizeof *blocks, &i->raw_blocks);
+    i->shards = wlt__lines(shards, sizeof *i->shards, &i->raw_shards);
+    blocks = wlt__lines(shards * count, sizeof *blocks, &i->raw_blocks);
     i->chains = ron_alloc_array(shards * chains, sizeof *i->chains);
     if (i->shards == NULL || blocks == NULL || i->chains == NULL) {
-        wal_idem_free(i); /* has no shards yet */
+        wlt_idem_free(i); /* has no shards yet */
         return ron_err_set(err, RON_NOMEM, "idempotency: no memory for %llu bytes",
                            (unsigned long long)opts->bytes_max);
     }
@@ -138,7 +138,7 @@ enum ron_rc wal_idem_new(const struct wal_idem_opts *opts, struct wal_idem **ret
     return RON_OK;
 }
 
-void wal_idem_free(struct wal_idem *i)
+void wlt_idem_free(struct wlt_idem *i)
 {
     if (i == NULL) {
         return;
@@ -191,7 +191,7 @@ static void remove_entry(struct shard *s, uint32_t number)
     const struct head *h = &block_at(s, number)->head;
     uint32_t blocks = 1 + tails_for(h->len);
 
-    wal__remove(&s->table, number);
+    wlt__remove(&s->table, number);
     block_at(s, h->last)->tail.more = s->free; /* I4 */
     s->free = number;
     s->used -= blocks;
@@ -206,7 +206,7 @@ static void remove_oldest(struct shard *s, uint64_t now_ms)
     bool expired = block_at(s, number)->head.expires_ms <= now_ms;
 
     ron_stat_bump(expired ? &s->expired : &s->evicted, 1);
-    wal__list_remove(&s->table, number);
+    wlt__list_remove(&s->table, number);
     remove_entry(s, number);
 }
 
@@ -281,16 +281,16 @@ static void load_answer(struct shard *s, const struct head *h, struct ron_buf *o
 
 /* ---- entries --------------------------------------------------------------------------------- */
 
-static struct shard *lock_shard(struct wal_idem *i, struct wal_key key)
+static struct shard *lock_shard(struct wlt_idem *i, struct wlt_key key)
 {
-    struct shard *s = &i->shards[wal__shard_of(key, i->shard_count)];
+    struct shard *s = &i->shards[wlt__shard_of(key, i->shard_count)];
 
     ron_mutex_lock(&s->mu);
     return s;
 }
 
 /* One more job, unless there are too many (I5). */
-static bool admit(struct wal_idem *i)
+static bool admit(struct wlt_idem *i)
 {
     uint32_t pending = ron_au32_load(&i->pending);
 
@@ -302,7 +302,7 @@ static bool admit(struct wal_idem *i)
     return true;
 }
 
-static enum wal_idem_verdict add(struct wal_idem *i, struct shard *s, struct wal_key key,
+static enum wlt_idem_verdict add(struct wlt_idem *i, struct shard *s, struct wlt_key key,
                                  const uint8_t fingerprint[FINGERPRINT], uint64_t now_ms)
 {
     uint32_t number;
@@ -310,11 +310,11 @@ static enum wal_idem_verdict add(struct wal_idem *i, struct shard *s, struct wal
 
     sweep(s, now_ms);
     if (!admit(i)) {
-        return WAL_IDEM_FULL;
+        return WLT_IDEM_FULL;
     }
     if (!make_room(s, 1, now_ms)) {
         (void)ron_au32_add(&i->pending, UINT32_MAX);
-        return WAL_IDEM_FULL;
+        return WLT_IDEM_FULL;
     }
     number = take_block(s);
     h = &block_at(s, number)->head;
@@ -323,21 +323,21 @@ static enum wal_idem_verdict add(struct wal_idem *i, struct shard *s, struct wal
     h->is_done = 0;
     h->last = number;
     memcpy(h->fingerprint, fingerprint, FINGERPRINT);
-    wal__add(&s->table, number, key);
+    wlt__add(&s->table, number, key);
     s->pending++;
     ron_stat_bump(&s->entries, 1);
-    return WAL_IDEM_FIRST;
+    return WLT_IDEM_FIRST;
 }
 
-static enum wal_idem_verdict look(struct wal_idem *i, struct shard *s, struct wal_key key,
+static enum wlt_idem_verdict look(struct wlt_idem *i, struct shard *s, struct wlt_key key,
                                   const uint8_t fingerprint[FINGERPRINT], uint64_t now_ms,
                                   struct ron_buf *out)
 {
-    uint32_t number = wal__find(&s->table, key);
+    uint32_t number = wlt__find(&s->table, key);
     struct head *h = number != 0 ? &block_at(s, number)->head : NULL;
 
     if (h != NULL && h->is_done && h->expires_ms <= now_ms) {
-        wal__list_remove(&s->table, number);
+        wlt__list_remove(&s->table, number);
         remove_entry(s, number);
         ron_stat_bump(&s->expired, 1);
         h = NULL;
@@ -346,32 +346,32 @@ static enum wal_idem_verdict look(struct wal_idem *i, struct shard *s, struct wa
         return add(i, s, key, fingerprint, now_ms);
     }
     if (memcmp(h->fingerprint, fingerprint, FINGERPRINT) != 0) {
-        return WAL_IDEM_CONFLICT;
+        return WLT_IDEM_CONFLICT;
     }
     if (!h->is_done) {
-        return WAL_IDEM_PENDING;
+        return WLT_IDEM_PENDING;
     }
-    wal__list_remove(&s->table, number);
-    wal__list_push(&s->table, number);
+    wlt__list_remove(&s->table, number);
+    wlt__list_push(&s->table, number);
     load_answer(s, h, out);
-    return WAL_IDEM_REPLAY;
+    return WLT_IDEM_REPLAY;
 }
 
-enum wal_idem_verdict wal_idem_begin(struct wal_idem *i, struct wal_key key,
+enum wlt_idem_verdict wlt_idem_begin(struct wlt_idem *i, struct wlt_key key,
                                      const uint8_t fingerprint[32], uint64_t now_ms,
                                      struct ron_buf *out)
 {
     struct shard *s = lock_shard(i, key);
-    enum wal_idem_verdict verdict = look(i, s, key, fingerprint, now_ms, out);
+    enum wlt_idem_verdict verdict = look(i, s, key, fingerprint, now_ms, out);
 
     ron_mutex_unlock(&s->mu);
     return verdict;
 }
 
 /* The entry of a job that ends, which is not PENDING from here on; the caller says what it is. */
-static uint32_t end_pending(struct wal_idem *i, struct shard *s, struct wal_key key)
+static uint32_t end_pending(struct wlt_idem *i, struct shard *s, struct wlt_key key)
 {
-    uint32_t number = wal__find(&s->table, key);
+    uint32_t number = wlt__find(&s->table, key);
 
     RON_ASSERT_MSG(number != 0, "I1: the key has no job");
     RON_ASSERT_MSG(!block_at(s, number)->head.is_done, "I1: the job of the key has ended");
@@ -380,7 +380,7 @@ static uint32_t end_pending(struct wal_idem *i, struct shard *s, struct wal_key 
     return number;
 }
 
-void wal_idem_finish(struct wal_idem *i, struct wal_key key, const void *answer, size_t len,
+void wlt_idem_finish(struct wlt_idem *i, struct wlt_key key, const void *answer, size_t len,
                      uint64_t now_ms)
 {
     uint64_t ttl_ms = ron_au64_load(&i->ttl_ms);
@@ -394,7 +394,7 @@ void wal_idem_finish(struct wal_idem *i, struct wal_key key, const void *answer,
         h->is_done = 1;
         h->expires_ms = ttl_ms < UINT64_MAX - now_ms ? now_ms + ttl_ms : UINT64_MAX;
         store_answer(s, h, answer, len);
-        wal__list_push(&s->table, number);
+        wlt__list_push(&s->table, number);
     } else {
         remove_entry(s, number);
     }
@@ -402,7 +402,7 @@ void wal_idem_finish(struct wal_idem *i, struct wal_key key, const void *answer,
     ron_mutex_unlock(&s->mu);
 }
 
-void wal_idem_abandon(struct wal_idem *i, struct wal_key key)
+void wlt_idem_abandon(struct wlt_idem *i, struct wlt_key key)
 {
     struct shard *s = lock_shard(i, key);
 
@@ -410,7 +410,7 @@ void wal_idem_abandon(struct wal_idem *i, struct wal_key key)
     ron_mutex_unlock(&s->mu);
 }
 
-void wal_idem_forget_all(struct wal_idem *i)
+void wlt_idem_forget_all(struct wlt_idem *i)
 {
     for (uint32_t k = 0; k < i->shard_count; k++) {
         struct shard *s = &i->shards[k];
@@ -423,14 +423,14 @@ void wal_idem_forget_all(struct wal_idem *i)
     }
 }
 
-void wal_idem_set_ttl(struct wal_idem *i, uint64_t ttl_ms)
+void wlt_idem_set_ttl(struct wlt_idem *i, uint64_t ttl_ms)
 {
     ron_au64_store(&i->ttl_ms, ttl_ms);
 }
 
-struct wal_idem_stats wal_idem_stats(const struct wal_idem *i)
+struct wlt_idem_stats wlt_idem_stats(const struct wlt_idem *i)
 {
-    struct wal_idem_stats sum = {0};
+    struct wlt_idem_stats sum = {0};
 
     for (uint32_t k = 0; k < i->shard_count; k++) {
         const struct shard *s = &i->shards[k];

@@ -20,43 +20,43 @@
 #include "ron/base/rc.h"
 #include "wallet/table/key.h"
 
-struct wal_idem;
+struct wlt_idem;
 
-struct wal_idem_opts {
+struct wlt_idem_opts {
     uint32_t shards;
     uint64_t bytes_max;   /* all answers and records together; at least 4 KiB a shard */
     uint32_t pending_max; /* jobs at once; at least 1 */
     uint64_t ttl_ms;
 };
-/* RON_INVALID: a number is out of its range, shards being of 1..WAL_SHARDS_MAX. */
-RON_MUST_USE enum ron_rc wal_idem_new(const struct wal_idem_opts *opts, struct wal_idem **ret,
+/* RON_INVALID: a number is out of its range, shards being of 1..WLT_SHARDS_MAX. */
+RON_MUST_USE enum ron_rc wlt_idem_new(const struct wlt_idem_opts *opts, struct wlt_idem **ret,
                                       struct ron_err *err);
 /* Also fine on NULL. */
-void wal_idem_free(struct wal_idem *i);
+void wlt_idem_free(struct wlt_idem *i);
 
-enum wal_idem_verdict {
-    WAL_IDEM_FIRST,    /* ours to run; must be ended by finish or abandon */
-    WAL_IDEM_PENDING,  /* somebody runs it */
-    WAL_IDEM_REPLAY,   /* the answer was appended; ron_buf_error(out) tells if it could not be */
-    WAL_IDEM_CONFLICT, /* another fingerprint */
-    WAL_IDEM_FULL,     /* pending_max, or a shard full of jobs */
+enum wlt_idem_verdict {
+    WLT_IDEM_FIRST,    /* ours to run; must be ended by finish or abandon */
+    WLT_IDEM_PENDING,  /* somebody runs it */
+    WLT_IDEM_REPLAY,   /* the answer was appended; ron_buf_error(out) tells if it could not be */
+    WLT_IDEM_CONFLICT, /* another fingerprint */
+    WLT_IDEM_FULL,     /* pending_max, or a shard full of jobs */
 };
-RON_MUST_USE enum wal_idem_verdict wal_idem_begin(struct wal_idem *i, struct wal_key key,
+RON_MUST_USE enum wlt_idem_verdict wlt_idem_begin(struct wlt_idem *i, struct wlt_key key,
                                                   const uint8_t fingerprint[32], uint64_t now_ms,
                                                   struct ron_buf *out);
 /* finish and abandon: by who was told FIRST, once. */
-void wal_idem_finish(struct wal_idem *i, struct wal_key key, const void *answer, size_t len,
+void wlt_idem_finish(struct wlt_idem *i, struct wlt_key key, const void *answer, size_t len,
                      uint64_t now_ms);
-void wal_idem_abandon(struct wal_idem *i, struct wal_key key);
+void wlt_idem_abandon(struct wlt_idem *i, struct wlt_key key);
 /* Forgets all answers; what runs goes on. */
-void wal_idem_forget_all(struct wal_idem *i);
+void wlt_idem_forget_all(struct wlt_idem *i);
 /* A reload: for the answers from now on; those that are kept keep their time. */
-void wal_idem_set_ttl(struct wal_idem *i, uint64_t ttl_ms);
+void wlt_idem_set_ttl(struct wlt_idem *i, uint64_t ttl_ms);
 
-struct wal_idem_stats {
+struct wlt_idem_stats {
     uint64_t entries; /* PENDING ones included */
     uint64_t bytes;
     uint64_t evicted_total;
     uint64_t expired_total;
 };
-struct wal_idem_stats wal_idem_stats(const struct wal_idem *i);
+struct wlt_idem_stats wlt_idem_stats(const struct wlt_idem *i);

@@ -11,15 +11,15 @@
 
 #include <sodium.h>
 
-_Static_assert(sizeof(struct wal_key) == crypto_shorthash_siphashx24_BYTES, "the hash fills a key");
-_Static_assert(sizeof(struct wal_key) == crypto_shorthash_siphashx24_KEYBYTES,
+_Static_assert(sizeof(struct wlt_key) == crypto_shorthash_siphashx24_BYTES, "the hash fills a key");
+_Static_assert(sizeof(struct wlt_key) == crypto_shorthash_siphashx24_KEYBYTES,
                "and a key keys one");
-_Static_assert(sizeof(struct wal_secret) == crypto_shorthash_siphashx24_KEYBYTES, "as the secret");
+_Static_assert(sizeof(struct wlt_secret) == crypto_shorthash_siphashx24_KEYBYTES, "as the secret");
 
-static struct wal_key hash(const void *under, enum wal_key_kind kind, struct ron_str part)
+static struct wlt_key hash(const void *under, enum wlt_key_kind kind, struct ron_str part)
 {
     uint8_t key[crypto_shorthash_siphashx24_KEYBYTES];
-    struct wal_key out;
+    struct wlt_key out;
 
     memcpy(key, under, sizeof key);
     key[0] ^= (uint8_t)kind;
@@ -27,15 +27,15 @@ static struct wal_key hash(const void *under, enum wal_key_kind kind, struct ron
     return out;
 }
 
-struct wal_key wal_key_of(const struct wal_secret *secret, enum wal_key_kind kind, struct ron_str a,
+struct wlt_key wlt_key_of(const struct wlt_secret *secret, enum wlt_key_kind kind, struct ron_str a,
                           struct ron_str b)
 {
-    struct wal_key first = hash(secret->bytes, kind == WAL_KEY_IDEM ? kind : WAL_KEY_ACCOUNT, a);
+    struct wlt_key first = hash(secret->bytes, kind == WLT_KEY_IDEM ? kind : WLT_KEY_ACCOUNT, a);
 
-    return kind == WAL_KEY_ACCOUNT ? first : hash(&first, kind, b);
+    return kind == WLT_KEY_ACCOUNT ? first : hash(&first, kind, b);
 }
 
-struct wal_key wal_key_pair(struct wal_key account, struct ron_str asset)
+struct wlt_key wlt_key_pair(struct wlt_key account, struct ron_str asset)
 {
-    return hash(&account, WAL_KEY_ACCOUNT_ASSET, asset);
+    return hash(&account, WLT_KEY_ACCOUNT_ASSET, asset);
 }

@@ -11,27 +11,27 @@
 
 #include "ron/base/json.h"
 
-struct wal_key {
+struct wlt_key {
     uint64_t a;
     uint64_t b;
 };
-struct wal_secret {
+struct wlt_secret {
     uint8_t bytes[16];
 };
 
 enum {
-    WAL_SHARDS_MAX = 1024, /* of any table; more than that many threads never run at once */
+    WLT_SHARDS_MAX = 1024, /* of any table; more than that many threads never run at once */
 };
 
 /* `kind` keeps tables apart; parts are joined so that no two lists of parts look alike. Of an
  * account alone `b` is not looked at. Parts may have any length. */
-enum wal_key_kind { WAL_KEY_ACCOUNT, WAL_KEY_ACCOUNT_ASSET, WAL_KEY_IDEM };
-struct wal_key wal_key_of(const struct wal_secret *secret, enum wal_key_kind kind, struct ron_str a,
+enum wlt_key_kind { WLT_KEY_ACCOUNT, WLT_KEY_ACCOUNT_ASSET, WLT_KEY_IDEM };
+struct wlt_key wlt_key_of(const struct wlt_secret *secret, enum wlt_key_kind kind, struct ron_str a,
                           struct ron_str b);
-/* WAL_KEY_ACCOUNT_ASSET of the account whose own key is known. */
-struct wal_key wal_key_pair(struct wal_key account, struct ron_str asset);
+/* WLT_KEY_ACCOUNT_ASSET of the account whose own key is known. */
+struct wlt_key wlt_key_pair(struct wlt_key account, struct ron_str asset);
 
-static inline bool wal_key_eq(struct wal_key x, struct wal_key y)
+static inline bool wlt_key_eq(struct wlt_key x, struct wlt_key y)
 {
     return x.a == y.a && x.b == y.b;
 }

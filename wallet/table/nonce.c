@@ -41,9 +41,9 @@ struct set {
 } RON_ALIGNED_CACHELINE;
 
 _Static_assert(sizeof(struct set) == (size_t)WAYS * 32, "32 bytes a slot");
-_Static_assert(WAL_NONCE_TRACKED_MAX == UINT64_MAX >> (STATE_BITS + COUNT_BITS), "nonces fit");
+_Static_assert(WLT_NONCE_TRACKED_MAX == UINT64_MAX >> (STATE_BITS + COUNT_BITS), "nonces fit");
 
-struct wal_nonces {
+struct wlt_nonces {
     struct set *sets; /* of shard 0, then of shard 1 ... */
     void *raw;
     uint32_t shards;
@@ -70,12 +70,12 @@ static uint64_t word_after(uint64_t word, uint64_t more, enum state state, uint6
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-enum ron_rc wal_nonces_new(uint32_t shards, uint32_t slots, struct wal_nonces **ret,
+enum ron_rc wlt_nonces_new(uint32_t shards, uint32_t slots, struct wlt_nonces **ret,
                            struct ron_err *err)
 {
-    struct wal_nonces *n;
+    struct wlt_nonces *n;
 
-    if (shards < 1 || shards > WAL_SHARDS_MAX || slots > WAL_NONCE_SLOTS_MAX) {
+    if (shards < 1 || shards > WLT_SHARDS_MAX || slots > WLT_NONCE_SLOTS_MAX) {
         return ron_err_set(err, RON_INVALID, "nonces: %u slots in %u shards", (unsigned)slots,
                            (unsigned)shards);
     }
@@ -84,8 +84,8 @@ enum ron_rc wal_nonces_new(uint32_t shards, uint32_t slots, struct wal_nonces **
         return ron_err_set(err, RON_NOMEM, "nonces: no memory");
     }
     n->shards = shards;
-    n->shard_sets = wal__power_of_two((wal__per_shard(slots, shards) + WAYS - 1) / WAYS);
-    n->sets = wal__lines((size_t)n->shards * n->shard_sets, sizeof *n->sets, &n->raw);
+    n->shard_sets = wlt__power_of_two((wlt__per_shard(slots, shards) + WAYS - 1) / WAYS);
+    n->sets = wlt__lines((size_t)n->shards * n->shard_sets, sizeof *n->sets, &n->raw);
     if (n->sets == NULL) {
         ron_free(n);
         return ron_err_set(err, RON_NOMEM, "nonces: no memory for %u slots", (unsigned)slots);
@@ -94,7 +94,7 @@ enum ron_rc wal_nonces_new(uint32_t shards, uint32_t slots, struct wal_nonces **
     return RON_OK;
 }
 
-void wal_nonces_free(struct wal_nonces *n)
+void wlt_nonces_free(struct wlt_nonces *n)
 {
     if (n != NULL) {
         ron_free(n->raw);
@@ -104,15 +104,15 @@ void wal_nonces_free(struct wal_nonces *n)
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
-static struct set *set_of(const struct wal_nonces *n, struct wal_key key)
+static struct set *set_of(const struct wlt_nonces *n, struct wlt_key key)
 {
-    size_t shard = wal__shard_of(key, n->shards);
+    size_t shard = wlt__shard_of(key, n->shards);
 
     return &n->sets[shard * n->shard_sets + (key.b & (n->shard_sets - 1))];
 }
 
 /* Whether the slot was the key's at one moment, with *ret_word. */
-static bool slot_is(const struct slot *slot, struct wal_key key, uint64_t *ret_word)
+static bool slot_is(const struct slot *slot, struct wlt_key key, uint64_t *ret_word)
 {
     uint64_t word = ron_au64_load(&slot->word);
 
@@ -129,7 +129,7 @@ static bool slot_is(const struct slot *slot, struct wal_key key, uint64_t *ret_w
     return false;
 }
 
-static struct slot *find(struct set *set, struct wal_key key, uint64_t *ret_word)
+static struct slot *find(struct set *set, struct wlt_key key, uint64_t *ret_word)
 {
     for (uint32_t i = 0; i < WAYS; i++) {
         if (slot_is(&set->slots[i], key, ret_word)) {
@@ -152,8 +152,8 @@ static bool has_room(const struct set *set)
 
 /* ---- reservations ---------------------------------------------------------------------------- */
 
-enum wal_nonce_verdict wal_nonce_reserve(struct wal_nonces *n, struct wal_key account,
-                                         uint64_t nonce, struct wal_nonce_ticket *ret_ticket,
+enum wlt_nonce_verdict wlt_nonce_reserve(struct wlt_nonces *n, struct wlt_key account,
+                                         uint64_t nonce, struct wlt_nonce_ticket *ret_ticket,
                                          uint64_t *ret_expected)
 {
     struct set *set = set_of(n, account);
@@ -162,32 +162,32 @@ enum wal_nonce_verdict wal_nonce_reserve(struct wal_nonces *n, struct wal_key ac
     struct slot *slot;
 
     do {
-        slot = nonce <= WAL_NONCE_TRACKED_MAX ? find(set, account, &word) : NULL;
+        slot = nonce <= WLT_NONCE_TRACKED_MAX ? find(set, account, &word) : NULL;
         if (slot == NULL) {
-            if (nonce <= WAL_NONCE_TRACKED_MAX && has_room(set)) {
-                return WAL_NONCE_ASK;
+            if (nonce <= WLT_NONCE_TRACKED_MAX && has_room(set)) {
+                return WLT_NONCE_ASK;
             }
-            *ret_ticket = (struct wal_nonce_ticket){0};
-            return WAL_NONCE_UNTRACKED;
+            *ret_ticket = (struct wlt_nonce_ticket){0};
+            return WLT_NONCE_UNTRACKED;
         }
         if (state_of(word) == RESERVED) {
-            return WAL_NONCE_PENDING;
+            return WLT_NONCE_PENDING;
         }
         if (nonce != nonce_of(word) + 1) {
             *ret_expected = nonce_of(word) + 1;
-            return WAL_NONCE_WRONG;
+            return WLT_NONCE_WRONG;
         }
         reserved = word_after(word, 1, RESERVED, nonce);
     } while (!ron_au64_cas(&slot->word, &word, reserved)); /* lost to another one: look again */
-    *ret_ticket = (struct wal_nonce_ticket){.slot = slot, .word = reserved};
-    return WAL_NONCE_RESERVED;
+    *ret_ticket = (struct wlt_nonce_ticket){.slot = slot, .word = reserved};
+    return WLT_NONCE_RESERVED;
 }
 
-void wal_nonce_settle(struct wal_nonces *n, struct wal_nonce_ticket ticket, enum wal_settle how)
+void wlt_nonce_settle(struct wlt_nonces *n, struct wlt_nonce_ticket ticket, enum wlt_settle how)
 {
     struct slot *slot = ticket.slot;
-    uint64_t last = nonce_of(ticket.word) - (how == WAL_REFUSED ? 1 : 0);
-    uint64_t settled = word_after(ticket.word, 0, how == WAL_UNKNOWN ? VACANT : IDLE, last);
+    uint64_t last = nonce_of(ticket.word) - (how == WLT_REFUSED ? 1 : 0);
+    uint64_t settled = word_after(ticket.word, 0, how == WLT_UNKNOWN ? VACANT : IDLE, last);
 
     (void)n;
     if (slot != NULL) {
@@ -195,7 +195,7 @@ void wal_nonce_settle(struct wal_nonces *n, struct wal_nonce_ticket ticket, enum
     }
 }
 
-void wal_nonce_forget(struct wal_nonces *n, struct wal_key account)
+void wlt_nonce_forget(struct wlt_nonces *n, struct wlt_key account)
 {
     struct set *set = set_of(n, account);
     uint64_t word = 0;
@@ -207,7 +207,7 @@ void wal_nonce_forget(struct wal_nonces *n, struct wal_key account)
              !ron_au64_cas(&slot->word, &word, word_after(word, 1, VACANT, 0)));
 }
 
-void wal_nonce_forget_all(struct wal_nonces *n)
+void wlt_nonce_forget_all(struct wlt_nonces *n)
 {
     size_t sets = (size_t)n->shards * n->shard_sets;
 
@@ -248,7 +248,7 @@ static struct slot *make_room(struct set *set, uint64_t hand)
     return NULL;
 }
 
-void wal_nonce_learn(struct wal_nonces *n, struct wal_key account, uint64_t last)
+void wlt_nonce_learn(struct wlt_nonces *n, struct wlt_key account, uint64_t last)
 {
     struct set *set = set_of(n, account);
     uint64_t turn = ron_au64_load(&set->turn);
@@ -264,7 +264,7 @@ void wal_nonce_learn(struct wal_nonces *n, struct wal_key account, uint64_t last
             ron_au64_store(&slot->a, account.a);
             ron_au64_store(&slot->b, account.b);
             /* What is larger can only be refused or untracked, so the largest stands for all. */
-            last = RON_MIN(last, WAL_NONCE_TRACKED_MAX);
+            last = RON_MIN(last, WLT_NONCE_TRACKED_MAX);
             ron_au64_store(&slot->word, word_after(ron_au64_load(&slot->word), 0, IDLE, last));
         }
     }

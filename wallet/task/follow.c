@@ -42,12 +42,12 @@ struct message {
     bool last;     /* of its commit */
     bool gap;      /* something before it is missing */
     uint8_t which; /* ledger that told it */
-    struct wal_key accounts[KEYS_PER_MESSAGE];
+    struct wlt_key accounts[KEYS_PER_MESSAGE];
 };
 
 /* A ledger, and the question that it is asked. */
 struct source {
-    struct wal_follow *f;
+    struct wlt_follow *f;
     uint32_t which;
     struct ron_oap_ask ask;
     struct ron_buf answer;
@@ -60,8 +60,8 @@ struct source {
     enum ron_oap_reason refusal; /* of the subscription, as last logged; the client's task's */
 };
 
-struct wal_follow {
-    struct wal_svc *s;
+struct wlt_follow {
+    struct wlt_svc *s;
     struct source sources[LC_LEDGERS_MAX];
     uint32_t from;   /* whose changes and heads count */
     uint64_t epoch;  /* of its last head */
@@ -84,7 +84,7 @@ struct wal_follow {
 
 /* ---- on the client's task -------------------------------------------------------------------- */
 
-static void publish(struct wal_follow *f, const struct message *m)
+static void publish(struct wlt_follow *f, const struct message *m)
 {
     RON_IGNORE(ron_bus_publish(f->bus, m)); /* closed at the very end only */
 }
@@ -92,7 +92,7 @@ static void publish(struct wal_follow *f, const struct message *m)
 static void on_event(void *arg, uint16_t app, uint16_t code, const void *payload, size_t len)
 {
     struct source *from = arg;
-    struct wal_follow *f = from->f;
+    struct wlt_follow *f = from->f;
     struct lc_changes changes;
     struct ron_str account;
     struct message m = {.which = (uint8_t)from->which};
@@ -113,7 +113,7 @@ static void on_event(void *arg, uint16_t app, uint16_t code, const void *payload
             m.count = 0;
         }
         m.accounts[m.count++] =
-            wal_key_of(&f->s->core.secret, WAL_KEY_ACCOUNT, account, (struct ron_str){0});
+            wlt_key_of(&f->s->core.secret, WLT_KEY_ACCOUNT, account, (struct ron_str){0});
     }
     m.last = changes.last;
     publish(f, &m);
@@ -154,7 +154,7 @@ static void on_refused(void *arg, uint16_t app, enum ron_oap_reason reason)
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
-static void lose(struct wal_follow *f)
+static void lose(struct wlt_follow *f)
 {
     f->gap = true;
     for (uint32_t i = 0; i < f->s->ledgers.count; i++) {
@@ -162,7 +162,7 @@ static void lose(struct wal_follow *f)
     }
 }
 
-static void take_message(struct wal_follow *f, const struct message *m)
+static void take_message(struct wlt_follow *f, const struct message *m)
 {
     uint64_t true_ms = ron_au64_load(&f->s->core.fresh_ms);
 
@@ -174,17 +174,17 @@ static void take_message(struct wal_follow *f, const struct message *m)
         return;
     }
     for (uint32_t i = 0; i < m->count; i++) {
-        wal_cache_expect(f->s->core.cache, m->accounts[i]);
+        wlt_cache_expect(f->s->core.cache, m->accounts[i]);
     }
     for (uint32_t i = 0; i < m->count; i++) {
-        wal_cache_changed(f->s->core.cache, m->accounts[i], m->seq, true_ms);
+        wlt_cache_changed(f->s->core.cache, m->accounts[i], m->seq, true_ms);
     }
     if (m->last) {
         f->seen_seq = RON_MAX(f->seen_seq, m->seq);
     }
 }
 
-static void take_bus(struct wal_follow *f)
+static void take_bus(struct wlt_follow *f)
 {
     struct message messages[TAKE];
     uint64_t missed = 0;
@@ -208,16 +208,16 @@ static void take_bus(struct wal_follow *f)
 }
 
 /* Everything that is not marked is true as of the last head, if we have seen all up to it. */
-static void refresh(struct wal_follow *f)
+static void refresh(struct wlt_follow *f)
 {
     if (!f->gap && f->head_ms != 0 && f->seen_seq >= f->head_seq) {
         ron_au64_store(&f->s->core.fresh_ms, f->head_ms);
     }
 }
 
-static void set_up(struct wal_follow *f, bool up, const char *cause)
+static void set_up(struct wlt_follow *f, bool up, const char *cause)
 {
-    struct wal_svc *s = f->s;
+    struct wlt_svc *s = f->s;
     bool was_up = ron_au32_xchg(&f->up, up) != 0;
 
     if (was_up == up && f->cause == cause) {
@@ -233,15 +233,15 @@ static void set_up(struct wal_follow *f, bool up, const char *cause)
     }
 }
 
-static void forget_all(struct wal_follow *f, uint64_t seq)
+static void forget_all(struct wlt_follow *f, uint64_t seq)
 {
-    struct wal_core *core = &f->s->core;
+    struct wlt_core *core = &f->s->core;
 
     ron_au64_store(&core->fresh_ms, 0);
-    wal_cache_clear(core->cache);
-    wal_nonce_forget_all(core->nonces);
-    wal_daily_forget_all(core->daily);
-    wal_idem_forget_all(core->idem);
+    wlt_cache_clear(core->cache);
+    wlt_nonce_forget_all(core->nonces);
+    wlt_daily_forget_all(core->daily);
+    wlt_idem_forget_all(core->idem);
     RON_LOG(f->s->log, ERROR, "the ledger went back: it has another journal; all is forgotten",
             RON_LOG_U64("from_seq", f->head_seq), RON_LOG_U64("to_seq", seq));
     f->seen_seq = 0;
@@ -258,7 +258,7 @@ static void report(struct source *from, enum ron_call_result result)
     }
 }
 
-static void follow_it(struct wal_follow *f, uint32_t which)
+static void follow_it(struct wlt_follow *f, uint32_t which)
 {
     if (f->from != which) {
         RON_LOG(f->s->log, WARN, "another ledger is asked from now on",
@@ -269,14 +269,14 @@ static void follow_it(struct wal_follow *f, uint32_t which)
 }
 
 /* Whether what this ledger says about itself makes it the one to ask. */
-static bool believed(const struct wal_follow *f, const struct lc_head *head, uint64_t now_ms)
+static bool believed(const struct wlt_follow *f, const struct lc_head *head, uint64_t now_ms)
 {
     return head->leads && (f->s->ledgers.count == 1 || head->epoch >= f->epoch ||
                            f->answered_ms == 0 || now_ms > f->answered_ms + REBORN_MS);
 }
 
 /* Takes over what a head says; false: it was no answer. */
-static bool take_head(struct wal_follow *f, struct source *from, uint64_t now_ms)
+static bool take_head(struct wlt_follow *f, struct source *from, uint64_t now_ms)
 {
     struct lc_head head;
 
@@ -298,7 +298,7 @@ static bool take_head(struct wal_follow *f, struct source *from, uint64_t now_ms
     }
     if (f->gap && from->gap_asked) {
         /* Asked on the connection that now tells changes: what is above h will come. */
-        wal_cache_flush(f->s->core.cache, head.seq, ron_au64_load(&f->s->core.fresh_ms));
+        wlt_cache_flush(f->s->core.cache, head.seq, ron_au64_load(&f->s->core.fresh_ms));
         f->seen_seq = RON_MAX(f->seen_seq, head.seq);
         f->gap = false;
     }
@@ -308,7 +308,7 @@ static bool take_head(struct wal_follow *f, struct source *from, uint64_t now_ms
     return true;
 }
 
-static void ask_head(struct wal_follow *f, struct source *from, uint64_t now_ms)
+static void ask_head(struct wlt_follow *f, struct source *from, uint64_t now_ms)
 {
     const struct ron_app_token *token = ron_app_tokens_get(&f->s->token);
 
@@ -334,9 +334,9 @@ static void ask_head(struct wal_follow *f, struct source *from, uint64_t now_ms)
     }
 }
 
-static void look_at_ledger(struct wal_follow *f, uint64_t now_ms)
+static void look_at_ledger(struct wlt_follow *f, uint64_t now_ms)
 {
-    struct wal_svc *s = f->s;
+    struct wlt_svc *s = f->s;
     struct ron_breaker_stats breaker;
 
     ron_breaker_get_stats(&s->ledgers.of[f->from].breaker, &breaker);
@@ -354,7 +354,7 @@ static void look_at_ledger(struct wal_follow *f, uint64_t now_ms)
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct wal_follow *f = arg;
+    struct wlt_follow *f = arg;
     uint64_t now_ms = ron_env_now_ns(f->s->env) / RON_NS_PER_MS;
     /* Before the bus: what was told before the answer is then known before it is looked at. */
     struct ron_oap_ask *answered = ron_oap_inbox_take(&f->inbox, LC_LEDGERS_MAX);
@@ -388,7 +388,7 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
 
 static enum ron_rc start(struct ron_task *t, void *arg)
 {
-    struct wal_follow *f = arg;
+    struct wlt_follow *f = arg;
     struct ron_err err = {0};
 
     f->task = t;
@@ -404,7 +404,7 @@ static enum ron_rc start(struct ron_task *t, void *arg)
 
 static bool may_stop(struct ron_task *t, void *arg)
 {
-    const struct wal_follow *f = arg;
+    const struct wlt_follow *f = arg;
 
     (void)t;
     for (uint32_t i = 0; i < f->s->ledgers.count; i++) {
@@ -417,17 +417,17 @@ static bool may_stop(struct ron_task *t, void *arg)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-uint64_t wal_follow_fresh_ms(const struct wal_svc *s)
+uint64_t wlt_follow_fresh_ms(const struct wlt_svc *s)
 {
     return ron_au64_load(&s->core.fresh_ms);
 }
 
-bool wal_follow_up(const struct wal_svc *s)
+bool wlt_follow_up(const struct wlt_svc *s)
 {
     return ron_au32_load(&s->follow->up) != 0;
 }
 
-static enum ron_rc add_client(struct wal_svc *s, struct source *from, struct ron_err *err)
+static enum ron_rc add_client(struct wlt_svc *s, struct source *from, struct ron_err *err)
 {
     static const uint16_t apps[] = {LC_CHANGES_APP};
     uint32_t which = from->which;
@@ -458,9 +458,9 @@ static enum ron_rc add_client(struct wal_svc *s, struct source *from, struct ron
     return ron_oap_client_attach(s->bus_client[which], ron_app_sup(s->app), err);
 }
 
-enum ron_rc wal_follow_add(struct wal_svc *s, struct ron_err *err)
+enum ron_rc wlt_follow_add(struct wlt_svc *s, struct ron_err *err)
 {
-    struct wal_follow *f = ron_alloc_zero(sizeof *f);
+    struct wlt_follow *f = ron_alloc_zero(sizeof *f);
 
     if (f == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the invalidator");
@@ -502,9 +502,9 @@ enum ron_rc wal_follow_add(struct wal_svc *s, struct ron_err *err)
                        NULL, err);
 }
 
-void wal_follow_free(struct wal_svc *s)
+void wlt_follow_free(struct wlt_svc *s)
 {
-    struct wal_follow *f = s->follow;
+    struct wlt_follow *f = s->follow;
 
     for (uint32_t i = 0; i < s->ledgers.count; i++) {
         ron_oap_client_free(s->bus_client[i]); /* NULL: was not made */

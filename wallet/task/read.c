@@ -3,7 +3,7 @@
  * the step that the read stands at.
  *
  * Place: service. Steps run on the task of the client "ledger-bus"; they never block. A read
- * belongs to whoever runs its step; the client has it between wal_read_ask and the next step. */
+ * belongs to whoever runs its step; the client has it between wlt_read_ask and the next step. */
 #include <string.h>
 
 #include "ron/base/alloc.h"
@@ -17,16 +17,16 @@ static void reset_buf(struct ron_buf *b)
 {
     if (ron_buf_len(b) > KEPT_BYTES) {
         ron_buf_done(b);
-        ron_buf_init(b, WAL_ANSWER_MAX);
+        ron_buf_init(b, WLT_ANSWER_MAX);
     } else {
         ron_buf_clear(b);
     }
 }
 
-struct wal_read *wal_read_get(struct wal_svc *s)
+struct wlt_read *wlt_read_get(struct wlt_svc *s)
 {
     uint32_t max = (uint32_t)ron_conf_int(s->conf, RON_APP_INFLIGHT);
-    struct wal_read *r = NULL;
+    struct wlt_read *r = NULL;
     bool room;
 
     ron_mutex_lock(&s->pool_lock);
@@ -48,8 +48,8 @@ struct wal_read *wal_read_get(struct wal_svc *s)
             return NULL;
         }
         ron_buf_init(&r->payload, LC_TARGET_MAX);
-        ron_buf_init(&r->answer, WAL_ANSWER_MAX);
-        ron_buf_init(&r->kept, WAL_ANSWER_MAX);
+        ron_buf_init(&r->answer, WLT_ANSWER_MAX);
+        ron_buf_init(&r->kept, WLT_ANSWER_MAX);
     }
     if (r != NULL) {
         r->svc = s;
@@ -61,7 +61,7 @@ struct wal_read *wal_read_get(struct wal_svc *s)
     return r;
 }
 
-void wal_read_put(struct wal_svc *s, struct wal_read *r)
+void wlt_read_put(struct wlt_svc *s, struct wlt_read *r)
 {
     ron_buf_clear(&r->payload);
     reset_buf(&r->answer);
@@ -73,7 +73,7 @@ void wal_read_put(struct wal_svc *s, struct wal_read *r)
     ron_mutex_unlock(&s->pool_lock);
 }
 
-void wal_read_clean(struct wal_read *r)
+void wlt_read_clean(struct wlt_read *r)
 {
     ron_buf_done(&r->payload);
     ron_buf_done(&r->answer);
@@ -82,20 +82,20 @@ void wal_read_clean(struct wal_read *r)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static void step(struct wal_read *r, const struct wal_reply *reply)
+static void step(struct wlt_read *r, const struct wlt_reply *reply)
 {
-    wal_read_fn *then = r->then;
+    wlt_read_fn *then = r->then;
 
     then(r, reply);
 }
 
 /* What the end of a call says about the ledger: nothing, when its queue was full or when it was the
  * client's own deadline that passed. Otherwise who sends short ones would open the breaker. */
-static enum ron_call_result result_of(const struct wal_read *r, const struct wal_reply *reply)
+static enum ron_call_result result_of(const struct wlt_read *r, const struct wlt_reply *reply)
 {
     bool cut = r->ask.deadline.at_ns == ron_http_reply_deadline(r->reply).at_ns;
 
-    if (reply->kind == WAL_REPLY_ANSWERED) {
+    if (reply->kind == WLT_REPLY_ANSWERED) {
         return ron_call_result_of(RON_OK, reply->status);
     }
     return reply->busy || cut ? RON_CALL_VOID : RON_CALL_FAILURE;
@@ -103,30 +103,30 @@ static enum ron_call_result result_of(const struct wal_read *r, const struct wal
 
 static void on_done(struct ron_oap_ask *ask)
 {
-    struct wal_read *r = ask->user;
-    struct wal_svc *s = r->svc;
-    struct wal_reply reply = {.kind = WAL_REPLY_UNKNOWN};
+    struct wlt_read *r = ask->user;
+    struct wlt_svc *s = r->svc;
+    struct wlt_reply reply = {.kind = WLT_REPLY_UNKNOWN};
 
     if (ask->outcome == RON_OAP_ANSWERED && ask->rc == RON_OK) {
         ron_buf_clear(&r->answer);
         if (ron_buf_append(&r->answer, ask->answer, ask->answer_len) == RON_OK) {
-            reply = (struct wal_reply){.kind = WAL_REPLY_ANSWERED,
+            reply = (struct wlt_reply){.kind = WLT_REPLY_ANSWERED,
                                        .status = ask->status,
                                        .bytes = (char *)(uintptr_t)ron_buf_data(&r->answer),
                                        .len = ron_buf_len(&r->answer)};
         }
     } else if (ask->outcome == RON_OAP_REFUSED || ask->outcome == RON_OAP_NOT_SENT) {
-        reply.kind = WAL_REPLY_NOT_SENT;
+        reply.kind = WLT_REPLY_NOT_SENT;
         reply.busy = ask->refusal == RON_OAP_BUSY || ask->refusal == RON_OAP_FLOW;
     }
     ron_breaker_report(&s->ledgers.of[r->which].breaker, r->breaker, result_of(r, &reply));
-    wal_metrics_call(s, false, &reply);
+    wlt_metrics_call(s, false, &reply);
     step(r, &reply);
 }
 
-void wal_read_ask(struct wal_read *r, uint16_t code, wal_read_fn *then)
+void wlt_read_ask(struct wlt_read *r, uint16_t code, wlt_read_fn *then)
 {
-    struct wal_svc *s = r->svc;
+    struct wlt_svc *s = r->svc;
     const struct ron_app_token *token = ron_app_tokens_get(&s->token);
     uint64_t now_ns = ron_env_now_ns(s->env);
     struct ron_deadline rpc = ron_deadline_after_ms(now_ns, s->core.rpc_ms);
@@ -152,43 +152,43 @@ void wal_read_ask(struct wal_read *r, uint16_t code, wal_read_fn *then)
         }
         ron_breaker_report(&s->ledgers.of[r->which].breaker, r->breaker, RON_CALL_VOID);
     }
-    step(r, &(struct wal_reply){.kind = WAL_REPLY_NOT_SENT});
+    step(r, &(struct wlt_reply){.kind = WLT_REPLY_NOT_SENT});
 }
 
 /* ---- ends ------------------------------------------------------------------------------------ */
 
-void wal_read_answer(struct wal_read *r, int status, const char *content_type)
+void wlt_read_answer(struct wlt_read *r, int status, const char *content_type)
 {
-    struct wal_svc *s = r->svc;
+    struct wlt_svc *s = r->svc;
     struct ron_http_reply *reply = r->reply;
 
-    wal_read_put(s, r);
+    wlt_read_put(s, r);
     ron_http_reply_send(reply, status, content_type);
 }
 
-void wal_read_fail(struct wal_read *r, const struct wal_fault *fault)
+void wlt_read_fail(struct wlt_read *r, const struct wlt_fault *fault)
 {
-    struct wal_svc *s = r->svc;
+    struct wlt_svc *s = r->svc;
     struct ron_http_reply *reply = r->reply;
-    struct wal_fault copy = *fault; /* may lie in the read */
+    struct wlt_fault copy = *fault; /* may lie in the read */
 
-    wal_read_put(s, r);
-    wal_reply_fail(s, reply, &copy);
+    wlt_read_put(s, r);
+    wlt_reply_fail(s, reply, &copy);
 }
 
 /* Reasons that are not here: the wallet's own capability does not reach, or another fault that no
  * client could mend. */
-static enum wal_reason reason_of(enum lc_reason theirs)
+static enum wlt_reason reason_of(enum lc_reason theirs)
 {
     static const struct {
         enum lc_reason theirs;
-        enum wal_reason ours;
+        enum wlt_reason ours;
     } rows[] = {
-        {LC_REASON_NOT_FOUND, WAL_REASON_NOT_FOUND}, {LC_REASON_INVALID, WAL_REASON_BAD_REQUEST},
-        {LC_REASON_CONFLICT, WAL_REASON_CONFLICT},   {LC_REASON_TOO_LARGE, WAL_REASON_BAD_REQUEST},
-        {LC_REASON_BUSY, WAL_REASON_UPSTREAM},       {LC_REASON_TIMEOUT, WAL_REASON_UPSTREAM},
-        {LC_REASON_SAFE_MODE, WAL_REASON_UPSTREAM},  {LC_REASON_DRAINING, WAL_REASON_UPSTREAM},
-        {LC_REASON_NOT_LEADER, WAL_REASON_UPSTREAM}, {LC_REASON_POLICY_DENIED, WAL_REASON_POLICY},
+        {LC_REASON_NOT_FOUND, WLT_REASON_NOT_FOUND}, {LC_REASON_INVALID, WLT_REASON_BAD_REQUEST},
+        {LC_REASON_CONFLICT, WLT_REASON_CONFLICT},   {LC_REASON_TOO_LARGE, WLT_REASON_BAD_REQUEST},
+        {LC_REASON_BUSY, WLT_REASON_UPSTREAM},       {LC_REASON_TIMEOUT, WLT_REASON_UPSTREAM},
+        {LC_REASON_SAFE_MODE, WLT_REASON_UPSTREAM},  {LC_REASON_DRAINING, WLT_REASON_UPSTREAM},
+        {LC_REASON_NOT_LEADER, WLT_REASON_UPSTREAM}, {LC_REASON_POLICY_DENIED, WLT_REASON_POLICY},
     };
 
     for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
@@ -196,24 +196,24 @@ static enum wal_reason reason_of(enum lc_reason theirs)
             return rows[i].ours;
         }
     }
-    return WAL_REASON_INTERNAL;
+    return WLT_REASON_INTERNAL;
 }
 
-void wal_read_failed(struct wal_read *r, const struct wal_reply *reply)
+void wlt_read_failed(struct wlt_read *r, const struct wlt_reply *reply)
 {
-    struct wal_fault fault;
+    struct wlt_fault fault;
     struct lc_refusal refusal;
 
-    if (reply->kind != WAL_REPLY_ANSWERED) {
-        wal_fault_set(&fault, WAL_REASON_UPSTREAM, "", "the ledger did not answer");
-        wal_read_fail(r, &fault);
+    if (reply->kind != WLT_REPLY_ANSWERED) {
+        wlt_fault_set(&fault, WLT_REASON_UPSTREAM, "", "the ledger did not answer");
+        wlt_read_fail(r, &fault);
         return;
     }
     if (reply->status == 200 || lc_refusal_read(reply->bytes, reply->len, &refusal) != RON_OK) {
-        wal_fault_set(&fault, WAL_REASON_INTERNAL, "", "the ledger's answer cannot be read");
-        wal_read_fail(r, &fault);
+        wlt_fault_set(&fault, WLT_REASON_INTERNAL, "", "the ledger's answer cannot be read");
+        wlt_read_fail(r, &fault);
         return;
     }
-    wal_fault_set(&fault, reason_of(refusal.reason), "", refusal.message);
-    wal_read_fail(r, &fault);
+    wlt_fault_set(&fault, reason_of(refusal.reason), "", refusal.message);
+    wlt_read_fail(r, &fault);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wallet/task/worker.c - the committer workers: they take many writes at a time from `work`, drive
- * each through wal_job, and pipeline what it sends to the ledger.
+ * each through wlt_job, and pipeline what it sends to the ledger.
  *
  * Place: service; loop tasks. A worker's writes live in its list until the client has its answer
  * and the ledger owes none; that list outlives a restart of the task, so a worker that fails loses
@@ -14,8 +14,8 @@
 #include "ron/base/assert.h"
 #include "wallet/svc.h"
 
-struct wal_worker {
-    struct wal_svc *s;
+struct wlt_worker {
+    struct wlt_svc *s;
     uint32_t connection; /* of those to each ledger */
     struct ron_oap_inbox inbox;
     struct ron_list writes;
@@ -31,32 +31,32 @@ enum { ROOM_MIN = 2048, ROOM_KEPT = 16384 };
  * only has to be refused waits for a turn to end. */
 enum { WRITES_PER_TURN = 32, ANSWERS_PER_TURN = 32 };
 
-static void write_done(struct wal_write *w)
+static void write_done(struct wlt_write *w)
 {
-    wal_job_done(&w->job);
+    wlt_job_done(&w->job);
     ron_buf_done(&w->answer);
     ron_free(w->room);
     ron_free(w);
 }
 
-static struct wal_write *new_write(void)
+static struct wlt_write *new_write(void)
 {
-    struct wal_write *w = ron_alloc_zero(sizeof *w);
+    struct wlt_write *w = ron_alloc_zero(sizeof *w);
 
     if (w != NULL) {
-        wal_job_init(&w->job);
-        ron_buf_init(&w->answer, WAL_ANSWER_MAX);
+        wlt_job_init(&w->job);
+        ron_buf_init(&w->answer, WLT_ANSWER_MAX);
         ron_list_node_init(&w->link);
     }
     return w;
 }
 
 /* One of the pool, or a new one; NULL when there are too many, or no memory. */
-static struct wal_write *take_write(struct wal_svc *s)
+static struct wlt_write *take_write(struct wlt_svc *s)
 {
     uint32_t max =
-        (uint32_t)(ron_conf_int(s->conf, RON_APP_INFLIGHT) + ron_conf_int(s->conf, WAL_Q_WORK));
-    struct wal_write *w = NULL;
+        (uint32_t)(ron_conf_int(s->conf, RON_APP_INFLIGHT) + ron_conf_int(s->conf, WLT_Q_WORK));
+    struct wlt_write *w = NULL;
     bool room;
 
     ron_mutex_lock(&s->pool_lock);
@@ -80,9 +80,9 @@ static struct wal_write *take_write(struct wal_svc *s)
     return w;
 }
 
-struct wal_write *wal_write_get(struct wal_svc *s, size_t room)
+struct wlt_write *wlt_write_get(struct wlt_svc *s, size_t room)
 {
-    struct wal_write *w = take_write(s);
+    struct wlt_write *w = take_write(s);
 
     if (w == NULL) {
         return NULL;
@@ -93,7 +93,7 @@ struct wal_write *wal_write_get(struct wal_svc *s, size_t room)
         w->room = ron_alloc(w->room_bytes);
         if (w->room == NULL) {
             w->room_bytes = 0;
-            wal_write_put(s, w);
+            wlt_write_put(s, w);
             return NULL;
         }
     }
@@ -105,16 +105,16 @@ struct wal_write *wal_write_get(struct wal_svc *s, size_t room)
     return w;
 }
 
-void wal_write_put(struct wal_svc *s, struct wal_write *w)
+void wlt_write_put(struct wlt_svc *s, struct wlt_write *w)
 {
     if (w->room_bytes > ROOM_KEPT) { /* a large batch does not stay in memory */
         ron_free(w->room);
         w->room = NULL;
         w->room_bytes = 0;
-        wal_job_done(&w->job);
-        wal_job_init(&w->job);
+        wlt_job_done(&w->job);
+        wlt_job_init(&w->job);
         ron_buf_done(&w->answer);
-        ron_buf_init(&w->answer, WAL_ANSWER_MAX);
+        ron_buf_init(&w->answer, WLT_ANSWER_MAX);
     }
     ron_mutex_lock(&s->pool_lock);
     w->next = s->writes_idle;
@@ -123,19 +123,19 @@ void wal_write_put(struct wal_svc *s, struct wal_write *w)
     ron_mutex_unlock(&s->pool_lock);
 }
 
-void wal_pools_free(struct wal_svc *s)
+void wlt_pools_free(struct wlt_svc *s)
 {
     while (s->writes_idle != NULL) {
-        struct wal_write *w = s->writes_idle;
+        struct wlt_write *w = s->writes_idle;
 
         s->writes_idle = w->next;
         write_done(w);
     }
     while (s->reads_idle != NULL) {
-        struct wal_read *r = s->reads_idle;
+        struct wlt_read *r = s->reads_idle;
 
         s->reads_idle = r->next;
-        wal_read_clean(r);
+        wlt_read_clean(r);
         ron_free(r);
     }
 }
@@ -143,7 +143,7 @@ void wal_pools_free(struct wal_svc *s)
 /* ---- the end of a write ---------------------------------------------------------------------- */
 
 /* Nobody may ask any more for what it is about; back to the pool. */
-static void forget(struct wal_worker *k, struct wal_write *w)
+static void forget(struct wlt_worker *k, struct wlt_write *w)
 {
     if (w->waiting) {
         w->waiting = false;
@@ -151,32 +151,32 @@ static void forget(struct wal_worker *k, struct wal_write *w)
     }
     ron_list_remove(&w->link);
     (void)ron_au32_add(&k->s->inflight, UINT32_MAX); /* minus one */
-    wal_write_put(k->s, w);
+    wlt_write_put(k->s, w);
 }
 
-static void tell(struct wal_svc *s, const struct wal_write *w)
+static void tell(struct wlt_svc *s, const struct wlt_write *w)
 {
-    const struct wal_operation *first = &w->call.ops[0];
-    struct wal_key hash = wal_key_of(&s->core.secret, WAL_KEY_ACCOUNT, wal_operation_subject(first),
+    const struct wlt_operation *first = &w->call.ops[0];
+    struct wlt_key hash = wlt_key_of(&s->core.secret, WLT_KEY_ACCOUNT, wlt_operation_subject(first),
                                      (struct ron_str){0});
-    struct wal_event e = {.ts_ms = ron_env_wall_ms(s->env),
+    struct wlt_event e = {.ts_ms = ron_env_wall_ms(s->env),
                           .op = (uint8_t)w->op,
                           .reason = (uint8_t)w->job.fault.reason,
                           .replayed = w->job.replayed,
                           .count = w->call.count};
 
-    if (w->job.fault.reason == WAL_REASON_NONE) {
+    if (w->job.fault.reason == WLT_REASON_NONE) {
         e.seq = w->job.done.seq_last;
         memcpy(e.txid, first->txid, sizeof e.txid);
     }
     memcpy(e.account_hash, &hash.a, sizeof e.account_hash);
-    wal_events_tell(s, &e);
+    wlt_events_tell(s, &e);
 }
 
 /* The client's answer. */
-static void answer(struct wal_svc *s, struct wal_write *w)
+static void answer(struct wlt_svc *s, struct wlt_write *w)
 {
-    enum wal_reason reason = w->job.fault.reason;
+    enum wlt_reason reason = w->job.fault.reason;
     struct ron_trace_from from;
 
     RON_ASSERT(!w->answered);
@@ -186,16 +186,16 @@ static void answer(struct wal_svc *s, struct wal_write *w)
                     &(struct ron_trace_stage){.name = "worker",
                                               .queue = "work",
                                               .from_ns = w->received_ns,
-                                              .why = reason != WAL_REASON_NONE &&
-                                                             wal_reason_status(reason) >= 500
-                                                         ? wal_reason_label(reason)
+                                              .why = reason != WLT_REASON_NONE &&
+                                                             wlt_reason_status(reason) >= 500
+                                                         ? wlt_reason_label(reason)
                                                          : NULL});
-    wal_metrics_write(s, w);
-    if (!w->call.dry_run && wal_events_watched(s)) {
+    wlt_metrics_write(s, w);
+    if (!w->call.dry_run && wlt_events_watched(s)) {
         tell(s, w);
     }
-    if (w->job.fault.reason != WAL_REASON_NONE) {
-        wal_reply_fail(s, w->reply, &w->job.fault);
+    if (w->job.fault.reason != WLT_REASON_NONE) {
+        wlt_reply_fail(s, w->reply, &w->job.fault);
         return;
     }
     if (w->job.replayed) {
@@ -207,7 +207,7 @@ static void answer(struct wal_svc *s, struct wal_write *w)
 
 /* ---- steps ----------------------------------------------------------------------------------- */
 
-static enum ron_rc send_it(struct wal_worker *k, struct wal_write *w)
+static enum ron_rc send_it(struct wlt_worker *k, struct wlt_write *w)
 {
     const struct ron_app_token *token = ron_app_tokens_get(&k->s->token);
 
@@ -227,26 +227,26 @@ static enum ron_rc send_it(struct wal_worker *k, struct wal_write *w)
 }
 
 /* Does what the steps say until the write waits for something, or is over. */
-static void drive(struct wal_worker *k, struct wal_write *w, enum wal_step step)
+static void drive(struct wlt_worker *k, struct wlt_write *w, enum wlt_step step)
 {
-    struct wal_svc *s = k->s;
+    struct wlt_svc *s = k->s;
 
     for (;;) {
         switch (step) {
-        case WAL_STEP_SEND:
+        case WLT_STEP_SEND:
             if (send_it(k, w) == RON_OK) {
                 w->asked = true;
                 return;
             }
-            step = wal_job_answered(&s->core, &w->job,
-                                    &(struct wal_reply){.kind = WAL_REPLY_NOT_SENT, .busy = true},
+            step = wlt_job_answered(&s->core, &w->job,
+                                    &(struct wlt_reply){.kind = WLT_REPLY_NOT_SENT, .busy = true},
                                     ron_env_now_ns(s->env));
             break;
-        case WAL_STEP_WAIT:
+        case WLT_STEP_WAIT:
             w->waiting = true;
             k->waiting++;
             return;
-        case WAL_STEP_ANSWER:
+        case WLT_STEP_ANSWER:
             answer(s, w);
             forget(k, w);
             return;
@@ -254,14 +254,14 @@ static void drive(struct wal_worker *k, struct wal_write *w, enum wal_step step)
     }
 }
 
-static struct wal_reply reply_of(struct wal_write *w)
+static struct wlt_reply reply_of(struct wlt_write *w)
 {
-    struct wal_reply r = {.kind = WAL_REPLY_UNKNOWN};
+    struct wlt_reply r = {.kind = WLT_REPLY_UNKNOWN};
 
     switch (w->ask.outcome) {
     case RON_OAP_ANSWERED:
         if (w->ask.rc == RON_OK) {
-            r = (struct wal_reply){.kind = WAL_REPLY_ANSWERED,
+            r = (struct wlt_reply){.kind = WLT_REPLY_ANSWERED,
                                    .status = w->ask.status,
                                    .bytes = (char *)(uintptr_t)ron_buf_data(&w->answer),
                                    .len = ron_buf_len(&w->answer)};
@@ -269,7 +269,7 @@ static struct wal_reply reply_of(struct wal_write *w)
         break;
     case RON_OAP_REFUSED:
     case RON_OAP_NOT_SENT:
-        r.kind = WAL_REPLY_NOT_SENT;
+        r.kind = WLT_REPLY_NOT_SENT;
         r.busy = w->ask.refusal == RON_OAP_BUSY || w->ask.refusal == RON_OAP_FLOW;
         break;
     case RON_OAP_UNKNOWN:
@@ -279,32 +279,32 @@ static struct wal_reply reply_of(struct wal_write *w)
     return r;
 }
 
-static void take_answers(struct wal_worker *k)
+static void take_answers(struct wlt_worker *k)
 {
-    struct wal_svc *s = k->s;
+    struct wlt_svc *s = k->s;
     struct ron_oap_ask *ask = ron_oap_inbox_take(&k->inbox, ANSWERS_PER_TURN);
 
     while (ask != NULL) {
         struct ron_oap_ask *next = ask->next;
-        struct wal_write *w = ask->user;
-        struct wal_reply reply = reply_of(w);
+        struct wlt_write *w = ask->user;
+        struct wlt_reply reply = reply_of(w);
         uint64_t now_ns = ron_env_now_ns(s->env);
 
         w->asked = false;
-        wal_metrics_call(s, w->job.code == LC_CODE_INGEST, &reply);
+        wlt_metrics_call(s, w->job.code == LC_CODE_INGEST, &reply);
         if (w->answered) { /* by an abort, without waiting for the ledger */
             forget(k, w);
         } else {
-            drive(k, w, wal_job_answered(&s->core, &w->job, &reply, now_ns));
+            drive(k, w, wlt_job_answered(&s->core, &w->job, &reply, now_ns));
         }
         ask = next;
     }
 }
 
 /* Those whose time has come. The earliest of the others, in ns. */
-static uint64_t take_waits(struct wal_worker *k)
+static uint64_t take_waits(struct wlt_worker *k)
 {
-    struct wal_svc *s = k->s;
+    struct wlt_svc *s = k->s;
     uint64_t now_ns = ron_env_now_ns(s->env);
     uint64_t next_ns = UINT64_MAX;
 
@@ -313,17 +313,17 @@ static uint64_t take_waits(struct wal_worker *k)
     }
     RON_LIST_FOREACH_SAFE(node, &k->writes)
     {
-        struct wal_write *w = RON_LIST_ENTRY(node, struct wal_write, link);
+        struct wlt_write *w = RON_LIST_ENTRY(node, struct wlt_write, link);
 
         if (w->waiting && w->job.until_ns <= now_ns) {
             w->waiting = false;
             k->waiting--;
-            drive(k, w, wal_job_waited(&s->core, &w->job, now_ns));
+            drive(k, w, wlt_job_waited(&s->core, &w->job, now_ns));
         }
     }
     RON_LIST_FOREACH(node, &k->writes)
     {
-        const struct wal_write *w = RON_LIST_ENTRY(node, struct wal_write, link);
+        const struct wlt_write *w = RON_LIST_ENTRY(node, struct wlt_write, link);
 
         if (w->waiting) {
             next_ns = RON_MIN(next_ns, w->job.until_ns);
@@ -332,9 +332,9 @@ static uint64_t take_waits(struct wal_worker *k)
     return next_ns;
 }
 
-static void begin(struct wal_worker *k, struct wal_write *w)
+static void begin(struct wlt_worker *k, struct wlt_write *w)
 {
-    struct wal_svc *s = k->s;
+    struct wlt_svc *s = k->s;
     const struct ron_app_token *token = ron_app_tokens_get(&s->token);
 
     (void)ron_au32_add(&s->inflight, 1);
@@ -347,20 +347,20 @@ static void begin(struct wal_worker *k, struct wal_write *w)
     w->job.out = ron_http_reply_body(w->reply);
     w->job.rand = &k->rand;
     if (ron_http_reply_cancelled(w->reply)) { /* nobody waits any more, and nothing has happened */
-        wal_fault_set(&w->job.fault, WAL_REASON_TIMEOUT, "", NULL);
+        wlt_fault_set(&w->job.fault, WLT_REASON_TIMEOUT, "", NULL);
         w->job.replayed = false;
         answer(s, w);
         forget(k, w);
         return;
     }
-    drive(k, w, wal_job_begin(&s->core, &w->job, ron_env_now_ns(s->env)));
+    drive(k, w, wlt_job_begin(&s->core, &w->job, ron_env_now_ns(s->env)));
 }
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
 static enum ron_rc start(struct ron_task *t, void *arg)
 {
-    struct wal_worker *k = arg;
+    struct wlt_worker *k = arg;
 
     k->inbox.task = t;
     ron_task_wake(t); /* what a worker that failed has left */
@@ -369,7 +369,7 @@ static enum ron_rc start(struct ron_task *t, void *arg)
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct wal_worker *k = arg;
+    struct wlt_worker *k = arg;
     uint64_t next_ns;
 
     for (size_t i = 0; i < count; i++) {
@@ -385,7 +385,7 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
 
 static bool may_stop(struct ron_task *t, void *arg)
 {
-    const struct wal_worker *k = arg;
+    const struct wlt_worker *k = arg;
 
     (void)t;
     return ron_list_empty(&k->writes);
@@ -394,17 +394,17 @@ static bool may_stop(struct ron_task *t, void *arg)
 /* Answers for what is left at the deadline; a worker that failed leaves its list to the next. */
 static void stop(struct ron_task *t, void *arg)
 {
-    struct wal_worker *k = arg;
+    struct wlt_worker *k = arg;
 
     if (!ron_task_stopping(t)) {
         return;
     }
     RON_LIST_FOREACH_SAFE(node, &k->writes)
     {
-        struct wal_write *w = RON_LIST_ENTRY(node, struct wal_write, link);
+        struct wlt_write *w = RON_LIST_ENTRY(node, struct wlt_write, link);
 
         if (!w->answered) {
-            wal_job_abort(&k->s->core, &w->job, WAL_REASON_DRAINING);
+            wlt_job_abort(&k->s->core, &w->job, WLT_REASON_DRAINING);
             answer(k->s, w);
         }
         if (!w->asked) {
@@ -417,7 +417,7 @@ static void stop(struct ron_task *t, void *arg)
 
 /* Connection `i` to ledger `which`. Where there are several, a call to one that is not there ends
  * at once: another may be asked meanwhile. */
-static enum ron_rc add_client(struct wal_svc *s, uint32_t which, uint32_t i, struct ron_err *err)
+static enum ron_rc add_client(struct wlt_svc *s, uint32_t which, uint32_t i, struct ron_err *err)
 {
     char name[32];
 
@@ -441,9 +441,9 @@ static enum ron_rc add_client(struct wal_svc *s, uint32_t which, uint32_t i, str
     return ron_oap_client_attach(s->ledger[which][i], ron_app_sup(s->app), err);
 }
 
-static enum ron_rc add_worker(struct wal_svc *s, uint32_t i, struct ron_err *err)
+static enum ron_rc add_worker(struct wlt_svc *s, uint32_t i, struct ron_err *err)
 {
-    struct wal_worker *k = &s->workers[i];
+    struct wlt_worker *k = &s->workers[i];
     char *name = s->task_names[i];
 
     k->s = s;
@@ -470,12 +470,12 @@ static enum ron_rc add_worker(struct wal_svc *s, uint32_t i, struct ron_err *err
                        NULL, err);
 }
 
-enum ron_rc wal_workers_add(struct wal_svc *s, struct ron_err *err)
+enum ron_rc wlt_workers_add(struct wlt_svc *s, struct ron_err *err)
 {
-    uint32_t count = (uint32_t)ron_conf_int(s->conf, WAL_WORKERS);
-    uint32_t clients = (uint32_t)ron_conf_int(s->conf, WAL_LEDGER_CONNS);
+    uint32_t count = (uint32_t)ron_conf_int(s->conf, WLT_WORKERS);
+    uint32_t clients = (uint32_t)ron_conf_int(s->conf, WLT_LEDGER_CONNS);
 
-    count = count != 0 ? count : RON_MIN(s->cpus, (uint32_t)WAL_TASKS_MAX);
+    count = count != 0 ? count : RON_MIN(s->cpus, (uint32_t)WLT_TASKS_MAX);
     s->workers = ron_alloc_zero(count * sizeof *s->workers);
     if (s->workers == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the workers");
@@ -490,21 +490,21 @@ enum ron_rc wal_workers_add(struct wal_svc *s, struct ron_err *err)
     return RON_OK;
 }
 
-void wal_workers_free(struct wal_svc *s)
+void wlt_workers_free(struct wlt_svc *s)
 {
     for (uint32_t i = 0; i < s->ledger_count * s->ledgers.count; i++) {
         /* Calls that it still had are done, into the inboxes. NULL: was not made. */
         ron_oap_client_free(s->ledger[i / s->ledger_count][i % s->ledger_count]);
     }
     for (uint32_t i = 0; i < s->worker_count; i++) {
-        struct wal_worker *k = &s->workers[i];
+        struct wlt_worker *k = &s->workers[i];
 
         RON_LIST_FOREACH_SAFE(node, &k->writes)
         {
-            struct wal_write *w = RON_LIST_ENTRY(node, struct wal_write, link);
+            struct wlt_write *w = RON_LIST_ENTRY(node, struct wlt_write, link);
 
             if (!w->answered) { /* of a worker that was down; the front has told the client */
-                wal_job_abort(&s->core, &w->job, WAL_REASON_DRAINING);
+                wlt_job_abort(&s->core, &w->job, WLT_REASON_DRAINING);
                 answer(s, w);
             }
             forget(k, w);

@@ -9,10 +9,10 @@
  * Model                     C
  *   world                     clients that POST compute (the number is the run key) while GET knows
  *                             no such epoch; crashes; an operator who releases
- *   work_req, scheduler       the channel and the task; rew_book_reserve
- *   work, worker(w), running  the channel, rew_book_move to COMPUTING, the calculus and its checks
- *   results, writer           rew_run_write, rew_book_seal; then the intents
- *   intents, emitter, pc      rew_book_emit, then rew_emit_next and rew_emit_word, one batch
+ *   work_req, scheduler       the channel and the task; rwd_book_reserve
+ *   work, worker(w), running  the channel, rwd_book_move to COMPUTING, the calculus and its checks
+ *   results, writer           rwd_run_write, rwd_book_seal; then the intents
+ *   intents, emitter, pc      rwd_book_emit, then rwd_emit_next and rwd_emit_word, one batch
  *   state, owner, sealed      the row of the epoch; NONE: there is none
  *   planned, att, gen         the row of the batch: attempt, and its time stamp as a number that is
  *                             used once
@@ -297,7 +297,7 @@ inline stamp()
     gen = gens
 }
 
-/* rew_book_emit. */
+/* rwd_book_emit. */
 inline emit()
 {
     state = EMITTING;

@@ -3,14 +3,14 @@
  * wallet.pml - clients that repeat themselves, a wallet with two workers and tables that get lost,
  * a network that loses, delays and doubles, and the ledger.
  *
- * Place: the model of a write through svc-wallet: wallet/job/job.c, wal_idem, wal_nonce.
+ * Place: the model of a write through svc-wallet: wallet/job/job.c, wlt_idem, wlt_nonce.
  *
  * Model                     C
  *   client                    a program that sends the same request until the answer is definite
  *   work                      channel "work"; full is 429: the client comes again
- *   worker(w), pc[w]          a worker task with one wal_job; a step is a call of wal_job_*
- *   idem[k], idem_body[k]     wal_idem: FREE, PENDING, or the answer (seq)
- *   nonce_state, nonce_last   wal_nonce: the slot of the one account
+ *   worker(w), pc[w]          a worker task with one wlt_job; a step is a call of wlt_job_*
+ *   idem[k], idem_body[k]     wlt_idem: FREE, PENDING, or the answer (seq)
+ *   nonce_state, nonce_last   wlt_nonce: the slot of the one account
  *   cur[w]                    the batch of w's present try is on its way to the ledger
  *   stray_job, stray_client   a batch for whose answer nobody waits any more may still arrive;
  *                             when its bytes were sent once more the ledger hears them twice
@@ -34,7 +34,7 @@
  * Liveness (weak fairness; finitely many losses, timeouts and crashes):
  *   everybody gets a definite answer; a wallet that drains runs empty.
  *
- * Atomic blocks: a step of a job touches tables by single operations of wal_idem and wal_nonce,
+ * Atomic blocks: a step of a job touches tables by single operations of wlt_idem and wlt_nonce,
  * and no other task sees what lies between them: the key is held. Reading the ledger and using the
  * answer are two blocks where it matters (READ, LEARN). A crash is one block because nothing of the
  * wallet runs during it.

@@ -27,7 +27,7 @@ enum { ART_DISK_BYTES = 64 << 20 };
 struct art {
     struct ron_memdisk *disk;
     const struct ron_env *env;
-    struct rew_policy_doc *policy;
+    struct rwd_policy_doc *policy;
 };
 
 static inline struct ron_str art_str(const char *text)
@@ -35,12 +35,12 @@ static inline struct ron_str art_str(const char *text)
     return (struct ron_str){.ptr = text, .len = strlen(text)};
 }
 
-static inline struct rew_policy_doc *art_policy(const char *text)
+static inline struct rwd_policy_doc *art_policy(const char *text)
 {
-    struct rew_policy_doc *doc = NULL;
+    struct rwd_policy_doc *doc = NULL;
     struct ron_err err = {0};
 
-    if (rew_policy_read(text, strlen(text), NULL, 0, &doc, &err) != RON_OK) {
+    if (rwd_policy_read(text, strlen(text), NULL, 0, &doc, &err) != RON_OK) {
         fail_msg("the policy: %s", err.msg);
     }
     return doc;
@@ -63,18 +63,18 @@ static inline int art_teardown(void **state)
 {
     struct art *a = *state;
 
-    rew_policy_free(a->policy);
+    rwd_policy_free(a->policy);
     ron_memdisk_free(a->disk);
     free(a);
     return 0;
 }
 
-static inline struct rew_snapshot art_read(const char *text, size_t len)
+static inline struct rwd_snapshot art_read(const char *text, size_t len)
 {
-    struct rew_snapshot snapshot;
+    struct rwd_snapshot snapshot;
     struct ron_err err = {0};
 
-    if (rew_snapshot_read(text, len, REW_FORM_ANY, &(struct rew_rows_opts){0}, &snapshot, &err) !=
+    if (rwd_snapshot_read(text, len, RWD_FORM_ANY, &(struct rwd_rows_opts){0}, &snapshot, &err) !=
         RON_OK) {
         fail_msg("the snapshot: %s", err.msg);
     }
@@ -82,10 +82,10 @@ static inline struct rew_snapshot art_read(const char *text, size_t len)
 }
 
 /* So many payees, all paid, with names of different lengths. */
-static inline struct rew_snapshot art_snapshot(size_t payees)
+static inline struct rwd_snapshot art_snapshot(size_t payees)
 {
     struct ron_buf text;
-    struct rew_snapshot snapshot;
+    struct rwd_snapshot snapshot;
 
     ron_buf_init(&text, 1 << 24);
     ron_buf_append_fmt(&text, "{\"produced_at_millis\":7,\"pool_minor_units\":\"%zu\"}\n",
@@ -102,34 +102,34 @@ static inline struct rew_snapshot art_snapshot(size_t payees)
     return snapshot;
 }
 
-static inline struct rew_run art_compute(const struct art *a, const struct rew_snapshot *snapshot,
+static inline struct rwd_run art_compute(const struct art *a, const struct rwd_snapshot *snapshot,
                                          const char *epoch)
 {
-    struct rew_run run;
+    struct rwd_run run;
     struct ron_err err = {0};
 
-    if (rew_run_compute(
-            &(struct rew_run_opts){.epoch = art_str(epoch), .policy = rew_policy_of(a->policy)},
+    if (rwd_run_compute(
+            &(struct rwd_run_opts){.epoch = art_str(epoch), .policy = rwd_policy_of(a->policy)},
             snapshot, &run, &err) != RON_OK) {
         fail_msg("the run: %s", err.msg);
     }
     return run;
 }
 
-static inline enum ron_rc art_write(const struct art *a, struct rew_run *run,
-                                    const struct rew_attester *attester)
+static inline enum ron_rc art_write(const struct art *a, struct rwd_run *run,
+                                    const struct rwd_attester *attester)
 {
-    return rew_run_write(
-        run, &(struct rew_write_opts){.env = a->env, .dir = "runs", .attester = attester}, NULL);
+    return rwd_run_write(
+        run, &(struct rwd_write_opts){.env = a->env, .dir = "runs", .attester = attester}, NULL);
 }
 
 /* A run computed and written; the manifest's text in `ret_text`. */
-static inline void art_publish(const struct art *a, const struct rew_snapshot *snapshot,
-                               const char *epoch, const struct rew_attester *attester,
-                               struct rew_run *ret_run)
+static inline void art_publish(const struct art *a, const struct rwd_snapshot *snapshot,
+                               const char *epoch, const struct rwd_attester *attester,
+                               struct rwd_run *ret_run)
 {
     *ret_run = art_compute(a, snapshot, epoch);
-    assert_int_equal(ret_run->manifest.status, REW_STATUS_OK);
+    assert_int_equal(ret_run->manifest.status, RWD_STATUS_OK);
     assert_int_equal(art_write(a, ret_run, attester), RON_OK);
 }
 
@@ -139,7 +139,7 @@ static inline void art_file(const struct art *a, const char *path, struct ron_bu
     assert_int_equal(ron_file_read_all(a->env, path, ret_bytes, NULL), RON_OK);
 }
 
-static inline struct rew_attester art_attester(void)
+static inline struct rwd_attester art_attester(void)
 {
-    return (struct rew_attester){.key_id = "rewarder-2026", .seed = {1, 2, 3, 4, 5}};
+    return (struct rwd_attester){.key_id = "rewarder-2026", .seed = {1, 2, 3, 4, 5}};
 }

@@ -110,18 +110,18 @@ static inline void book_place(char ret_dir[BOOK_PATH_SIZE], char ret_path[BOOK_P
 }
 
 /* `path` NULL: one that nobody else has. */
-static inline enum ron_rc book_open(const char *path, uint32_t tries, struct rew_book **ret_book)
+static inline enum ron_rc book_open(const char *path, uint32_t tries, struct rwd_book **ret_book)
 {
     char dir[BOOK_PATH_SIZE];
     char own[BOOK_PATH_SIZE];
 
     if (!book_on_pg) {
-        return rew_book_open(path != NULL ? ron_env_linux() : NULL, path, ret_book, &book_err);
+        return rwd_book_open(path != NULL ? ron_env_linux() : NULL, path, ret_book, &book_err);
     }
     if (path == NULL) {
         book_place(dir, own);
     }
-    return rew_book_open_with(&(struct rew_book_opts){.env = ron_env_linux(),
+    return rwd_book_open_with(&(struct rwd_book_opts){.env = ron_env_linux(),
                                                       .dsn = path != NULL ? path : own,
                                                       .tries = tries,
                                                       .wait_ms = book_wait_ms},
@@ -159,9 +159,9 @@ static inline int book_ready(void **state)
 
 /* ---- epochs ---------------------------------------------------------------------------------- */
 
-static inline struct rew_request request_of(const char *epoch, uint8_t run)
+static inline struct rwd_request request_of(const char *epoch, uint8_t run)
 {
-    struct rew_request r = {.policy_id = "policy:v1"};
+    struct rwd_request r = {.policy_id = "policy:v1"};
 
     (void)snprintf(r.epoch, sizeof r.epoch, "%s", epoch);
     memset(r.run_key.bytes, run, sizeof r.run_key.bytes);
@@ -170,9 +170,9 @@ static inline struct rew_request request_of(const char *epoch, uint8_t run)
     return r;
 }
 
-static inline struct rew_manifest manifest_of(const char *epoch, uint8_t run, uint64_t payouts)
+static inline struct rwd_manifest manifest_of(const char *epoch, uint8_t run, uint64_t payouts)
 {
-    struct rew_manifest m = {.epoch = str(epoch), .residual = REW_RESIDUAL_CARRY};
+    struct rwd_manifest m = {.epoch = str(epoch), .residual = RWD_RESIDUAL_CARRY};
 
     memset(m.run_key.bytes, run, sizeof m.run_key.bytes);
     memset(m.commitment.bytes, 7, sizeof m.commitment.bytes);
@@ -189,55 +189,55 @@ static inline void book_ignore(void *arg, const char *epoch)
     (void)epoch;
 }
 
-static inline enum ron_rc book_bring(struct rew_book *b, const char *epoch, enum rew_state state,
+static inline enum ron_rc book_bring(struct rwd_book *b, const char *epoch, enum rwd_state state,
                                      uint64_t payouts, struct ron_err *err)
 {
-    struct rew_request r = request_of(epoch, 1);
-    struct rew_manifest m = manifest_of(epoch, 1, payouts);
-    struct rew_batch all[64];
-    struct rew_epoch e;
+    struct rwd_request r = request_of(epoch, 1);
+    struct rwd_manifest m = manifest_of(epoch, 1, payouts);
+    struct rwd_batch all[64];
+    struct rwd_epoch e;
     size_t count = 0;
     bool whole = false;
 
-    RON_TRY(rew_book_reserve(b, &r, 100, &e, err));
-    if (state == REW_RESERVED) {
+    RON_TRY(rwd_book_reserve(b, &r, 100, &e, err));
+    if (state == RWD_RESERVED) {
         return RON_OK;
     }
-    if (state == REW_QUARANTINED) {
-        return rew_book_quarantine(b, str(epoch), REW_BREACH_CAP, "too much", 101, err);
+    if (state == RWD_QUARANTINED) {
+        return rwd_book_quarantine(b, str(epoch), RWD_BREACH_CAP, "too much", 101, err);
     }
-    RON_TRY(rew_book_move(b, str(epoch), REW_RESERVED, REW_COMPUTING, NULL, 102, err));
-    if (state == REW_COMPUTING) {
+    RON_TRY(rwd_book_move(b, str(epoch), RWD_RESERVED, RWD_COMPUTING, NULL, 102, err));
+    if (state == RWD_COMPUTING) {
         return RON_OK;
     }
-    RON_TRY(rew_book_seal(b, &m, 103, err));
-    if (state == REW_SEALED) {
+    RON_TRY(rwd_book_seal(b, &m, 103, err));
+    if (state == RWD_SEALED) {
         return RON_OK;
     }
-    RON_TRY(rew_book_emit(b, str(epoch), 10, 104, &whole, err));
-    if (state == REW_WITHHELD) {
-        return rew_book_move(b, str(epoch), REW_EMITTING, REW_WITHHELD, "no answer", 105, err);
+    RON_TRY(rwd_book_emit(b, str(epoch), 10, 104, &whole, err));
+    if (state == RWD_WITHHELD) {
+        return rwd_book_move(b, str(epoch), RWD_EMITTING, RWD_WITHHELD, "no answer", 105, err);
     }
-    if (state == REW_EMITTED || state == REW_RETIRED) {
-        RON_TRY(rew_book_batches(b, str(epoch), 0, all, RON_ARRAY_LEN(all), &count, err));
-        RON_TRY(rew_book_done(b, str(epoch), all, count, 106, &whole, err));
+    if (state == RWD_EMITTED || state == RWD_RETIRED) {
+        RON_TRY(rwd_book_batches(b, str(epoch), 0, all, RON_ARRAY_LEN(all), &count, err));
+        RON_TRY(rwd_book_done(b, str(epoch), all, count, 106, &whole, err));
     }
-    if (state == REW_RETIRED) { /* its residual has to go somewhere first */
-        char into[REW_EPOCH_MAX + 1];
+    if (state == RWD_RETIRED) { /* its residual has to go somewhere first */
+        char into[RWD_EPOCH_MAX + 1];
 
         (void)snprintf(into, sizeof into, "%.100s-next", epoch);
         r = request_of(into, 1);
         (void)snprintf(r.carry_epoch, sizeof r.carry_epoch, "%s", epoch);
-        RON_TRY(rew_book_reserve(b, &r, 107, &e, err));
-        return rew_book_retire(b, INT64_MAX, book_ignore, NULL, err);
+        RON_TRY(rwd_book_reserve(b, &r, 107, &e, err));
+        return rwd_book_retire(b, INT64_MAX, book_ignore, NULL, err);
     }
     return RON_OK;
 }
 
-static inline enum rew_state state_of(struct rew_book *b, const char *epoch)
+static inline enum rwd_state state_of(struct rwd_book *b, const char *epoch)
 {
-    struct rew_epoch e;
+    struct rwd_epoch e;
 
-    ok(rew_book_get(b, str(epoch), &e, &book_err));
+    ok(rwd_book_get(b, str(epoch), &e, &book_err));
     return e.state;
 }

@@ -8,10 +8,10 @@
 
 struct draw {
     struct ron_rand rand;
-    struct rew_policy policy;
+    struct rwd_policy policy;
     struct model_row rows[MODEL_ROWS_MAX];
     size_t count;
-    struct rew_calc_input input;
+    struct rwd_calc_input input;
     bool small;
 };
 
@@ -34,19 +34,19 @@ static inline struct ron_money draw_money(struct draw *d, uint64_t small_bound)
                                        : support_rand_edgy_u128(&d->rand)};
 }
 
-static inline struct rew_fraction draw_weight(struct draw *d)
+static inline struct rwd_fraction draw_weight(struct draw *d)
 {
     const uint64_t most = UINT64_C(1) << 32;
 
     switch (draw_below(d, 4)) {
     case 0:
-        return (struct rew_fraction){draw_below(d, 3), 1};
+        return (struct rwd_fraction){draw_below(d, 3), 1};
     case 1:
-        return (struct rew_fraction){1, UINT64_C(1) << draw_below(d, 33)};
+        return (struct rwd_fraction){1, UINT64_C(1) << draw_below(d, 33)};
     case 2:
-        return (struct rew_fraction){draw_below(d, 10), 1 + draw_below(d, 10)};
+        return (struct rwd_fraction){draw_below(d, 10), 1 + draw_below(d, 10)};
     default:
-        return (struct rew_fraction){support_rand_edgy_u64(&d->rand) % (most + 1),
+        return (struct rwd_fraction){support_rand_edgy_u64(&d->rand) % (most + 1),
                                      1 + support_rand_edgy_u64(&d->rand) % most};
     }
 }
@@ -59,23 +59,23 @@ static inline void draw_categories(struct draw *d)
     for (size_t i = 0; i < RON_ARRAY_LEN(prefixes); i++) {
         if (draw_below(d, 3) == 0) {
             d->policy.categories[d->policy.category_count++] =
-                (struct rew_category){{prefixes[i], strlen(prefixes[i])}, draw_money(d, 20)};
+                (struct rwd_category){{prefixes[i], strlen(prefixes[i])}, draw_money(d, 20)};
         }
     }
 }
 
 static inline void draw_policy(struct draw *d)
 {
-    struct rew_policy *p = &d->policy;
+    struct rwd_policy *p = &d->policy;
 
-    rew_policy_default(p);
+    rwd_policy_default(p);
     if (draw_below(d, 2) == 0) {
         p->stored = draw_weight(d);
         p->served = draw_weight(d);
         p->uptime = draw_weight(d);
     }
     p->weight_bps = draw_below(d, 2) == 0 ? 1 : 1 + (uint32_t)draw_below(d, 100000);
-    p->rounding = draw_below(d, 2) == 0 ? REW_ROUND_FLOOR : REW_ROUND_LARGEST_REMAINDER;
+    p->rounding = draw_below(d, 2) == 0 ? RWD_ROUND_FLOOR : RWD_ROUND_LARGEST_REMAINDER;
     p->min = draw_below(d, 2) == 0 ? ron_money_of(draw_below(d, 2)) : draw_money(d, 8);
     p->max = draw_below(d, 4) != 0 ? RON_MONEY_MAX : draw_money(d, 100);
     p->has_actor_cap = draw_below(d, 3) == 0;
@@ -84,7 +84,7 @@ static inline void draw_policy(struct draw *d)
         draw_categories(d);
     }
     if (draw_below(d, 4) == 0) {
-        p->emission = draw_below(d, 2) == 0 ? REW_EMIT_CONSTANT : REW_EMIT_HALVING;
+        p->emission = draw_below(d, 2) == 0 ? RWD_EMIT_CONSTANT : RWD_EMIT_HALVING;
         p->emission_base = draw_money(d, 200);
         p->emission_start_ms = draw_below(d, 100);
         p->emission_epoch_ms = 1 + draw_below(d, 20);
@@ -116,7 +116,7 @@ static inline void draw_rows(struct draw *d)
         row->name[len] = '\0';
         if (draw_name_is_free(d, row->name)) {
             row->counters =
-                (struct rew_counters){draw_counter(d), draw_counter(d), draw_counter(d)};
+                (struct rwd_counters){draw_counter(d), draw_counter(d), draw_counter(d)};
             /* The same again: equal remainders. */
             if (d->count > 0 && draw_below(d, 3) == 0) {
                 row->counters = d->rows[d->count - 1].counters;
@@ -131,7 +131,7 @@ static inline void draw_case(struct draw *d)
     d->small = draw_below(d, 2) == 0;
     draw_policy(d);
     draw_rows(d);
-    d->input = (struct rew_calc_input){.policy = &d->policy,
+    d->input = (struct rwd_calc_input){.policy = &d->policy,
                                        .pool = draw_money(d, 100),
                                        .produced_at_ms = draw_below(d, 1000),
                                        .parts = (uint32_t)draw_below(d, 4)};
@@ -151,7 +151,7 @@ static inline void draw_shuffle(struct draw *d)
     }
 }
 
-static inline struct rew_rows *draw_rows_of(const struct draw *d)
+static inline struct rwd_rows *draw_rows_of(const struct draw *d)
 {
     struct fix_row list[MODEL_ROWS_MAX];
 
@@ -172,23 +172,23 @@ static inline struct model_row *draw_row_of(struct draw *d, struct ron_str accou
 }
 
 /* Whether two results say the same. */
-static inline bool draw_same(const struct rew_result *a, const struct rew_result *b)
+static inline bool draw_same(const struct rwd_result *a, const struct rwd_result *b)
 {
-    const struct rew_totals *x = rew_result_totals(a);
-    const struct rew_totals *y = rew_result_totals(b);
+    const struct rwd_totals *x = rwd_result_totals(a);
+    const struct rwd_totals *y = rwd_result_totals(b);
 
-    if (rew_result_breach(a) != rew_result_breach(b) || x->paid_accounts != y->paid_accounts ||
+    if (rwd_result_breach(a) != rwd_result_breach(b) || x->paid_accounts != y->paid_accounts ||
         x->idle_accounts != y->idle_accounts || x->offered.v != y->offered.v ||
         x->pool.v != y->pool.v || x->cut.v != y->cut.v || x->paid.v != y->paid.v ||
         x->residual.v != y->residual.v || x->dust.v != y->dust.v || x->capped.v != y->capped.v) {
         return false;
     }
     for (uint64_t k = 0; k < x->paid_accounts; k++) {
-        struct rew_payout p;
-        struct rew_payout q;
+        struct rwd_payout p;
+        struct rwd_payout q;
 
-        rew_result_payout(a, k, &p);
-        rew_result_payout(b, k, &q);
+        rwd_result_payout(a, k, &p);
+        rwd_result_payout(b, k, &q);
         if (p.account.len != q.account.len ||
             memcmp(p.account.ptr, q.account.ptr, p.account.len) != 0 || p.amount.v != q.amount.v ||
             p.score != q.score) {

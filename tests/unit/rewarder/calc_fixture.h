@@ -9,45 +9,45 @@
 
 struct fix_row {
     const char *account;
-    struct rew_counters counters;
+    struct rwd_counters counters;
 };
 
-static inline struct rew_rows *fix_rows(const struct fix_row *list, size_t count)
+static inline struct rwd_rows *fix_rows(const struct fix_row *list, size_t count)
 {
-    struct rew_rows *rows = NULL;
+    struct rwd_rows *rows = NULL;
 
-    assert_int_equal(rew_rows_new(&(struct rew_rows_opts){0}, &rows, NULL), RON_OK);
+    assert_int_equal(rwd_rows_new(&(struct rwd_rows_opts){0}, &rows, NULL), RON_OK);
     for (size_t i = 0; i < count; i++) {
         struct ron_str account = {list[i].account, strlen(list[i].account)};
 
-        assert_int_equal(rew_rows_add(rows, account, &list[i].counters, NULL), RON_OK);
+        assert_int_equal(rwd_rows_add(rows, account, &list[i].counters, NULL), RON_OK);
     }
-    assert_int_equal(rew_rows_seal(rows, NULL), RON_OK);
+    assert_int_equal(rwd_rows_seal(rows, NULL), RON_OK);
     return rows;
 }
 
 /* A calculation that must go well and pass its check (unless it says that it met a breach). */
-static inline struct rew_result *fix_calc(const struct rew_calc_input *input)
+static inline struct rwd_result *fix_calc(const struct rwd_calc_input *input)
 {
-    struct rew_result *r = NULL;
+    struct rwd_result *r = NULL;
     struct ron_err err = {0};
-    enum rew_breach breach;
+    enum rwd_breach breach;
 
-    assert_int_equal(rew_calc(input, &r, &err), RON_OK);
-    breach = rew_calc_check(input, r, &err);
-    if (breach != rew_result_breach(r)) {
-        fail_msg("the check finds %s: %s", rew_breach_label(breach), err.msg);
+    assert_int_equal(rwd_calc(input, &r, &err), RON_OK);
+    breach = rwd_calc_check(input, r, &err);
+    if (breach != rwd_result_breach(r)) {
+        fail_msg("the check finds %s: %s", rwd_breach_label(breach), err.msg);
     }
     return r;
 }
 
 /* What an account is paid; 0 when it is not. */
-static inline ron_u128 fix_paid(const struct rew_result *r, const char *account)
+static inline ron_u128 fix_paid(const struct rwd_result *r, const char *account)
 {
-    for (uint64_t k = 0; k < rew_result_totals(r)->paid_accounts; k++) {
-        struct rew_payout payout;
+    for (uint64_t k = 0; k < rwd_result_totals(r)->paid_accounts; k++) {
+        struct rwd_payout payout;
 
-        rew_result_payout(r, k, &payout);
+        rwd_result_payout(r, k, &payout);
         if (ron_str_eq(payout.account, account)) {
             return payout.amount.v;
         }

@@ -136,7 +136,7 @@ static inline struct big big_div(struct big n, struct big d, struct big *ret_res
 
 struct model_row {
     char name[MODEL_NAME_MAX + 1];
-    struct rew_counters counters;
+    struct rwd_counters counters;
     struct big score;
     struct big amount; /* paid */
     struct big rest;
@@ -148,7 +148,7 @@ struct model_row {
 struct model {
     struct model_row *rows;
     size_t count;
-    const struct rew_policy *policy;
+    const struct rwd_policy *policy;
     bool overflow;
     struct big offered;
     struct big pool;
@@ -157,14 +157,14 @@ struct model {
     struct big capped;
 };
 
-static inline struct big model_weigh(uint64_t counter, struct rew_fraction weight)
+static inline struct big model_weigh(uint64_t counter, struct rwd_fraction weight)
 {
     return big_div(big_mul(big_of(counter), big_of(weight.num)), big_of(weight.den), NULL);
 }
 
 static inline void model_scores(struct model *m)
 {
-    const struct rew_policy *p = m->policy;
+    const struct rwd_policy *p = m->policy;
 
     for (size_t i = 0; i < m->count; i++) {
         struct model_row *row = &m->rows[i];
@@ -187,17 +187,17 @@ static inline void model_scores(struct model *m)
     }
 }
 
-static inline struct big model_curve(const struct rew_policy *p, uint64_t at_ms)
+static inline struct big model_curve(const struct rwd_policy *p, uint64_t at_ms)
 {
     struct big most = big_of(p->emission_base.v);
 
-    if (p->emission == REW_EMIT_NONE) {
+    if (p->emission == RWD_EMIT_NONE) {
         return big_of(RON_U128_MAX);
     }
     if (at_ms < p->emission_start_ms) {
         return big_of(0);
     }
-    if (p->emission == REW_EMIT_HALVING) {
+    if (p->emission == RWD_EMIT_HALVING) {
         uint64_t halvings = (at_ms - p->emission_start_ms) / p->emission_epoch_ms;
 
         for (halvings /= p->emission_period; halvings > 0 && !big_is_zero(most); halvings--) {
@@ -244,7 +244,7 @@ static inline void model_share(struct model *m, int group, struct big pool)
             left = big_sub(left, row->amount);
         }
     }
-    while (m->policy->rounding == REW_ROUND_LARGEST_REMAINDER && !big_is_zero(left)) {
+    while (m->policy->rounding == RWD_ROUND_LARGEST_REMAINDER && !big_is_zero(left)) {
         struct model_row *best = NULL;
 
         for (size_t i = 0; i < m->count; i++) {
@@ -266,8 +266,8 @@ static inline void model_share(struct model *m, int group, struct big pool)
 /* Step 4. */
 static inline void model_groups(struct model *m)
 {
-    const struct rew_policy *p = m->policy;
-    struct big pools[1 + REW_CATEGORIES_MAX] = {0};
+    const struct rwd_policy *p = m->policy;
+    struct big pools[1 + RWD_CATEGORIES_MAX] = {0};
     struct big total = model_sum(m, -2, false, NULL);
 
     if (big_is_zero(total)) {
@@ -279,7 +279,7 @@ static inline void model_groups(struct model *m)
         struct big share = big_div(big_mul(m->pool, sum), total, NULL);
         struct big cap = big_of(p->categories[c].cap.v);
         struct big most =
-            p->rounding == REW_ROUND_LARGEST_REMAINDER ? big_add(share, big_of(active)) : share;
+            p->rounding == RWD_ROUND_LARGEST_REMAINDER ? big_add(share, big_of(active)) : share;
 
         if (big_cmp(most, cap) > 0) {
             pools[1 + c] = big_min(share, cap);
@@ -298,7 +298,7 @@ static inline void model_groups(struct model *m)
 /* Steps 7 and 8. */
 static inline void model_settle(struct model *m)
 {
-    const struct rew_policy *p = m->policy;
+    const struct rwd_policy *p = m->policy;
 
     for (size_t i = 0; i < m->count; i++) {
         struct model_row *row = &m->rows[i];
@@ -316,7 +316,7 @@ static inline void model_settle(struct model *m)
     }
 }
 
-static inline void model_run(struct model *m, const struct rew_calc_input *input)
+static inline void model_run(struct model *m, const struct rwd_calc_input *input)
 {
     m->policy = input->policy;
     m->offered = big_add(big_of(input->pool.v), big_of(input->carry_in.v));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* desk.h - a wallet without sockets for the tests of wal_job: tables, breaker, a clock that stands
+/* desk.h - a wallet without sockets for the tests of wlt_job: tables, breaker, a clock that stands
  * still, requests out of texts, and answers as the ledger would give them. Header only. */
 #pragma once
 
@@ -20,7 +20,7 @@ struct desk {
     struct ron_env env;
     struct ron_rand rand;
     struct lc_ledgers ledgers; /* two, of which the first is asked until it says something else */
-    struct wal_core core;
+    struct wlt_core core;
 };
 
 static struct desk desk;
@@ -38,15 +38,15 @@ static inline uint64_t desk_wall(void *ctx)
 /* New tables, as after a start of the wallet. */
 static inline void desk_open_tables(void)
 {
-    struct wal_idem_opts io = {
+    struct wlt_idem_opts io = {
         .shards = 2, .bytes_max = 1 << 20, .pending_max = 64, .ttl_ms = DESK_DAY_MS};
-    struct wal_core *c = &desk.core;
+    struct wlt_core *c = &desk.core;
 
     ron_rand_bytes(&desk.rand, c->secret.bytes, sizeof c->secret.bytes);
-    RON_ASSERT(wal_nonces_new(2, 64, &c->nonces, NULL) == RON_OK);
-    RON_ASSERT(wal_daily_new(2, 64, &c->daily, NULL) == RON_OK);
-    RON_ASSERT(wal_idem_new(&io, &c->idem, NULL) == RON_OK);
-    RON_ASSERT(wal_cache_new(2, 64, &c->cache, NULL) == RON_OK);
+    RON_ASSERT(wlt_nonces_new(2, 64, &c->nonces, NULL) == RON_OK);
+    RON_ASSERT(wlt_daily_new(2, 64, &c->daily, NULL) == RON_OK);
+    RON_ASSERT(wlt_idem_new(&io, &c->idem, NULL) == RON_OK);
+    RON_ASSERT(wlt_cache_new(2, 64, &c->cache, NULL) == RON_OK);
     RON_ASSERT(lc_ledgers_init(&desk.ledgers, "unix:/a,unix:/b",
                                ron_breaker_preset(RON_BREAKER_WALLET), &desk.env.clock,
                                NULL) == RON_OK);
@@ -54,10 +54,10 @@ static inline void desk_open_tables(void)
 
 static inline void desk_close_tables(void)
 {
-    wal_nonces_free(desk.core.nonces);
-    wal_daily_free(desk.core.daily);
-    wal_idem_free(desk.core.idem);
-    wal_cache_free(desk.core.cache);
+    wlt_nonces_free(desk.core.nonces);
+    wlt_daily_free(desk.core.daily);
+    wlt_idem_free(desk.core.idem);
+    wlt_cache_free(desk.core.cache);
     lc_ledgers_done(&desk.ledgers);
 }
 
@@ -66,7 +66,7 @@ static inline void desk_open(uint64_t seed)
     desk = (struct desk){.now_ns = 1000 * RON_NS_PER_S, .wall_ms = DESK_WALL_MS};
     desk.env = (struct ron_env){.clock = {desk_mono, desk_wall, &desk}};
     ron_rand_seed(&desk.rand, seed);
-    desk.core = (struct wal_core){.env = &desk.env,
+    desk.core = (struct wlt_core){.env = &desk.env,
                                   .ledgers = &desk.ledgers,
                                   .curve = *ron_retry_curve(RON_RETRY_WALLET),
                                   .daily_ceiling = RON_MONEY_MAX,
@@ -91,9 +91,9 @@ static inline struct ron_str desk_str(const char *s)
     return (struct ron_str){s, strlen(s)};
 }
 
-static inline struct wal_key desk_account(const char *name)
+static inline struct wlt_key desk_account(const char *name)
 {
-    return wal_key_of(&desk.core.secret, WAL_KEY_ACCOUNT, desk_str(name), desk_str(""));
+    return wlt_key_of(&desk.core.secret, WLT_KEY_ACCOUNT, desk_str(name), desk_str(""));
 }
 
 /* ---- orders: a request and its job ----------------------------------------------------------- */
@@ -102,40 +102,40 @@ struct order {
     char *text;
     void *memory;
     struct ron_arena arena;
-    struct wal_call call;
-    struct wal_job job;
+    struct wlt_call call;
+    struct wlt_job job;
     struct ron_buf out;
-    enum wal_step step;
+    enum wlt_step step;
 };
 
-static inline void order_init(struct order *o, enum wal_op op, const char *body, const char *key)
+static inline void order_init(struct order *o, enum wlt_op op, const char *body, const char *key)
 {
-    static const struct wal_call_rules rules = {.amount_max = {.v = RON_U128_MAX}};
+    static const struct wlt_call_rules rules = {.amount_max = {.v = RON_U128_MAX}};
     size_t len = strlen(body);
-    size_t size = wal_call_arena_size(len, op == WAL_OP_COUNT);
-    struct wal_fault fault;
+    size_t size = wlt_call_arena_size(len, op == WLT_OP_COUNT);
+    struct wlt_fault fault;
 
     *o = (struct order){.text = ron_alloc(len + 1), .memory = ron_alloc(size)};
     RON_ASSERT(o->text != NULL && o->memory != NULL);
     memcpy(o->text, body, len + 1);
     ron_arena_init_over(&o->arena, o->memory, size);
     RON_ASSERT_MSG(
-        wal_call_parse(o->text, len, op, desk_str(key), &rules, &o->arena, &o->call, &fault),
+        wlt_call_parse(o->text, len, op, desk_str(key), &rules, &o->arena, &o->call, &fault),
         "%s: %s", body, fault.detail);
-    wal_job_init(&o->job);
+    wlt_job_init(&o->job);
     ron_buf_init(&o->out, DESK_OUT_MAX);
 }
 
 static inline void order_done(struct order *o)
 {
-    wal_job_done(&o->job);
+    wlt_job_done(&o->job);
     ron_buf_done(&o->out);
     ron_free(o->memory);
     ron_free(o->text);
     *o = (struct order){0};
 }
 
-static inline enum wal_step order_begin(struct order *o, uint64_t deadline_ms)
+static inline enum wlt_step order_begin(struct order *o, uint64_t deadline_ms)
 {
     ron_buf_clear(&o->out);
     o->job.call = &o->call;
@@ -144,30 +144,30 @@ static inline enum wal_step order_begin(struct order *o, uint64_t deadline_ms)
     o->job.capability_ref = desk_str("c1");
     o->job.out = &o->out;
     o->job.rand = &desk.rand;
-    o->step = wal_job_begin(&desk.core, &o->job, desk.now_ns);
+    o->step = wlt_job_begin(&desk.core, &o->job, desk.now_ns);
     return o->step;
 }
 
-static inline enum wal_step order_reply(struct order *o, enum wal_reply_kind kind, uint16_t status,
+static inline enum wlt_step order_reply(struct order *o, enum wlt_reply_kind kind, uint16_t status,
                                         const void *bytes, size_t len)
 {
     static char copy[1 << 17];
-    struct wal_reply reply = {.kind = kind, .status = status, .bytes = copy, .len = len};
+    struct wlt_reply reply = {.kind = kind, .status = status, .bytes = copy, .len = len};
 
-    RON_ASSERT(len < sizeof copy && o->step == WAL_STEP_SEND);
+    RON_ASSERT(len < sizeof copy && o->step == WLT_STEP_SEND);
     if (len > 0) {
         memcpy(copy, bytes, len);
     }
-    o->step = wal_job_answered(&desk.core, &o->job, &reply, desk.now_ns);
+    o->step = wlt_job_answered(&desk.core, &o->job, &reply, desk.now_ns);
     return o->step;
 }
 
-static inline enum wal_step order_wait(struct order *o)
+static inline enum wlt_step order_wait(struct order *o)
 {
-    RON_ASSERT(o->step == WAL_STEP_WAIT && o->job.until_ns >= desk.now_ns);
+    RON_ASSERT(o->step == WLT_STEP_WAIT && o->job.until_ns >= desk.now_ns);
     desk.wall_ms += (o->job.until_ns - desk.now_ns) / RON_NS_PER_MS;
     desk.now_ns = o->job.until_ns;
-    o->step = wal_job_waited(&desk.core, &o->job, desk.now_ns);
+    o->step = wlt_job_waited(&desk.core, &o->job, desk.now_ns);
     return o->step;
 }
 
@@ -200,18 +200,18 @@ static inline void desk_done_bytes(uint64_t first, uint64_t last, uint64_t ts, b
     desk_put(ret + 50, dry_run ? 0 : ts);
 }
 
-static inline enum wal_step order_done_word(struct order *o, uint64_t first, uint64_t last,
+static inline enum wlt_step order_done_word(struct order *o, uint64_t first, uint64_t last,
                                             bool replayed)
 {
     uint8_t bytes[LC_DONE_BYTES];
 
     desk_done_bytes(first, last, DESK_WALL_MS + first, replayed, o->call.dry_run, bytes);
-    return order_reply(o, WAL_REPLY_ANSWERED, 200, bytes, sizeof bytes);
+    return order_reply(o, WLT_REPLY_ANSWERED, 200, bytes, sizeof bytes);
 }
 
-static inline enum wal_step order_json(struct order *o, uint16_t status, const char *json)
+static inline enum wlt_step order_json(struct order *o, uint16_t status, const char *json)
 {
-    return order_reply(o, WAL_REPLY_ANSWERED, status, json, strlen(json));
+    return order_reply(o, WLT_REPLY_ANSWERED, status, json, strlen(json));
 }
 
 static inline int desk_refusal_text(char *ret, size_t size, const char *reason, const char *message,
@@ -224,7 +224,7 @@ static inline int desk_refusal_text(char *ret, size_t size, const char *reason, 
                     message, reason, idx, reason);
 }
 
-static inline enum wal_step order_refusal(struct order *o, uint16_t status, const char *reason,
+static inline enum wlt_step order_refusal(struct order *o, uint16_t status, const char *reason,
                                           const char *message, uint32_t idx)
 {
     char text[512];
@@ -233,7 +233,7 @@ static inline enum wal_step order_refusal(struct order *o, uint16_t status, cons
     return order_json(o, status, text);
 }
 
-static inline enum wal_step order_account(struct order *o, uint64_t seq, uint64_t nonce,
+static inline enum wlt_step order_account(struct order *o, uint64_t seq, uint64_t nonce,
                                           uint64_t available, uint64_t held)
 {
     char text[512];
@@ -264,7 +264,7 @@ static inline int desk_outcome_text(char *ret, size_t size, uint64_t first, uint
                     (unsigned long long)ts);
 }
 
-static inline enum wal_step order_committed(struct order *o, uint64_t first, uint64_t last)
+static inline enum wlt_step order_committed(struct order *o, uint64_t first, uint64_t last)
 {
     char text[512];
 
@@ -272,7 +272,7 @@ static inline enum wal_step order_committed(struct order *o, uint64_t first, uin
     return order_json(o, 200, text);
 }
 
-static inline enum wal_step order_place(struct order *o, uint64_t seq, uint64_t first,
+static inline enum wlt_step order_place(struct order *o, uint64_t seq, uint64_t first,
                                         uint64_t last, const char *idem_id)
 {
     char text[512];

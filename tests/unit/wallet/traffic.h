@@ -24,7 +24,7 @@ enum {
 
 /* A request that some client wants: until the answer is definite, again and again. */
 struct wish {
-    enum wal_op op;
+    enum wlt_op op;
     char body[640];
     char key[8];
     struct order probe; /* parsed, never run: its names */
@@ -106,30 +106,30 @@ static inline char traffic_account(void)
 }
 
 /* Members of an operation on `from`; *next_nonce is 0 for none. */
-static inline int traffic_members(char *to, size_t size, enum wal_op op, char from, uint64_t nonce)
+static inline int traffic_members(char *to, size_t size, enum wlt_op op, char from, uint64_t nonce)
 {
     char peer = (char)('a' + ((uint64_t)(from - 'a') + 1 + traffic_below(TRAFFIC_ACCOUNTS - 1)) %
                                  TRAFFIC_ACCOUNTS);
-    unsigned long long amount = 1 + traffic_below(op == WAL_ISSUE ? 200 : 60);
+    unsigned long long amount = 1 + traffic_below(op == WLT_ISSUE ? 200 : 60);
     const char *hold = NULL;
     int n;
 
     for (size_t i = 0; i < 8 && traffic.wish_count > 0; i++) {
         const struct wish *w = &traffic.wishes[traffic_below(traffic.wish_count)];
 
-        if (w->op == WAL_HOLD && w->probe.call.ops[0].from.ptr[0] == from) {
+        if (w->op == WLT_HOLD && w->probe.call.ops[0].from.ptr[0] == from) {
             hold = w->probe.call.ops[0].txid;
         }
     }
     n = snprintf(to, size, "\"amount_minor\":\"%llu\"", amount);
-    if (wal_op_info(op)->subject_is_to) {
+    if (wlt_op_info(op)->subject_is_to) {
         return n + snprintf(to + n, size - (size_t)n, ",\"to\":\"%c\"", from);
     }
     n += snprintf(to + n, size - (size_t)n, ",\"from\":\"%c\"", from);
-    if (wal_op_info(op)->takes_to) {
+    if (wlt_op_info(op)->takes_to) {
         n += snprintf(to + n, size - (size_t)n, ",\"to\":\"%c\"", peer);
     }
-    if (wal_op_info(op)->takes_hold) {
+    if (wlt_op_info(op)->takes_hold) {
         n += snprintf(to + n, size - (size_t)n, ",\"hold\":\"%s\"", hold != NULL ? hold : "tx_no");
     }
     if (nonce != 0) {
@@ -153,9 +153,9 @@ static inline uint64_t traffic_nonce(char account)
 
 static inline void traffic_wish(void)
 {
-    static const enum wal_op kinds[] = {WAL_ISSUE,    WAL_ISSUE,    WAL_TRANSFER,
-                                        WAL_TRANSFER, WAL_TRANSFER, WAL_BURN,
-                                        WAL_HOLD,     WAL_CAPTURE,  WAL_RELEASE};
+    static const enum wlt_op kinds[] = {WLT_ISSUE,    WLT_ISSUE,    WLT_TRANSFER,
+                                        WLT_TRANSFER, WLT_TRANSFER, WLT_BURN,
+                                        WLT_HOLD,     WLT_CAPTURE,  WLT_RELEASE};
     struct wish *w = &traffic.wishes[traffic.wish_count];
     bool batch = traffic_below(6) == 0;
     size_t ops = batch ? 1 + traffic_below(3) : 1;
@@ -171,17 +171,17 @@ static inline void traffic_wish(void)
         n += snprintf(w->body + n, sizeof w->body - (size_t)n, "%s{", i > 0 ? "," : "");
         if (batch) {
             n += snprintf(w->body + n, sizeof w->body - (size_t)n, "\"op\":\"%s\",",
-                          wal_op_info(w->op)->name);
+                          wlt_op_info(w->op)->name);
         }
         n += traffic_members(w->body + n, sizeof w->body - (size_t)n, w->op, from, nonce);
         n += snprintf(w->body + n, sizeof w->body - (size_t)n, "}");
-        nonce += nonce != 0 && wal_op_info(w->op)->takes_nonce; /* a run */
+        nonce += nonce != 0 && wlt_op_info(w->op)->takes_nonce; /* a run */
     }
     (void)snprintf(w->body + n, sizeof w->body - (size_t)n, "%s", batch ? "]}" : "");
-    w->op = batch ? WAL_OP_COUNT : w->op;
+    w->op = batch ? WLT_OP_COUNT : w->op;
     order_init(&w->probe, w->op, w->body, w->key);
     for (size_t i = 0; i < traffic.wish_count; i++) {
-        const struct wal_call *other = &traffic.wishes[i].probe.call;
+        const struct wlt_call *other = &traffic.wishes[i].probe.call;
 
         if (strcmp(other->ops[0].txid, w->probe.call.ops[0].txid) == 0) {
             order_done(&w->probe); /* the same request: one wish is enough */
@@ -194,36 +194,36 @@ static inline void traffic_wish(void)
 /* ---- what the ledger tells ------------------------------------------------------------------- */
 
 /* T5: what the client wanted. */
-static inline void traffic_fold(const struct wal_operation *op)
+static inline void traffic_fold(const struct wlt_operation *op)
 {
     int64_t n = (int64_t)op->amount.v;
     size_t from = op->from.len > 0 ? (size_t)(op->from.ptr[0] - 'a') : 0;
     size_t to = op->to.len > 0 ? (size_t)(op->to.ptr[0] - 'a') : 0;
 
     switch (op->op) {
-    case WAL_ISSUE:
+    case WLT_ISSUE:
         traffic.available[to] += n;
         break;
-    case WAL_TRANSFER:
+    case WLT_TRANSFER:
         traffic.available[from] -= n;
         traffic.available[to] += n;
         break;
-    case WAL_BURN:
+    case WLT_BURN:
         traffic.available[from] -= n;
         break;
-    case WAL_HOLD:
+    case WLT_HOLD:
         traffic.available[from] -= n;
         traffic.held[from] += n;
         break;
-    case WAL_CAPTURE:
+    case WLT_CAPTURE:
         traffic.held[from] -= n;
         traffic.available[to] += n;
         break;
-    case WAL_RELEASE:
+    case WLT_RELEASE:
         traffic.held[from] -= n;
         traffic.available[from] += n;
         break;
-    case WAL_OP_COUNT:
+    case WLT_OP_COUNT:
         break;
     }
 }
@@ -258,7 +258,7 @@ static inline void traffic_committed(struct ron_str first_id, uint64_t seq_first
     w->committed = traffic.event;
     w->seq_first = seq_first;
     for (uint32_t i = 0; i < w->probe.call.count; i++) {
-        const struct wal_operation *op = &w->probe.call.ops[i];
+        const struct wlt_operation *op = &w->probe.call.ops[i];
 
         traffic_fold(op);
         if (op->nonce != 0) {
@@ -308,7 +308,7 @@ static inline struct slot *traffic_waiter(const struct message *m)
 {
     struct slot *s = m->slot >= 0 ? &traffic.slots[m->slot] : NULL;
 
-    return s != NULL && s->busy && s->o.step == WAL_STEP_SEND && s->attempt == m->attempt ? s
+    return s != NULL && s->busy && s->o.step == WLT_STEP_SEND && s->attempt == m->attempt ? s
                                                                                           : NULL;
 }
 
@@ -336,17 +336,17 @@ static inline void traffic_good_answer(struct slot *s, struct wish *w)
 static inline void traffic_answer(struct slot *s)
 {
     struct wish *w = &traffic.wishes[s->wish];
-    enum wal_reason reason = s->o.job.fault.reason;
+    enum wlt_reason reason = s->o.job.fault.reason;
 
     s->busy = false;
     traffic_total.answers++;
-    if (reason == WAL_REASON_NONE) {
+    if (reason == WLT_REASON_NONE) {
         traffic_good_answer(s, w);
-    } else if (wal_reason_retryable(reason)) {
+    } else if (wlt_reason_retryable(reason)) {
         traffic_total.unknown++;
     } else {
         traffic_total.refusals++;
-        TRAFFIC_CHECK(reason != WAL_REASON_INTERNAL && reason != WAL_REASON_BAD_REQUEST);
+        TRAFFIC_CHECK(reason != WLT_REASON_INTERNAL && reason != WLT_REASON_BAD_REQUEST);
         TRAFFIC_CHECK(w->committed == 0 || w->committed > s->word); /* T3 */
     }
     order_done(&s->o);
@@ -354,9 +354,9 @@ static inline void traffic_answer(struct slot *s)
 
 static inline void traffic_follow(struct slot *s)
 {
-    if (s->o.step == WAL_STEP_ANSWER) {
+    if (s->o.step == WLT_STEP_ANSWER) {
         traffic_answer(s);
-    } else if (s->o.step == WAL_STEP_SEND) {
+    } else if (s->o.step == WLT_STEP_SEND) {
         s->attempt++;
         traffic_post((struct message){.slot = (int)(s - traffic.slots),
                                       .attempt = s->attempt,
@@ -411,7 +411,7 @@ static inline void traffic_move(struct message *m)
     } else {
         if (s != NULL) {
             s->word = m->word;
-            (void)order_reply(&s->o, WAL_REPLY_ANSWERED, m->status, m->bytes, m->len);
+            (void)order_reply(&s->o, WLT_REPLY_ANSWERED, m->status, m->bytes, m->len);
         }
         traffic_drop(m);
         if (s != NULL) {
@@ -457,13 +457,13 @@ static inline void traffic_time(void)
         if (!s->busy || s->o.job.until_ns > desk.now_ns) {
             continue;
         }
-        if (s->o.step == WAL_STEP_WAIT) {
-            s->o.step = wal_job_waited(&desk.core, &s->o.job, desk.now_ns);
+        if (s->o.step == WLT_STEP_WAIT) {
+            s->o.step = wlt_job_waited(&desk.core, &s->o.job, desk.now_ns);
         } else if (traffic_still_here(s, false) && traffic_chance(500)) {
             (void)traffic_still_here(s, true);
-            (void)order_reply(&s->o, WAL_REPLY_NOT_SENT, 0, NULL, 0);
+            (void)order_reply(&s->o, WLT_REPLY_NOT_SENT, 0, NULL, 0);
         } else {
-            (void)order_reply(&s->o, WAL_REPLY_UNKNOWN, 0, NULL, 0);
+            (void)order_reply(&s->o, WLT_REPLY_UNKNOWN, 0, NULL, 0);
         }
         traffic_follow(s);
     }
@@ -473,7 +473,7 @@ static inline void traffic_time(void)
 static inline void traffic_end_job(struct slot *s)
 {
     if (s->busy) {
-        wal_job_abort(&desk.core, &s->o.job, WAL_REASON_DRAINING);
+        wlt_job_abort(&desk.core, &s->o.job, WLT_REASON_DRAINING);
         s->busy = false;
         order_done(&s->o);
     }
@@ -575,7 +575,7 @@ static inline void traffic_settle(void)
                     traffic_move(&traffic.messages[k]);
                 }
             }
-            if (s->busy && s->o.step == WAL_STEP_WAIT) {
+            if (s->busy && s->o.step == WLT_STEP_WAIT) {
                 traffic_time();
             }
         }
@@ -591,27 +591,27 @@ static inline void traffic_check_tables(void)
 
     ron_buf_init(&out, DESK_OUT_MAX);
     for (char a = 'a'; a < 'a' + TRAFFIC_ACCOUNTS; a++) {
-        struct wal_nonce_ticket ticket;
+        struct wlt_nonce_ticket ticket;
         uint64_t expected = 0;
         char name[2] = {a, '\0'};
-        enum wal_nonce_verdict v = wal_nonce_reserve(desk.core.nonces, desk_account(name),
+        enum wlt_nonce_verdict v = wlt_nonce_reserve(desk.core.nonces, desk_account(name),
                                                      traffic.last_nonce(a) + 1, &ticket, &expected);
 
-        TRAFFIC_CHECK(v == WAL_NONCE_RESERVED || v == WAL_NONCE_ASK);
-        if (v == WAL_NONCE_RESERVED) {
-            wal_nonce_settle(desk.core.nonces, ticket, WAL_REFUSED);
+        TRAFFIC_CHECK(v == WLT_NONCE_RESERVED || v == WLT_NONCE_ASK);
+        if (v == WLT_NONCE_RESERVED) {
+            wlt_nonce_settle(desk.core.nonces, ticket, WLT_REFUSED);
         }
     }
     for (size_t i = 0; i < traffic.wish_count; i++) {
-        const struct wal_call *call = &traffic.wishes[i].probe.call;
-        struct wal_key key =
-            wal_key_of(&desk.core.secret, WAL_KEY_IDEM, desk_str(call->idem_id), desk_str(""));
-        enum wal_idem_verdict v = wal_idem_begin(desk.core.idem, key, call->fingerprint,
+        const struct wlt_call *call = &traffic.wishes[i].probe.call;
+        struct wlt_key key =
+            wlt_key_of(&desk.core.secret, WLT_KEY_IDEM, desk_str(call->idem_id), desk_str(""));
+        enum wlt_idem_verdict v = wlt_idem_begin(desk.core.idem, key, call->fingerprint,
                                                  desk.now_ns / RON_NS_PER_MS, &out);
 
-        TRAFFIC_CHECK(v != WAL_IDEM_PENDING && v != WAL_IDEM_FULL);
-        if (v == WAL_IDEM_FIRST) {
-            wal_idem_abandon(desk.core.idem, key);
+        TRAFFIC_CHECK(v != WLT_IDEM_PENDING && v != WLT_IDEM_FULL);
+        if (v == WLT_IDEM_FIRST) {
+            wlt_idem_abandon(desk.core.idem, key);
         }
         ron_buf_clear(&out);
     }

@@ -39,9 +39,9 @@ static int tear_down(void **state)
     return 0;
 }
 
-static struct rew_book *open_file(void)
+static struct rwd_book *open_file(void)
 {
-    struct rew_book *b = NULL;
+    struct rwd_book *b = NULL;
 
     ok(book_open(path, 0, &b));
     return b;
@@ -49,13 +49,13 @@ static struct rew_book *open_file(void)
 
 /* ---- the script ------------------------------------------------------------------------------ */
 
-static enum ron_rc carry_into_b(struct rew_book *b)
+static enum ron_rc carry_into_b(struct rwd_book *b)
 {
-    struct rew_request r = request_of("b", 1);
-    struct rew_epoch e;
+    struct rwd_request r = request_of("b", 1);
+    struct rwd_epoch e;
 
     (void)snprintf(r.carry_epoch, sizeof r.carry_epoch, "a");
-    return rew_book_reserve(b, &r, 20, &e, &book_err);
+    return rwd_book_reserve(b, &r, 20, &e, &book_err);
 }
 
 static void ignore_epoch(void *arg, const char *epoch)
@@ -66,47 +66,47 @@ static void ignore_epoch(void *arg, const char *epoch)
 
 enum { CALLS = 14 };
 
-static enum ron_rc run_call(struct rew_book *b, int call)
+static enum ron_rc run_call(struct rwd_book *b, int call)
 {
-    struct rew_request r = request_of("a", 1);
-    struct rew_manifest m = manifest_of("a", 1, 35);
-    struct rew_batch rows[4] = {{.no = 0, .seq_first = 1, .seq_last = 10, .commit_ms = 9},
+    struct rwd_request r = request_of("a", 1);
+    struct rwd_manifest m = manifest_of("a", 1, 35);
+    struct rwd_batch rows[4] = {{.no = 0, .seq_first = 1, .seq_last = 10, .commit_ms = 9},
                                 {.no = 2, .seq_first = 11, .seq_last = 20, .commit_ms = 9},
                                 {.no = 1, .seq_first = 21, .seq_last = 30, .commit_ms = 9},
                                 {.no = 3}};
-    struct rew_epoch e;
+    struct rwd_epoch e;
     uint32_t attempt = 0;
     bool flag = false;
 
     switch (call) {
     case 0:
-        return rew_book_reserve(b, &r, 10, &e, &book_err);
+        return rwd_book_reserve(b, &r, 10, &e, &book_err);
     case 1:
-        return rew_book_move(b, str("a"), REW_RESERVED, REW_COMPUTING, NULL, 11, &book_err);
+        return rwd_book_move(b, str("a"), RWD_RESERVED, RWD_COMPUTING, NULL, 11, &book_err);
     case 2:
-        return rew_book_seal(b, &m, 12, &book_err);
+        return rwd_book_seal(b, &m, 12, &book_err);
     case 3:
-        return rew_book_emit(b, str("a"), 10, 13, &flag, &book_err);
+        return rwd_book_emit(b, str("a"), 10, 13, &flag, &book_err);
     case 4:
-        return rew_book_done(b, str("a"), rows, 2, 14, &flag, &book_err);
+        return rwd_book_done(b, str("a"), rows, 2, 14, &flag, &book_err);
     case 5:
-        return rew_book_stamp(b, str("a"), 1, 15, &attempt, &book_err);
+        return rwd_book_stamp(b, str("a"), 1, 15, &attempt, &book_err);
     case 6:
-        return rew_book_move(b, str("a"), REW_EMITTING, REW_WITHHELD, "no answer", 16, &book_err);
+        return rwd_book_move(b, str("a"), RWD_EMITTING, RWD_WITHHELD, "no answer", 16, &book_err);
     case 7:
-        return rew_book_quarantine(b, str("a"), REW_BREACH_LEDGER_REFUSED, "why", 17, &book_err);
+        return rwd_book_quarantine(b, str("a"), RWD_BREACH_LEDGER_REFUSED, "why", 17, &book_err);
     case 8:
-        return rew_book_release(b, str("a"), 18, &flag, &book_err);
+        return rwd_book_release(b, str("a"), 18, &flag, &book_err);
     case 9:
-        return rew_book_emit(b, str("a"), 10, 19, &flag, &book_err);
+        return rwd_book_emit(b, str("a"), 10, 19, &flag, &book_err);
     case 10:
         return carry_into_b(b);
     case 11:
-        return rew_book_done(b, str("a"), rows + 2, 2, 21, &flag, &book_err);
+        return rwd_book_done(b, str("a"), rows + 2, 2, 21, &flag, &book_err);
     case 12:
-        return rew_book_retire(b, 22, ignore_epoch, NULL, &book_err);
+        return rwd_book_retire(b, 22, ignore_epoch, NULL, &book_err);
     case 13:
-        return rew_book_forget(b, str("b"), &book_err);
+        return rwd_book_forget(b, str("b"), &book_err);
     default:
         RON_UNREACHABLE();
     }
@@ -124,31 +124,31 @@ static void add_text(char *text, const char *fmt, ...)
 }
 
 /* Everything that the book says. */
-static enum ron_rc describe(struct rew_book *b, char text[TEXT_SIZE])
+static enum ron_rc describe(struct rwd_book *b, char text[TEXT_SIZE])
 {
-    struct rew_epoch epochs[4];
-    struct rew_batch rows[8];
-    struct rew_settlement s;
+    struct rwd_epoch epochs[4];
+    struct rwd_batch rows[8];
+    struct rwd_settlement s;
     size_t epoch_count = 0;
     size_t row_count = 0;
 
     text[0] = '\0';
-    RON_TRY(rew_book_list(b, str(""), REW_STATE_COUNT, epochs, 4, &epoch_count, &book_err));
+    RON_TRY(rwd_book_list(b, str(""), RWD_STATE_COUNT, epochs, 4, &epoch_count, &book_err));
     for (size_t i = 0; i < epoch_count; i++) {
-        const struct rew_epoch *e = &epochs[i];
+        const struct rwd_epoch *e = &epochs[i];
 
         add_text(text, "%s %02x %02x %s %02x <%s> %s %u '%s' %d %02x %d %llu>%s %llu %llu\n",
                  e->request.epoch, e->request.run_key.bytes[0], e->request.inputs_cid.bytes[0],
                  e->request.policy_id, e->request.policy_hash.bytes[0], e->request.carry_epoch,
-                 rew_state_name(e->state), (unsigned)e->breach, e->reason, e->sealed,
+                 rwd_state_name(e->state), (unsigned)e->breach, e->reason, e->sealed,
                  e->commitment.bytes[5], e->residual_carries, (unsigned long long)e->intents,
                  e->carried_into, (unsigned long long)e->created_ms,
                  (unsigned long long)e->changed_ms);
-        RON_TRY(rew_book_settlement(b, str(e->request.epoch), &s, &book_err));
+        RON_TRY(rwd_book_settlement(b, str(e->request.epoch), &s, &book_err));
         add_text(text, "  %u/%u %llu/%llu %llu-%llu\n", s.batches_done, s.batches,
                  (unsigned long long)s.intents_done, (unsigned long long)s.intents,
                  (unsigned long long)s.seq_first, (unsigned long long)s.seq_last);
-        RON_TRY(rew_book_batches(b, str(e->request.epoch), 0, rows, 8, &row_count, &book_err));
+        RON_TRY(rwd_book_batches(b, str(e->request.epoch), 0, rows, 8, &row_count, &book_err));
         for (size_t k = 0; k < row_count; k++) {
             add_text(text, "  %u %llu+%u #%u %llu\n", rows[k].no, (unsigned long long)rows[k].first,
                      rows[k].count, rows[k].attempt, (unsigned long long)rows[k].ts_ms);
@@ -162,7 +162,7 @@ static char texts[CALLS + 1][TEXT_SIZE];
 
 static void write_texts(void)
 {
-    struct rew_book *b = NULL;
+    struct rwd_book *b = NULL;
 
     ok(book_open(NULL, 0, &b));
     ok(describe(b, texts[0]));
@@ -171,7 +171,7 @@ static void write_texts(void)
         ok(describe(b, texts[call + 1]));
         assert_string_not_equal(texts[call], texts[call + 1]);
     }
-    rew_book_close(b);
+    rwd_book_close(b);
 }
 
 /* ---- death ----------------------------------------------------------------------------------- */
@@ -198,7 +198,7 @@ struct death {
 static void run_script(const struct death *death, int out)
 {
     struct rlimit limit = {death->file_size, death->file_size};
-    struct rew_book *b = NULL;
+    struct rwd_book *b = NULL;
     int code = 0;
 
     steps_left = death->steps;
@@ -214,7 +214,7 @@ static void run_script(const struct death *death, int out)
             RON_ASSERT(write(out, "x", 1) == 1);
         }
     }
-    rew_book_close(b);
+    rwd_book_close(b);
     _exit(code);
 }
 
@@ -248,10 +248,10 @@ static int survive(const struct death *death, bool *ret_whole)
 static void check_after(int calls, bool exactly)
 {
     static char text[TEXT_SIZE];
-    struct rew_book *b = open_file();
+    struct rwd_book *b = open_file();
 
     ok(describe(b, text));
-    rew_book_close(b);
+    rwd_book_close(b);
     if (exactly || strcmp(text, texts[calls]) == 0) {
         assert_string_equal(text, texts[calls]);
     } else {
@@ -323,30 +323,30 @@ static void test_book_file__full__refuses_and_stays_whole(void **state)
 {
     static char before[TEXT_SIZE];
     static char after[TEXT_SIZE];
-    struct rew_manifest m = manifest_of("big", 1, 5000);
-    struct rew_book *b = open_file();
+    struct rwd_manifest m = manifest_of("big", 1, 5000);
+    struct rwd_book *b = open_file();
     bool all = false;
 
     (void)state;
     for (int call = 0; call < 3; call++) {
         ok(run_call(b, call));
     }
-    ok(book_bring(b, "big", REW_COMPUTING, 0, &book_err));
-    ok(rew_book_seal(b, &m, 1, &book_err));
+    ok(book_bring(b, "big", RWD_COMPUTING, 0, &book_err));
+    ok(rwd_book_seal(b, &m, 1, &book_err));
     ok(describe(b, before));
     /* No less than it has: any page more is too much. */
     assert_int_equal(sqlite3_exec(b->db, "PRAGMA max_page_count=1", NULL, NULL, NULL), SQLITE_OK);
-    gives(LIMIT, rew_book_emit(b, str("big"), 1, 13, &all, &book_err));
+    gives(LIMIT, rwd_book_emit(b, str("big"), 1, 13, &all, &book_err));
     ok(describe(b, after));
     assert_string_equal(before, after);
-    ok(rew_book_get(b, str("a"), &(struct rew_epoch){0}, &book_err));
+    ok(rwd_book_get(b, str("a"), &(struct rwd_epoch){0}, &book_err));
     assert_int_equal(sqlite3_exec(b->db, "PRAGMA max_page_count=100000", NULL, NULL, NULL),
                      SQLITE_OK);
-    ok(rew_book_emit(b, str("big"), 1, 13, &all, &book_err));
-    rew_book_close(b);
+    ok(rwd_book_emit(b, str("big"), 1, 13, &all, &book_err));
+    rwd_book_close(b);
     b = open_file();
-    assert_int_equal(state_of(b, "big"), REW_EMITTING);
-    rew_book_close(b);
+    assert_int_equal(state_of(b, "big"), RWD_EMITTING);
+    rwd_book_close(b);
 }
 
 /* ---- whose file it is ------------------------------------------------------------------------ */
@@ -354,7 +354,7 @@ static void test_book_file__full__refuses_and_stays_whole(void **state)
 static void test_book_file__made__is_its_owners_alone(void **state)
 {
     static const char *const ends[] = {"", "-wal"};
-    struct rew_book *b = open_file();
+    struct rwd_book *b = open_file();
 
     (void)state;
     ok(run_call(b, 0));
@@ -366,13 +366,13 @@ static void test_book_file__made__is_its_owners_alone(void **state)
         assert_int_equal(stat(name, &st), 0);
         assert_int_equal(st.st_mode & 07777, 0600);
     }
-    rew_book_close(b);
+    rwd_book_close(b);
 }
 
 static void test_book_file__open_already__is_refused(void **state)
 {
-    struct rew_book *b = open_file();
-    struct rew_book *second = NULL;
+    struct rwd_book *b = open_file();
+    struct rwd_book *second = NULL;
     int status = 0;
     pid_t child;
 
@@ -386,10 +386,10 @@ static void test_book_file__open_already__is_refused(void **state)
     assert_int_equal(waitpid(child, &status, 0), child);
     assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 0);
     ok(run_call(b, 0)); /* and the first one goes on */
-    rew_book_close(b);
+    rwd_book_close(b);
     b = open_file();
-    assert_int_equal(state_of(b, "a"), REW_RESERVED);
-    rew_book_close(b);
+    assert_int_equal(state_of(b, "a"), RWD_RESERVED);
+    rwd_book_close(b);
 }
 
 static void change(const char *sql)
@@ -407,7 +407,7 @@ static void change(const char *sql)
 
 static void test_book_file__no_book__is_corrupt(void **state)
 {
-    struct rew_book *b = NULL;
+    struct rwd_book *b = NULL;
     int fd = open(path, O_CREAT | O_WRONLY, 0600);
 
     (void)state;
@@ -415,28 +415,28 @@ static void test_book_file__no_book__is_corrupt(void **state)
         assert_int_equal(write(fd, "this is no data base, but quite long a text.....", 48), 48);
     }
     (void)close(fd);
-    gives(CORRUPT, rew_book_open(ron_env_linux(), path, &b, &book_err));
+    gives(CORRUPT, rwd_book_open(ron_env_linux(), path, &b, &book_err));
     assert_int_equal(unlink(path), 0);
     change("CREATE TABLE somebody(elses INTEGER)");
-    gives(CORRUPT, rew_book_open(ron_env_linux(), path, &b, &book_err));
+    gives(CORRUPT, rwd_book_open(ron_env_linux(), path, &b, &book_err));
     assert_int_equal(unlink(path), 0);
-    rew_book_close(open_file());
+    rwd_book_close(open_file());
     change("PRAGMA user_version=2");
-    gives(UNSUPPORTED, rew_book_open(ron_env_linux(), path, &b, &book_err));
+    gives(UNSUPPORTED, rwd_book_open(ron_env_linux(), path, &b, &book_err));
     change("PRAGMA user_version=1; DROP TABLE carries");
-    gives(CORRUPT, rew_book_open(ron_env_linux(), path, &b, &book_err));
+    gives(CORRUPT, rwd_book_open(ron_env_linux(), path, &b, &book_err));
     assert_null(b);
 }
 
 static void test_book_pg__no_book__is_corrupt(void **state)
 {
-    struct rew_book *b = NULL;
+    struct rwd_book *b = NULL;
 
     (void)state;
     change("CREATE TABLE rewarder_book(somebody int)");
     gives(CORRUPT, book_open(path, 1, &b));
     change("DROP TABLE rewarder_book");
-    rew_book_close(open_file());
+    rwd_book_close(open_file());
     change("UPDATE rewarder_book SET layout=2");
     gives(UNSUPPORTED, book_open(path, 1, &b));
     change("UPDATE rewarder_book SET layout=1; DROP TABLE rewarder_carries");
@@ -484,19 +484,19 @@ static void test_book_file__a_value_changed_by_hand__is_corrupt(void **state)
         "DELETE FROM %sbatches; DELETE FROM %sepochs; DELETE FROM %scarries;"
         "INSERT INTO %sepochs SELECT * FROM x1; INSERT INTO %sbatches SELECT * FROM x2;"
         "INSERT INTO %scarries SELECT * FROM x3";
-    struct rew_book *b = open_file();
+    struct rwd_book *b = open_file();
 
     (void)state;
     for (int call = 0; call < 12; call++) {
         ok(run_call(b, call));
     }
-    rew_book_close(b);
+    rwd_book_close(b);
     for (size_t i = 0; i < RON_ARRAY_LEN(changes); i++) {
         change_tables(keep);
         change_tables(changes[i]);
         gives(CORRUPT, book_open(path, 1, &b));
         change_tables(restore);
-        rew_book_close(open_file());
+        rwd_book_close(open_file());
     }
 }
 
@@ -523,7 +523,7 @@ static void test_book_file__a_flipped_byte__is_seen_or_means_nothing(void **stat
     static uint8_t bytes[1 << 18];
     static char before[TEXT_SIZE];
     static char after[TEXT_SIZE];
-    struct rew_book *b = open_file();
+    struct rwd_book *b = open_file();
     char copy[BOOK_PATH_SIZE];
     size_t seen = 0;
     size_t len;
@@ -533,7 +533,7 @@ static void test_book_file__a_flipped_byte__is_seen_or_means_nothing(void **stat
         ok(run_call(b, call));
     }
     ok(describe(b, before));
-    rew_book_close(b);
+    rwd_book_close(b);
     len = read_whole(path, bytes, sizeof bytes);
     (void)snprintf(copy, sizeof copy, "%.200s/copy.db", dir);
     /* All of the file's head; then places that meet every part of every page. */
@@ -544,11 +544,11 @@ static void test_book_file__a_flipped_byte__is_seen_or_means_nothing(void **stat
         write_whole(copy, bytes, len);
         bytes[at] ^= (uint8_t)(1U << at % 8);
         b = NULL;
-        rc = rew_book_open(ron_env_linux(), copy, &b, &book_err);
+        rc = rwd_book_open(ron_env_linux(), copy, &b, &book_err);
         if (rc == RON_OK) {
             ok(describe(b, after));
             assert_string_equal(before, after);
-            rew_book_close(b);
+            rwd_book_close(b);
         } else {
             if (rc != RON_CORRUPT && rc != RON_UNSUPPORTED) {
                 fail_msg("byte %zu: %s: %s", at, ron_rc_name(rc), book_err.msg);
@@ -563,7 +563,7 @@ static void test_book_file__a_flipped_byte__is_seen_or_means_nothing(void **stat
 /* ---- callers at once ------------------------------------------------------------------------- */
 
 struct racer {
-    struct rew_book *book;
+    struct rwd_book *book;
     uint8_t run;
     int reserved;
     int moved;
@@ -576,17 +576,17 @@ static void race(void *arg)
 
     for (int i = 0; i < 50; i++) {
         char epoch[16];
-        struct rew_request request;
-        struct rew_epoch e;
+        struct rwd_request request;
+        struct rwd_epoch e;
 
         (void)snprintf(epoch, sizeof epoch, "r-%d", i);
         request = request_of(epoch, r->run);
-        r->rc = rew_book_reserve(r->book, &request, 1, &e, NULL);
+        r->rc = rwd_book_reserve(r->book, &request, 1, &e, NULL);
         r->reserved += r->rc == RON_OK;
         if (r->rc != RON_OK && r->rc != RON_CONFLICT) {
             return;
         }
-        r->rc = rew_book_move(r->book, str(epoch), REW_RESERVED, REW_COMPUTING, NULL, 2, NULL);
+        r->rc = rwd_book_move(r->book, str(epoch), RWD_RESERVED, RWD_COMPUTING, NULL, 2, NULL);
         r->moved += r->rc == RON_OK;
         if (r->rc != RON_OK && r->rc != RON_CONFLICT) {
             return;
@@ -599,7 +599,7 @@ static void test_book_file__callers_at_once__one_reserves_and_one_moves(void **s
 {
     struct ron_thread *threads[THREADS];
     struct racer racers[THREADS];
-    struct rew_book *b = NULL;
+    struct rwd_book *b = NULL;
     int reserved = 0;
     int moved = 0;
 
@@ -620,7 +620,7 @@ static void test_book_file__callers_at_once__one_reserves_and_one_moves(void **s
     }
     assert_int_equal(reserved, 50);
     assert_int_equal(moved, 50);
-    rew_book_close(b);
+    rwd_book_close(b);
 }
 
 int main(void)

@@ -8,14 +8,14 @@
 
 enum { CASES = 2500, SOAK_FACTOR = 40 };
 
-static void compare_with_model(struct draw *d, const struct rew_result *r)
+static void compare_with_model(struct draw *d, const struct rwd_result *r)
 {
     struct model m = {.rows = d->rows, .count = d->count};
-    const struct rew_totals *t = rew_result_totals(r);
+    const struct rwd_totals *t = rwd_result_totals(r);
     uint64_t paid = 0;
 
     model_run(&m, &d->input);
-    assert_int_equal(rew_result_breach(r), m.overflow ? REW_BREACH_OVERFLOW : REW_BREACH_NONE);
+    assert_int_equal(rwd_result_breach(r), m.overflow ? RWD_BREACH_OVERFLOW : RWD_BREACH_NONE);
     if (m.overflow) {
         assert_int_equal(t->paid_accounts, 0);
         return;
@@ -25,10 +25,10 @@ static void compare_with_model(struct draw *d, const struct rew_result *r)
     }
     assert_int_equal(t->paid_accounts, paid);
     for (uint64_t k = 0; k < paid; k++) {
-        struct rew_payout payout;
+        struct rwd_payout payout;
         const struct model_row *row;
 
-        rew_result_payout(r, k, &payout);
+        rwd_result_payout(r, k, &payout);
         row = draw_row_of(d, payout.account);
         assert_non_null(row);
         support_assert_u128_equal(payout.amount.v, big_to_128(row->amount));
@@ -54,16 +54,16 @@ static void test_calc__random_input__agrees_with_the_model(void **state)
     int breaches = 0;
 
     for (int i = 0; i < cases(); i++) {
-        struct rew_rows *rows;
-        struct rew_result *r;
+        struct rwd_rows *rows;
+        struct rwd_result *r;
 
         draw_case(d);
         d->input.rows = rows = draw_rows_of(d);
         r = fix_calc(&d->input);
         compare_with_model(d, r);
-        breaches += rew_result_breach(r) != REW_BREACH_NONE;
-        rew_result_free(r);
-        rew_rows_free(rows);
+        breaches += rwd_result_breach(r) != RWD_BREACH_NONE;
+        rwd_result_free(r);
+        rwd_rows_free(rows);
     }
     print_message("%d cases, %d with a breach\n", cases(), breaches);
 }
@@ -73,27 +73,27 @@ static void test_calc__other_order_or_parts__has_the_same_result(void **state)
     struct draw *d = *state;
 
     for (int i = 0; i < cases() / 10; i++) {
-        struct rew_rows *rows;
-        struct rew_result *first;
+        struct rwd_rows *rows;
+        struct rwd_result *first;
 
         draw_case(d);
         d->input.rows = rows = draw_rows_of(d);
         first = fix_calc(&d->input);
         for (uint32_t parts = 1; parts <= 17; parts++) {
-            struct rew_calc_input input = d->input;
-            struct rew_rows *shuffled;
-            struct rew_result *r;
+            struct rwd_calc_input input = d->input;
+            struct rwd_rows *shuffled;
+            struct rwd_result *r;
 
             draw_shuffle(d);
             input.rows = shuffled = draw_rows_of(d);
             input.parts = parts;
             r = fix_calc(&input);
             assert_true(draw_same(first, r));
-            rew_result_free(r);
-            rew_rows_free(shuffled);
+            rwd_result_free(r);
+            rwd_rows_free(shuffled);
         }
-        rew_result_free(first);
-        rew_rows_free(rows);
+        rwd_result_free(first);
+        rwd_rows_free(rows);
     }
 }
 
@@ -102,41 +102,41 @@ static void test_calc__many_rows__do_not_depend_on_parts(void **state)
 {
     enum { ROWS = 30000 };
     struct draw *d = *state;
-    struct rew_rows *rows = NULL;
-    struct rew_calc_input input = {.policy = &d->policy, .pool = ron_money_of(123456789)};
-    struct rew_result *first;
+    struct rwd_rows *rows = NULL;
+    struct rwd_calc_input input = {.policy = &d->policy, .pool = ron_money_of(123456789)};
+    struct rwd_result *first;
 
-    rew_policy_default(&d->policy);
-    d->policy.rounding = REW_ROUND_LARGEST_REMAINDER;
+    rwd_policy_default(&d->policy);
+    d->policy.rounding = RWD_ROUND_LARGEST_REMAINDER;
     d->policy.category_count = 3;
-    d->policy.categories[0] = (struct rew_category){{"n0001", 5}, {1000}};
-    d->policy.categories[1] = (struct rew_category){{"n01", 3}, {1}};
-    d->policy.categories[2] = (struct rew_category){{"n02", 3}, RON_MONEY_MAX};
-    assert_int_equal(rew_rows_new(NULL, &rows, NULL), RON_OK);
+    d->policy.categories[0] = (struct rwd_category){{"n0001", 5}, {1000}};
+    d->policy.categories[1] = (struct rwd_category){{"n01", 3}, {1}};
+    d->policy.categories[2] = (struct rwd_category){{"n02", 3}, RON_MONEY_MAX};
+    assert_int_equal(rwd_rows_new(NULL, &rows, NULL), RON_OK);
     for (int i = 0; i < ROWS; i++) {
-        const struct rew_counters counters = {draw_below(d, 1000), draw_below(d, 100000),
+        const struct rwd_counters counters = {draw_below(d, 1000), draw_below(d, 100000),
                                               draw_below(d, 3600)};
         char name[16];
         int len = snprintf(name, sizeof name, "n%06d", i);
 
-        assert_int_equal(rew_rows_add(rows, (struct ron_str){name, (size_t)len}, &counters, NULL),
+        assert_int_equal(rwd_rows_add(rows, (struct ron_str){name, (size_t)len}, &counters, NULL),
                          RON_OK);
     }
-    assert_int_equal(rew_rows_seal(rows, NULL), RON_OK);
+    assert_int_equal(rwd_rows_seal(rows, NULL), RON_OK);
     input.rows = rows;
     first = fix_calc(&input);
     /* The capped category keeps back what is above its cap; all else is given to the unit. */
-    assert_true(rew_result_totals(first)->residual.v - rew_result_totals(first)->capped.v <= 3);
+    assert_true(rwd_result_totals(first)->residual.v - rwd_result_totals(first)->capped.v <= 3);
     for (uint32_t parts = 2; parts <= 17; parts++) {
-        struct rew_result *r;
+        struct rwd_result *r;
 
         input.parts = parts;
         r = fix_calc(&input);
         assert_true(draw_same(first, r));
-        rew_result_free(r);
+        rwd_result_free(r);
     }
-    rew_result_free(first);
-    rew_rows_free(rows);
+    rwd_result_free(first);
+    rwd_rows_free(rows);
 }
 
 /* Without caps and minimum: floor or one more, and the sum exact. */
@@ -145,14 +145,14 @@ static void test_calc__largest_remainder__keeps_the_quota_and_the_sum(void **sta
     struct draw *d = *state;
 
     for (int i = 0; i < cases() / 4; i++) {
-        struct rew_rows *rows;
-        struct rew_result *r;
+        struct rwd_rows *rows;
+        struct rwd_result *r;
         struct big total = big_of(0);
         struct big pool;
 
         draw_case(d);
-        rew_policy_default(&d->policy);
-        d->policy.rounding = REW_ROUND_LARGEST_REMAINDER;
+        rwd_policy_default(&d->policy);
+        d->policy.rounding = RWD_ROUND_LARGEST_REMAINDER;
         d->input.carry_in = RON_MONEY_ZERO;
         d->input.rows = rows = draw_rows_of(d);
         r = fix_calc(&d->input);
@@ -170,9 +170,9 @@ static void test_calc__largest_remainder__keeps_the_quota_and_the_sum(void **sta
             assert_true(big_cmp(exact, big_add(least, total)) < 0);
             assert_true(big_cmp(least, big_add(exact, total)) < 0);
         }
-        assert_true(rew_result_totals(r)->residual.v == (big_is_zero(total) ? d->input.pool.v : 0));
-        rew_result_free(r);
-        rew_rows_free(rows);
+        assert_true(rwd_result_totals(r)->residual.v == (big_is_zero(total) ? d->input.pool.v : 0));
+        rwd_result_free(r);
+        rwd_rows_free(rows);
     }
 }
 
@@ -182,10 +182,10 @@ static void test_calc__floor__is_monotone(void **state)
     struct draw *d = *state;
 
     for (int i = 0; i < cases() / 4; i++) {
-        struct rew_rows *rows;
-        struct rew_rows *more_rows;
-        struct rew_result *r;
-        struct rew_result *more;
+        struct rwd_rows *rows;
+        struct rwd_rows *more_rows;
+        struct rwd_result *r;
+        struct rwd_result *more;
         struct model_row *row;
         ron_u128 before;
 
@@ -193,7 +193,7 @@ static void test_calc__floor__is_monotone(void **state)
         if (d->count == 0) {
             continue;
         }
-        rew_policy_default(&d->policy);
+        rwd_policy_default(&d->policy);
         d->policy.min = draw_money(d, 4);
         d->input.carry_in = RON_MONEY_ZERO;
         d->input.rows = rows = draw_rows_of(d);
@@ -206,8 +206,8 @@ static void test_calc__floor__is_monotone(void **state)
         d->input.rows = more_rows = draw_rows_of(d);
         more = fix_calc(&d->input);
         assert_true(fix_paid(more, row->name) >= before);
-        rew_result_free(more);
-        rew_rows_free(more_rows);
+        rwd_result_free(more);
+        rwd_rows_free(more_rows);
 
         d->input.rows = rows;
         d->input.pool.v += (RON_U128_MAX - d->input.pool.v) / (1 + draw_below(d, 1000));
@@ -215,9 +215,9 @@ static void test_calc__floor__is_monotone(void **state)
         for (size_t k = 0; k < d->count; k++) {
             assert_true(fix_paid(more, d->rows[k].name) >= fix_paid(r, d->rows[k].name));
         }
-        rew_result_free(more);
-        rew_result_free(r);
-        rew_rows_free(rows);
+        rwd_result_free(more);
+        rwd_result_free(r);
+        rwd_rows_free(rows);
     }
 }
 

@@ -10,11 +10,11 @@
 
 static void compare_share(ron_u128 a, ron_u128 b, ron_u128 d)
 {
-    struct rew_share share = rew_share_of(a, d);
+    struct rwd_share share = rwd_share_of(a, d);
     struct ron_u256 quotient;
     ron_u128 rest;
     ron_u128 got_rest = 0;
-    ron_u128 got = rew_share(&share, b, &got_rest);
+    ron_u128 got = rwd_share(&share, b, &got_rest);
 
     support_slow_div(support_slow_mul(a, b), d, &quotient, &rest);
     assert_true(quotient.hi == 0);
@@ -24,9 +24,9 @@ static void compare_share(ron_u128 a, ron_u128 b, ron_u128 d)
 
 static void compare_div64(ron_u128 n, uint64_t d)
 {
-    struct rew_div64 by = rew_div64_of(d);
+    struct rwd_div64 by = rwd_div64_of(d);
 
-    support_assert_u128_equal(rew_div64(n, &by), n / d);
+    support_assert_u128_equal(rwd_div64(n, &by), n / d);
 }
 
 static size_t edges(ron_u128 ret[16 * 3])

@@ -34,7 +34,7 @@ static void check_run_key(const char *salt, const char *epoch, const struct ron_
     struct ron_b3 key;
     char text[RON_B3_ID_SIZE];
 
-    rew_run_key(str(salt), str(epoch), policy_hash, inputs, &key);
+    rwd_run_key(str(salt), str(epoch), policy_hash, inputs, &key);
     ron_b3_format(&key, text);
     assert_string_equal(text, expected);
 }
@@ -49,7 +49,7 @@ static void test_name__golden_run_keys__same(void **state)
     (void)state;
     check_run_key("salt", "epoch-1", &b, &a,
                   "b3:ea6413000c26fab26fa1583b1063e47f673547673704b42fc67c05fc5a600a46");
-    check_run_key(REW_SALT_DEFAULT, "interop-epoch-1", &b, &snapshot,
+    check_run_key(RWD_SALT_DEFAULT, "interop-epoch-1", &b, &snapshot,
                   "b3:ffd1e7465fb118c067fd14c30a36e2e12ba27f1e1fca34c4b7edcac919dd9bb9");
 }
 
@@ -69,40 +69,40 @@ static void check_spelled(const char *spelled, const char *prefix, size_t len, c
 static void test_name__intent_key__as_spelled(void **state)
 {
     struct ron_b3 run = id_of_digit('c');
-    char key[REW_INTENT_KEY_SIZE];
+    char key[RWD_INTENT_KEY_SIZE];
 
     (void)state;
-    rew_intent_key(&run, str("acct_a"), ron_money_of(356), key);
+    rwd_intent_key(&run, str("acct_a"), ron_money_of(356), key);
     check_spelled("svc-rewarder|settlement-intent|v2|"
                   "b3:cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc|acct_a|356",
-                  "b3:", REW_INTENT_KEY_LEN, key);
-    rew_intent_key(&run, str("acct_a"), RON_MONEY_MAX, key);
+                  "b3:", RWD_INTENT_KEY_LEN, key);
+    rwd_intent_key(&run, str("acct_a"), RON_MONEY_MAX, key);
     check_spelled("svc-rewarder|settlement-intent|v2|"
                   "b3:cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc|acct_a|"
                   "340282366920938463463374607431768211455",
-                  "b3:", REW_INTENT_KEY_LEN, key);
+                  "b3:", RWD_INTENT_KEY_LEN, key);
 }
 
 static void test_name__batch_key__as_spelled(void **state)
 {
     struct ron_b3 run = id_of_digit('c');
-    char key[REW_BATCH_KEY_SIZE];
+    char key[RWD_BATCH_KEY_SIZE];
 
     (void)state;
-    rew_batch_key(&run, UINT64_MAX, 4096, 2, key);
+    rwd_batch_key(&run, UINT64_MAX, 4096, 2, key);
     check_spelled("svc-rewarder|settlement-batch|v1|"
                   "b3:cccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccccc|"
                   "18446744073709551615|4096|2",
-                  "rew:", REW_BATCH_KEY_LEN, key);
+                  "rew:", RWD_BATCH_KEY_LEN, key);
 }
 
 static void test_name__claim_key__of_the_epoch_alone(void **state)
 {
-    char key[REW_BATCH_KEY_SIZE];
+    char key[RWD_BATCH_KEY_SIZE];
 
     (void)state;
-    rew_claim_key(str("salt"), str("epoch-1"), 3, key);
-    check_spelled("svc-rewarder|epoch-claim|v1|salt|epoch-1|3", "rew:", REW_BATCH_KEY_LEN, key);
+    rwd_claim_key(str("salt"), str("epoch-1"), 3, key);
+    check_spelled("svc-rewarder|epoch-claim|v1|salt|epoch-1|3", "rew:", RWD_BATCH_KEY_LEN, key);
 }
 
 /* ---- grammars -------------------------------------------------------------------------------- */
@@ -118,10 +118,10 @@ static void test_name__each_byte__allowed_or_not(void **state)
         struct ron_str name = {text, sizeof text};
         bool is_common = c != 0 && strchr(common, c) != NULL;
 
-        assert_int_equal(rew_epoch_ok(name), is_common);
-        assert_int_equal(rew_policy_id_ok(name), is_common);
-        assert_int_equal(rew_account_ok(name), is_common || c == '/');
-        assert_int_equal(rew_account_char((char)c), is_common || c == '/');
+        assert_int_equal(rwd_epoch_ok(name), is_common);
+        assert_int_equal(rwd_policy_id_ok(name), is_common);
+        assert_int_equal(rwd_account_ok(name), is_common || c == '/');
+        assert_int_equal(rwd_account_char((char)c), is_common || c == '/');
     }
 }
 
@@ -131,30 +131,30 @@ static void test_name__lengths__bounded(void **state)
 
     (void)state;
     memset(text, 'x', sizeof text);
-    assert_false(rew_epoch_ok((struct ron_str){text, 0}));
-    assert_false(rew_account_ok((struct ron_str){text, 0}));
-    assert_false(rew_policy_id_ok((struct ron_str){text, 0}));
-    assert_true(rew_epoch_ok((struct ron_str){text, REW_EPOCH_MAX}));
-    assert_false(rew_epoch_ok((struct ron_str){text, REW_EPOCH_MAX + 1}));
-    assert_true(rew_account_ok((struct ron_str){text, REW_ACCOUNT_MAX}));
-    assert_false(rew_account_ok((struct ron_str){text, REW_ACCOUNT_MAX + 1}));
-    assert_true(rew_policy_id_ok((struct ron_str){text, REW_POLICY_ID_MAX}));
-    assert_false(rew_policy_id_ok((struct ron_str){text, REW_POLICY_ID_MAX + 1}));
+    assert_false(rwd_epoch_ok((struct ron_str){text, 0}));
+    assert_false(rwd_account_ok((struct ron_str){text, 0}));
+    assert_false(rwd_policy_id_ok((struct ron_str){text, 0}));
+    assert_true(rwd_epoch_ok((struct ron_str){text, RWD_EPOCH_MAX}));
+    assert_false(rwd_epoch_ok((struct ron_str){text, RWD_EPOCH_MAX + 1}));
+    assert_true(rwd_account_ok((struct ron_str){text, RWD_ACCOUNT_MAX}));
+    assert_false(rwd_account_ok((struct ron_str){text, RWD_ACCOUNT_MAX + 1}));
+    assert_true(rwd_policy_id_ok((struct ron_str){text, RWD_POLICY_ID_MAX}));
+    assert_false(rwd_policy_id_ok((struct ron_str){text, RWD_POLICY_ID_MAX + 1}));
 }
 
 static void test_name__folder_too_long_for_a_file_name__refused(void **state)
 {
-    char text[REW_EPOCH_MAX];
-    char folder[REW_FOLDER_SIZE];
+    char text[RWD_EPOCH_MAX];
+    char folder[RWD_FOLDER_SIZE];
 
     (void)state;
     memset(text, 'x', sizeof text);
     memset(text, ':', 48);
-    assert_true(rew_epoch_ok((struct ron_str){text, sizeof text}));
-    rew_epoch_folder((struct ron_str){text, sizeof text}, folder);
-    assert_int_equal(strlen(folder), REW_FOLDER_MAX);
+    assert_true(rwd_epoch_ok((struct ron_str){text, sizeof text}));
+    rwd_epoch_folder((struct ron_str){text, sizeof text}, folder);
+    assert_int_equal(strlen(folder), RWD_FOLDER_MAX);
     text[48] = '.';
-    assert_false(rew_epoch_ok((struct ron_str){text, sizeof text}));
+    assert_false(rwd_epoch_ok((struct ron_str){text, sizeof text}));
 }
 
 /* ---- folders --------------------------------------------------------------------------------- */
@@ -176,12 +176,12 @@ static void test_name__folders__there_and_back(void **state)
 
     (void)state;
     for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
-        char folder[REW_FOLDER_SIZE];
-        char epoch[REW_EPOCH_MAX + 1];
+        char folder[RWD_FOLDER_SIZE];
+        char epoch[RWD_EPOCH_MAX + 1];
 
-        rew_epoch_folder(str(rows[i].epoch), folder);
+        rwd_epoch_folder(str(rows[i].epoch), folder);
         assert_string_equal(folder, rows[i].folder);
-        assert_true(rew_folder_epoch(folder, epoch));
+        assert_true(rwd_folder_epoch(folder, epoch));
         assert_string_equal(epoch, rows[i].epoch);
     }
 }
@@ -192,16 +192,16 @@ static void test_name__folders_of_others__refused(void **state)
                                       "%2e",  "%3a",   "%41",   "%2F",  "%00",   "a/b",    "a b",
                                       "%2E.", "%%2E2", "%252E", "a%2",  ".tmp",  "x.tmp",  "x~",
                                       "%3",   "%E2",   "\xc3",  "a\nb", "%2E%2", "%3A%3a", "%%"};
-    char long_name[REW_EPOCH_MAX + 2];
-    char epoch[REW_EPOCH_MAX + 1] = "untouched";
+    char long_name[RWD_EPOCH_MAX + 2];
+    char epoch[RWD_EPOCH_MAX + 1] = "untouched";
 
     (void)state;
     for (size_t i = 0; i < RON_ARRAY_LEN(bad); i++) {
-        assert_false(rew_folder_epoch(bad[i], epoch));
+        assert_false(rwd_folder_epoch(bad[i], epoch));
     }
     memset(long_name, 'x', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = '\0';
-    assert_false(rew_folder_epoch(long_name, epoch));
+    assert_false(rwd_folder_epoch(long_name, epoch));
     assert_string_equal(epoch, "untouched");
 }
 
@@ -214,17 +214,17 @@ static void test_name__random_folder_names__only_what_is_written(void **state)
     (void)state;
     for (int round = 0; round < 20000; round++) {
         char name[12];
-        char epoch[REW_EPOCH_MAX + 1];
-        char folder[REW_FOLDER_SIZE];
+        char epoch[RWD_EPOCH_MAX + 1];
+        char folder[RWD_FOLDER_SIZE];
         size_t len = ron_rand_below(&rand, sizeof name);
 
         for (size_t i = 0; i < len; i++) {
             name[i] = alphabet[ron_rand_below(&rand, sizeof alphabet - 1)];
         }
         name[len] = '\0';
-        if (rew_folder_epoch(name, epoch)) {
+        if (rwd_folder_epoch(name, epoch)) {
             good++;
-            rew_epoch_folder(str(epoch), folder);
+            rwd_epoch_folder(str(epoch), folder);
             assert_string_equal(folder, name);
         }
     }

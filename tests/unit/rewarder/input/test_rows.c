@@ -9,8 +9,8 @@
 #include "ron/base/alloc.h"
 
 struct plain {
-    char name[REW_ACCOUNT_MAX + 1];
-    struct rew_counters counters;
+    char name[RWD_ACCOUNT_MAX + 1];
+    struct rwd_counters counters;
 };
 
 static struct ron_str str(const char *text)
@@ -23,20 +23,20 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct plain *)a)->name, ((const struct plain *)b)->name);
 }
 
-static struct rew_rows *new_rows(uint64_t rows_max, uint64_t bytes_max)
+static struct rwd_rows *new_rows(uint64_t rows_max, uint64_t bytes_max)
 {
-    struct rew_rows_opts opts = {.rows_max = rows_max, .bytes_max = bytes_max};
-    struct rew_rows *rows = NULL;
+    struct rwd_rows_opts opts = {.rows_max = rows_max, .bytes_max = bytes_max};
+    struct rwd_rows *rows = NULL;
 
-    assert_int_equal(rew_rows_new(&opts, &rows, NULL), RON_OK);
+    assert_int_equal(rwd_rows_new(&opts, &rows, NULL), RON_OK);
     return rows;
 }
 
-static void add(struct rew_rows *rows, const char *name, uint64_t number)
+static void add(struct rwd_rows *rows, const char *name, uint64_t number)
 {
-    struct rew_counters c = {number, number + 1, number + 2};
+    struct rwd_counters c = {number, number + 1, number + 2};
 
-    assert_int_equal(rew_rows_add(rows, str(name), &c, NULL), RON_OK);
+    assert_int_equal(rwd_rows_add(rows, str(name), &c, NULL), RON_OK);
 }
 
 /* A name of up to `max` bytes that is likely to share its beginning with others. */
@@ -50,16 +50,16 @@ static void draw_name(struct ron_rand *rand, size_t max, char *name)
     name[len] = '\0';
 }
 
-static void check_against(const struct rew_rows *rows, struct plain *plain, size_t n)
+static void check_against(const struct rwd_rows *rows, struct plain *plain, size_t n)
 {
     qsort(plain, n, sizeof *plain, by_name);
-    assert_int_equal(rew_rows_count(rows), n);
+    assert_int_equal(rwd_rows_count(rows), n);
     for (size_t i = 0; i < n; i++) {
-        struct ron_str name = rew_rows_account(rows, i);
+        struct ron_str name = rwd_rows_account(rows, i);
 
         assert_int_equal(name.len, strlen(plain[i].name));
         assert_memory_equal(name.ptr, plain[i].name, name.len);
-        assert_memory_equal(rew_rows_counters(rows, i), &plain[i].counters,
+        assert_memory_equal(rwd_rows_counters(rows, i), &plain[i].counters,
                             sizeof plain[i].counters);
     }
 }
@@ -95,25 +95,25 @@ static void sort_round(struct ron_rand *rand, struct plain *plain, size_t n, siz
     for (size_t i = 0; i < n; i++) {
         draw_name(rand, max, plain[i].name);
         plain[i].counters =
-            (struct rew_counters){ron_rand_u64(rand), ron_rand_u64(rand), ron_rand_u64(rand)};
+            (struct rwd_counters){ron_rand_u64(rand), ron_rand_u64(rand), ron_rand_u64(rand)};
     }
     n = make_unique(plain, n);
     shuffle(rand, plain, n);
     for (int twice = 0; twice < 2; twice++) {
-        struct rew_rows *rows = new_rows(0, 0);
+        struct rwd_rows *rows = new_rows(0, 0);
 
         for (size_t i = 0; i < n; i++) {
-            assert_int_equal(rew_rows_add(rows, str(plain[i].name), &plain[i].counters, NULL),
+            assert_int_equal(rwd_rows_add(rows, str(plain[i].name), &plain[i].counters, NULL),
                              RON_OK);
         }
         if (twice == 1) {
             add(rows, plain[ron_rand_below(rand, n)].name, 1);
-            assert_int_equal(rew_rows_seal(rows, NULL), RON_EXISTS);
+            assert_int_equal(rwd_rows_seal(rows, NULL), RON_EXISTS);
         } else {
-            assert_int_equal(rew_rows_seal(rows, NULL), RON_OK);
+            assert_int_equal(rwd_rows_seal(rows, NULL), RON_OK);
             check_against(rows, plain, n);
         }
-        rew_rows_free(rows);
+        rwd_rows_free(rows);
     }
 }
 
@@ -127,12 +127,12 @@ static void test_rows__random_names__sorted_like_the_oracle(void **state)
     assert_non_null(plain);
     for (int round = 0; round < 300; round++) {
         size_t n = 1 + ron_rand_below(&rand, 60);
-        size_t max = 1 + ron_rand_below(&rand, REW_ACCOUNT_MAX);
+        size_t max = 1 + ron_rand_below(&rand, RWD_ACCOUNT_MAX);
 
         sort_round(&rand, plain, n, max);
     }
     for (int round = 0; round < 5; round++) {
-        sort_round(&rand, plain, N_MAX, REW_ACCOUNT_MAX);
+        sort_round(&rand, plain, N_MAX, RWD_ACCOUNT_MAX);
     }
     ron_free(plain);
 }
@@ -149,7 +149,7 @@ static void test_rows__any_order_of_many__sorted(void **state)
 
     (void)state;
     for (size_t s = 0; s < RON_ARRAY_LEN(steps); s++) {
-        struct rew_rows *rows = new_rows(0, 0);
+        struct rwd_rows *rows = new_rows(0, 0);
         char name[17];
 
         for (uint64_t i = 0; i < N; i++) {
@@ -158,39 +158,39 @@ static void test_rows__any_order_of_many__sorted(void **state)
             number_name(name, number);
             add(rows, name, number);
         }
-        assert_int_equal(rew_rows_seal(rows, NULL), RON_OK);
+        assert_int_equal(rwd_rows_seal(rows, NULL), RON_OK);
         for (uint64_t i = 0; i < N; i++) {
             number_name(name, i);
-            assert_memory_equal(rew_rows_account(rows, i).ptr, name, 16);
-            assert_int_equal(rew_rows_counters(rows, i)->bytes_stored, i);
-            assert_int_equal(rew_rows_counters(rows, i)->uptime_seconds, i + 2);
+            assert_memory_equal(rwd_rows_account(rows, i).ptr, name, 16);
+            assert_int_equal(rwd_rows_counters(rows, i)->bytes_stored, i);
+            assert_int_equal(rwd_rows_counters(rows, i)->uptime_seconds, i + 2);
         }
-        rew_rows_free(rows);
+        rwd_rows_free(rows);
     }
 }
 
 static void check_twice(const char *const *names, const char *expected)
 {
-    struct rew_rows *rows = new_rows(0, 0);
+    struct rwd_rows *rows = new_rows(0, 0);
     struct ron_err err = {0};
-    char text[REW_ACCOUNT_MAX + 40];
+    char text[RWD_ACCOUNT_MAX + 40];
 
     for (uint64_t i = 0; names[i] != NULL; i++) {
         add(rows, names[i], i);
     }
-    assert_int_equal(rew_rows_seal(rows, &err), RON_EXISTS);
+    assert_int_equal(rwd_rows_seal(rows, &err), RON_EXISTS);
     (void)snprintf(text, sizeof text, "account %s stands twice", expected);
     assert_string_equal(err.msg, text);
-    rew_rows_free(rows);
+    rwd_rows_free(rows);
 }
 
 static void test_rows__account_twice__smallest_is_named(void **state)
 {
-    char a[REW_ACCOUNT_MAX + 1];
+    char a[RWD_ACCOUNT_MAX + 1];
 
     (void)state;
-    memset(a, 'a', REW_ACCOUNT_MAX);
-    a[REW_ACCOUNT_MAX] = '\0';
+    memset(a, 'a', RWD_ACCOUNT_MAX);
+    a[RWD_ACCOUNT_MAX] = '\0';
     check_twice((const char *[]){"a", "a", NULL}, "a");
     check_twice((const char *[]){"abcd", "abcd", NULL}, "abcd");
     check_twice((const char *[]){"abcd", "abcde", "abcd", NULL}, "abcd");
@@ -201,67 +201,67 @@ static void test_rows__account_twice__smallest_is_named(void **state)
 
 static void test_rows__names_that_begin_with_each_other__shorter_first(void **state)
 {
-    struct rew_rows *rows = new_rows(0, 0);
-    char a[REW_ACCOUNT_MAX + 1];
+    struct rwd_rows *rows = new_rows(0, 0);
+    char a[RWD_ACCOUNT_MAX + 1];
 
     (void)state;
     memset(a, 'a', sizeof a);
-    for (uint64_t len = REW_ACCOUNT_MAX; len > 0; len--) {
-        struct rew_counters c = {len, 0, 0};
+    for (uint64_t len = RWD_ACCOUNT_MAX; len > 0; len--) {
+        struct rwd_counters c = {len, 0, 0};
 
-        assert_int_equal(rew_rows_add(rows, (struct ron_str){a, len}, &c, NULL), RON_OK);
+        assert_int_equal(rwd_rows_add(rows, (struct ron_str){a, len}, &c, NULL), RON_OK);
     }
-    assert_int_equal(rew_rows_seal(rows, NULL), RON_OK);
-    for (uint64_t i = 0; i < REW_ACCOUNT_MAX; i++) {
-        assert_int_equal(rew_rows_account(rows, i).len, i + 1);
-        assert_int_equal(rew_rows_counters(rows, i)->bytes_stored, i + 1);
+    assert_int_equal(rwd_rows_seal(rows, NULL), RON_OK);
+    for (uint64_t i = 0; i < RWD_ACCOUNT_MAX; i++) {
+        assert_int_equal(rwd_rows_account(rows, i).len, i + 1);
+        assert_int_equal(rwd_rows_counters(rows, i)->bytes_stored, i + 1);
     }
-    rew_rows_free(rows);
+    rwd_rows_free(rows);
 }
 
 static void test_rows__no_rows__sealed(void **state)
 {
-    struct rew_rows *rows = NULL;
+    struct rwd_rows *rows = NULL;
 
     (void)state;
-    assert_int_equal(rew_rows_new(NULL, &rows, NULL), RON_OK);
-    assert_int_equal(rew_rows_seal(rows, NULL), RON_OK);
-    assert_int_equal(rew_rows_count(rows), 0);
-    assert_int_equal(rew_rows_memory(rows), 0);
-    rew_rows_free(rows);
-    rew_rows_free(NULL);
+    assert_int_equal(rwd_rows_new(NULL, &rows, NULL), RON_OK);
+    assert_int_equal(rwd_rows_seal(rows, NULL), RON_OK);
+    assert_int_equal(rwd_rows_count(rows), 0);
+    assert_int_equal(rwd_rows_memory(rows), 0);
+    rwd_rows_free(rows);
+    rwd_rows_free(NULL);
 }
 
 /* ---- limits ---------------------------------------------------------------------------------- */
 
 static void test_rows__rows_max__one_more_refused(void **state)
 {
-    struct rew_rows *rows = new_rows(3, 0);
-    struct rew_counters c = {0};
+    struct rwd_rows *rows = new_rows(3, 0);
+    struct rwd_counters c = {0};
     struct ron_err err = {0};
 
     (void)state;
     add(rows, "a", 1);
     add(rows, "c", 2);
     add(rows, "b", 3);
-    assert_int_equal(rew_rows_add(rows, str("d"), &c, &err), RON_LIMIT);
+    assert_int_equal(rwd_rows_add(rows, str("d"), &c, &err), RON_LIMIT);
     assert_string_equal(err.msg, "there are more than 3 rows");
-    assert_int_equal(rew_rows_count(rows), 3);
-    assert_int_equal(rew_rows_seal(rows, NULL), RON_OK);
-    assert_int_equal(rew_rows_counters(rows, 1)->bytes_stored, 3);
-    rew_rows_free(rows);
+    assert_int_equal(rwd_rows_count(rows), 3);
+    assert_int_equal(rwd_rows_seal(rows, NULL), RON_OK);
+    assert_int_equal(rwd_rows_counters(rows, 1)->bytes_stored, 3);
+    rwd_rows_free(rows);
 }
 
 /* Adds rows of 16-byte names in an order that has to be sorted; returns how many were taken. */
-static uint64_t fill(struct rew_rows *rows, uint64_t n, bool backwards)
+static uint64_t fill(struct rwd_rows *rows, uint64_t n, bool backwards)
 {
     for (uint64_t i = 0; i < n; i++) {
-        struct rew_counters c = {i, i, i};
+        struct rwd_counters c = {i, i, i};
         enum ron_rc rc;
         char name[17];
 
         number_name(name, backwards ? n - i : i);
-        rc = rew_rows_add(rows, str(name), &c, NULL);
+        rc = rwd_rows_add(rows, str(name), &c, NULL);
         if (rc != RON_OK) {
             assert_int_equal(rc, RON_LIMIT);
             return i;
@@ -273,33 +273,33 @@ static uint64_t fill(struct rew_rows *rows, uint64_t n, bool backwards)
 static void test_rows__bytes_max__holds_for_adding(void **state)
 {
     enum { BYTES = 1000000 };
-    struct rew_rows *rows = new_rows(0, BYTES);
+    struct rwd_rows *rows = new_rows(0, BYTES);
     uint64_t taken;
 
     (void)state;
     taken = fill(rows, 100000, false);
     assert_in_range(taken, BYTES / 60, BYTES / 48);
-    assert_in_range(rew_rows_memory(rows), BYTES / 2, BYTES);
-    assert_int_equal(rew_rows_count(rows), taken);
-    assert_int_equal(rew_rows_seal(rows, NULL), RON_OK);
-    rew_rows_free(rows);
+    assert_in_range(rwd_rows_memory(rows), BYTES / 2, BYTES);
+    assert_int_equal(rwd_rows_count(rows), taken);
+    assert_int_equal(rwd_rows_seal(rows, NULL), RON_OK);
+    rwd_rows_free(rows);
 }
 
 static void test_rows__bytes_max__holds_for_sorting(void **state)
 {
-    struct rew_rows *rows = new_rows(0, 0);
+    struct rwd_rows *rows = new_rows(0, 0);
     uint64_t bytes;
     struct ron_err err = {0};
 
     (void)state;
     assert_int_equal(fill(rows, 10000, true), 10000);
-    bytes = rew_rows_memory(rows) + 10000 * 8;
-    rew_rows_free(rows);
+    bytes = rwd_rows_memory(rows) + 10000 * 8;
+    rwd_rows_free(rows);
     for (uint64_t less = 0; less < 2; less++) {
         rows = new_rows(0, bytes - less);
         assert_int_equal(fill(rows, 10000, true), 10000);
-        assert_int_equal(rew_rows_seal(rows, &err), less == 0 ? RON_OK : RON_LIMIT);
-        rew_rows_free(rows);
+        assert_int_equal(rwd_rows_seal(rows, &err), less == 0 ? RON_OK : RON_LIMIT);
+        rwd_rows_free(rows);
     }
 }
 
@@ -307,12 +307,12 @@ static void test_rows__bytes_max__holds_for_sorting(void **state)
 static void test_rows__unsorted_names_of_16_bytes__58_bytes_a_row(void **state)
 {
     enum { N = 200000 };
-    struct rew_rows *rows = new_rows(0, UINT64_C(587) * N / 10);
+    struct rwd_rows *rows = new_rows(0, UINT64_C(587) * N / 10);
 
     (void)state;
     assert_int_equal(fill(rows, N, true), N);
-    assert_int_equal(rew_rows_seal(rows, NULL), RON_OK);
-    rew_rows_free(rows);
+    assert_int_equal(rwd_rows_seal(rows, NULL), RON_OK);
+    rwd_rows_free(rows);
 }
 
 int main(void)

@@ -25,23 +25,23 @@ static enum ron_rc append_piece(void *arg, const void *bytes, size_t len, struct
 }
 
 /* Reads in pieces of `cut` bytes; 0: in one. */
-static enum ron_rc read_cut(const char *text, size_t len, enum rew_form form, size_t cut,
-                            struct rew_snapshot *ret_snapshot, struct ron_err *err)
+static enum ron_rc read_cut(const char *text, size_t len, enum rwd_form form, size_t cut,
+                            struct rwd_snapshot *ret_snapshot, struct ron_err *err)
 {
-    struct rew_snapshot_reader *r = NULL;
+    struct rwd_snapshot_reader *r = NULL;
     enum ron_rc rc = RON_OK;
 
     if (cut == 0) {
-        return rew_snapshot_read(text, len, form, NULL, ret_snapshot, err);
+        return rwd_snapshot_read(text, len, form, NULL, ret_snapshot, err);
     }
-    assert_int_equal(rew_snapshot_reader_new(form, NULL, &r, NULL), RON_OK);
+    assert_int_equal(rwd_snapshot_reader_new(form, NULL, &r, NULL), RON_OK);
     for (size_t at = 0; at < len && rc == RON_OK; at += cut) {
-        rc = rew_snapshot_feed(r, text + at, RON_MIN(cut, len - at), NULL);
+        rc = rwd_snapshot_feed(r, text + at, RON_MIN(cut, len - at), NULL);
     }
-    return rew_snapshot_end(r, ret_snapshot, err);
+    return rwd_snapshot_end(r, ret_snapshot, err);
 }
 
-static void check_cid(const struct rew_snapshot *s, const char *expected)
+static void check_cid(const struct rwd_snapshot *s, const char *expected)
 {
     char text[RON_B3_ID_SIZE];
 
@@ -49,12 +49,12 @@ static void check_cid(const struct rew_snapshot *s, const char *expected)
     assert_string_equal(text, expected);
 }
 
-static void check_good(const char *text, enum rew_form form, const char *cid)
+static void check_good(const char *text, enum rwd_form form, const char *cid)
 {
     static const size_t cuts[] = {0, 1, 2, 7, 64, 1000};
 
     for (size_t i = 0; i < RON_ARRAY_LEN(cuts); i++) {
-        struct rew_snapshot s;
+        struct rwd_snapshot s;
         struct ron_err err = {0};
         enum ron_rc rc = read_cut(text, strlen(text), form, cuts[i], &s, &err);
 
@@ -62,7 +62,7 @@ static void check_good(const char *text, enum rew_form form, const char *cid)
             fail_msg("%s: %s", text, err.msg);
         }
         check_cid(&s, cid);
-        rew_snapshot_done(&s);
+        rwd_snapshot_done(&s);
     }
 }
 
@@ -70,21 +70,21 @@ static void check_good(const char *text, enum rew_form form, const char *cid)
 
 static void test_snapshot__golden_vector__cid_and_bytes(void **state)
 {
-    struct rew_snapshot s;
+    struct rwd_snapshot s;
     struct ron_buf out;
 
     (void)state;
     assert_int_equal(sizeof GOLDEN - 1, 223);
-    assert_int_equal(rew_snapshot_read(GOLDEN, 223, REW_FORM_JSON, NULL, &s, NULL), RON_OK);
+    assert_int_equal(rwd_snapshot_read(GOLDEN, 223, RWD_FORM_JSON, NULL, &s, NULL), RON_OK);
     check_cid(&s, GOLDEN_CID);
     assert_int_equal(s.produced_at_ms, 1);
     assert_true(s.pool.v == 1000);
-    assert_int_equal(rew_rows_count(s.rows), 2);
+    assert_int_equal(rwd_rows_count(s.rows), 2);
     ron_buf_init(&out, 1000);
-    assert_int_equal(rew_snapshot_write(&s, append_piece, &out, NULL), RON_OK);
+    assert_int_equal(rwd_snapshot_write(&s, append_piece, &out, NULL), RON_OK);
     assert_string_equal(ron_buf_text(&out), GOLDEN);
     ron_buf_done(&out);
-    rew_snapshot_done(&s);
+    rwd_snapshot_done(&s);
 }
 
 static void test_snapshot__empty_one__golden_cid(void **state)
@@ -93,11 +93,11 @@ static void test_snapshot__empty_one__golden_cid(void **state)
 
     (void)state;
     check_good("{\"produced_at_millis\":0,\"pool_minor_units\":\"0\",\"contributions\":[]}",
-               REW_FORM_ANY, cid);
+               RWD_FORM_ANY, cid);
     check_good("{\"contributions\":[ \n ],\"pool_minor_units\":\"0\",\"produced_at_millis\":0}",
-               REW_FORM_JSON, cid);
-    check_good("{\"produced_at_millis\":0,\"pool_minor_units\":\"0\"}", REW_FORM_ANY, cid);
-    check_good("{\"produced_at_millis\":0,\"pool_minor_units\":\"0\"}\n", REW_FORM_NDJSON, cid);
+               RWD_FORM_JSON, cid);
+    check_good("{\"produced_at_millis\":0,\"pool_minor_units\":\"0\"}", RWD_FORM_ANY, cid);
+    check_good("{\"produced_at_millis\":0,\"pool_minor_units\":\"0\"}\n", RWD_FORM_NDJSON, cid);
 }
 
 static void test_snapshot__other_spellings__same_cid(void **state)
@@ -133,12 +133,12 @@ static void test_snapshot__other_spellings__same_cid(void **state)
 
     (void)state;
     for (size_t i = 0; i < RON_ARRAY_LEN(json); i++) {
-        check_good(json[i], REW_FORM_JSON, GOLDEN_CID);
-        check_good(json[i], REW_FORM_ANY, GOLDEN_CID);
+        check_good(json[i], RWD_FORM_JSON, GOLDEN_CID);
+        check_good(json[i], RWD_FORM_ANY, GOLDEN_CID);
     }
     for (size_t i = 0; i < RON_ARRAY_LEN(lines); i++) {
-        check_good(lines[i], REW_FORM_NDJSON, GOLDEN_CID);
-        check_good(lines[i], REW_FORM_ANY, GOLDEN_CID);
+        check_good(lines[i], RWD_FORM_NDJSON, GOLDEN_CID);
+        check_good(lines[i], RWD_FORM_ANY, GOLDEN_CID);
     }
 }
 
@@ -150,13 +150,13 @@ struct refusal {
 };
 
 /* Whatever the pieces: the same code and sentence. */
-static void check_refused(const char *text, size_t len, enum rew_form form, enum ron_rc rc,
+static void check_refused(const char *text, size_t len, enum rwd_form form, enum ron_rc rc,
                           const char *message)
 {
     static const size_t cuts[] = {0, 1, 3, 50, 700};
 
     for (size_t i = 0; i < RON_ARRAY_LEN(cuts); i++) {
-        struct rew_snapshot s = {.produced_at_ms = 77};
+        struct rwd_snapshot s = {.produced_at_ms = 77};
         struct ron_err err = {0};
 
         if (read_cut(text, len, form, cuts[i], &s, &err) != rc || err.rc != rc) {
@@ -169,7 +169,7 @@ static void check_refused(const char *text, size_t len, enum rew_form form, enum
     }
 }
 
-static void check_table(const struct refusal *table, size_t count, enum rew_form form)
+static void check_table(const struct refusal *table, size_t count, enum rwd_form form)
 {
     for (size_t i = 0; i < count; i++) {
         check_refused(table[i].text, strlen(table[i].text), form, RON_INVALID, table[i].message);
@@ -235,7 +235,7 @@ static void test_snapshot__head_is_wrong__field_is_named(void **state)
     };
 
     (void)state;
-    check_table(table, RON_ARRAY_LEN(table), REW_FORM_JSON);
+    check_table(table, RON_ARRAY_LEN(table), RWD_FORM_JSON);
 }
 
 /* A good row and the text as the second row. */
@@ -317,8 +317,8 @@ static void test_snapshot__row_is_wrong__row_and_field_are_named(void **state)
     };
 
     (void)state;
-    check_table(table, RON_ARRAY_LEN(table), REW_FORM_JSON);
-    check_table(table, RON_ARRAY_LEN(table), REW_FORM_ANY);
+    check_table(table, RON_ARRAY_LEN(table), RWD_FORM_JSON);
+    check_table(table, RON_ARRAY_LEN(table), RWD_FORM_ANY);
 }
 
 static void test_snapshot__lines_are_wrong__refused(void **state)
@@ -340,9 +340,9 @@ static void test_snapshot__lines_are_wrong__refused(void **state)
     };
 
     (void)state;
-    check_table(table, RON_ARRAY_LEN(table), REW_FORM_NDJSON);
-    check_table(table, RON_ARRAY_LEN(table), REW_FORM_ANY);
-    check_refused(GOLDEN, 223, REW_FORM_NDJSON, RON_INVALID, "contributions: unknown member");
+    check_table(table, RON_ARRAY_LEN(table), RWD_FORM_NDJSON);
+    check_table(table, RON_ARRAY_LEN(table), RWD_FORM_ANY);
+    check_refused(GOLDEN, 223, RWD_FORM_NDJSON, RON_INVALID, "contributions: unknown member");
 }
 
 static void test_snapshot__zero_bytes__refused(void **state)
@@ -352,9 +352,9 @@ static void test_snapshot__zero_bytes__refused(void **state)
     static const char behind[] = GOLDEN;
 
     (void)state;
-    check_refused(in_head, sizeof in_head - 1, REW_FORM_JSON, RON_INVALID, "");
-    check_refused(in_row, sizeof in_row - 1, REW_FORM_JSON, RON_INVALID, "row 2: account: ");
-    check_refused(behind, sizeof behind, REW_FORM_JSON, RON_INVALID, "there are bytes behind");
+    check_refused(in_head, sizeof in_head - 1, RWD_FORM_JSON, RON_INVALID, "");
+    check_refused(in_row, sizeof in_row - 1, RWD_FORM_JSON, RON_INVALID, "row 2: account: ");
+    check_refused(behind, sizeof behind, RWD_FORM_JSON, RON_INVALID, "there are bytes behind");
 }
 
 static void test_snapshot__largest_numbers__kept(void **state)
@@ -364,19 +364,19 @@ static void test_snapshot__largest_numbers__kept(void **state)
         "\"340282366920938463463374607431768211455\",\"contributions\":[{\"account\":\"a\","
         "\"bytes_stored\":18446744073709551615,\"bytes_served\":9999999999999999999,"
         "\"uptime_seconds\":10000000000000000000}]}";
-    struct rew_snapshot s;
+    struct rwd_snapshot s;
     struct ron_buf out;
 
     (void)state;
-    assert_int_equal(rew_snapshot_read(text, sizeof text - 1, REW_FORM_ANY, NULL, &s, NULL),
+    assert_int_equal(rwd_snapshot_read(text, sizeof text - 1, RWD_FORM_ANY, NULL, &s, NULL),
                      RON_OK);
     assert_true(s.pool.v == RON_U128_MAX);
-    assert_true(rew_rows_counters(s.rows, 0)->bytes_stored == UINT64_MAX);
+    assert_true(rwd_rows_counters(s.rows, 0)->bytes_stored == UINT64_MAX);
     ron_buf_init(&out, 1000);
-    assert_int_equal(rew_snapshot_write(&s, append_piece, &out, NULL), RON_OK);
+    assert_int_equal(rwd_snapshot_write(&s, append_piece, &out, NULL), RON_OK);
     assert_string_equal(ron_buf_text(&out), text);
     ron_buf_done(&out);
-    rew_snapshot_done(&s);
+    rwd_snapshot_done(&s);
 }
 
 /* ---- bounds ---------------------------------------------------------------------------------- */
@@ -400,9 +400,9 @@ static void check_stretched(const char *before, char fill, size_t n, const char 
     char *text = stretch(before, fill, n, after);
 
     if (rc == RON_OK) {
-        check_good(text, REW_FORM_JSON, message);
+        check_good(text, RWD_FORM_JSON, message);
     } else {
-        check_refused(text, strlen(text), REW_FORM_JSON, rc, message);
+        check_refused(text, strlen(text), RWD_FORM_JSON, rc, message);
     }
     ron_free(text);
 }
@@ -416,13 +416,13 @@ static void test_snapshot__too_much_text__limit_with_its_place(void **state)
 
     (void)state;
     /* Blanks around an account belong to the row's text. */
-    check_stretched(before, ' ', REW_ROW_TEXT_MAX - used - 1, after, RON_OK, GOLDEN_CID);
-    check_stretched(before, ' ', REW_ROW_TEXT_MAX - used + 1, after, RON_LIMIT,
+    check_stretched(before, ' ', RWD_ROW_TEXT_MAX - used - 1, after, RON_OK, GOLDEN_CID);
+    check_stretched(before, ' ', RWD_ROW_TEXT_MAX - used + 1, after, RON_LIMIT,
                     "row 2: there are more than 4096 bytes");
-    check_stretched(before, 'x', REW_ACCOUNT_MAX, after, RON_INVALID, "row 2: account: 1 to 160");
-    check_stretched("{" HEAD_TEXT ",\"x\":\"", 'x', REW_ROW_TEXT_MAX, "\"}", RON_LIMIT,
+    check_stretched(before, 'x', RWD_ACCOUNT_MAX, after, RON_INVALID, "row 2: account: 1 to 160");
+    check_stretched("{" HEAD_TEXT ",\"x\":\"", 'x', RWD_ROW_TEXT_MAX, "\"}", RON_LIMIT,
                     "there are more than 4096 bytes beside the rows");
-    check_stretched("{" HEAD_TEXT ",\"contributions\":[]", ',', REW_ROW_TEXT_MAX, "}", RON_LIMIT,
+    check_stretched("{" HEAD_TEXT ",\"contributions\":[]", ',', RWD_ROW_TEXT_MAX, "}", RON_LIMIT,
                     "there are more than 4096 bytes beside the rows");
 }
 
@@ -457,45 +457,45 @@ static void test_snapshot__space_without_end__fine(void **state)
 
 static void test_snapshot__limits_of_rows__told_with_the_row(void **state)
 {
-    struct rew_rows_opts opts = {.rows_max = 1};
-    struct rew_snapshot s;
+    struct rwd_rows_opts opts = {.rows_max = 1};
+    struct rwd_snapshot s;
     struct ron_err err = {0};
 
     (void)state;
-    assert_int_equal(rew_snapshot_read(GOLDEN, 223, REW_FORM_ANY, &opts, &s, &err), RON_LIMIT);
+    assert_int_equal(rwd_snapshot_read(GOLDEN, 223, RWD_FORM_ANY, &opts, &s, &err), RON_LIMIT);
     assert_string_equal(err.msg, "row 2: there are more than 1 rows");
-    opts = (struct rew_rows_opts){.bytes_max = 100};
-    assert_int_equal(rew_snapshot_read(GOLDEN, 223, REW_FORM_ANY, &opts, &s, &err), RON_LIMIT);
+    opts = (struct rwd_rows_opts){.bytes_max = 100};
+    assert_int_equal(rwd_snapshot_read(GOLDEN, 223, RWD_FORM_ANY, &opts, &s, &err), RON_LIMIT);
 }
 
 static void test_snapshot__failed__sticks(void **state)
 {
-    struct rew_snapshot_reader *r = NULL;
-    struct rew_snapshot s;
+    struct rwd_snapshot_reader *r = NULL;
+    struct rwd_snapshot s;
     struct ron_err first = {0};
     struct ron_err again = {0};
 
     (void)state;
-    assert_int_equal(rew_snapshot_reader_new(REW_FORM_ANY, NULL, &r, NULL), RON_OK);
-    assert_int_equal(rew_snapshot_feed(r, NULL, 0, NULL), RON_OK);
-    assert_int_equal(rew_snapshot_feed(r, "x", 1, &first), RON_INVALID);
-    assert_int_equal(rew_snapshot_feed(r, GOLDEN, 223, &again), RON_INVALID);
+    assert_int_equal(rwd_snapshot_reader_new(RWD_FORM_ANY, NULL, &r, NULL), RON_OK);
+    assert_int_equal(rwd_snapshot_feed(r, NULL, 0, NULL), RON_OK);
+    assert_int_equal(rwd_snapshot_feed(r, "x", 1, &first), RON_INVALID);
+    assert_int_equal(rwd_snapshot_feed(r, GOLDEN, 223, &again), RON_INVALID);
     assert_string_equal(first.msg, again.msg);
-    assert_int_equal(rew_snapshot_end(r, &s, NULL), RON_INVALID);
-    rew_snapshot_reader_free(NULL);
+    assert_int_equal(rwd_snapshot_end(r, &s, NULL), RON_INVALID);
+    rwd_snapshot_reader_free(NULL);
 }
 
 static void test_snapshot__half_read__progress_and_freed(void **state)
 {
     static const char text[] = "{" HEAD_TEXT "}\n" ROW_A "\n" ROW_B;
-    struct rew_snapshot_reader *r = NULL;
+    struct rwd_snapshot_reader *r = NULL;
 
     (void)state;
-    assert_int_equal(rew_snapshot_reader_new(REW_FORM_NDJSON, NULL, &r, NULL), RON_OK);
-    assert_int_equal(rew_snapshot_rows_read(r), 0);
-    assert_int_equal(rew_snapshot_feed(r, text, sizeof text - 2, NULL), RON_OK);
-    assert_int_equal(rew_snapshot_rows_read(r), 1);
-    rew_snapshot_reader_free(r);
+    assert_int_equal(rwd_snapshot_reader_new(RWD_FORM_NDJSON, NULL, &r, NULL), RON_OK);
+    assert_int_equal(rwd_snapshot_rows_read(r), 0);
+    assert_int_equal(rwd_snapshot_feed(r, text, sizeof text - 2, NULL), RON_OK);
+    assert_int_equal(rwd_snapshot_rows_read(r), 1);
+    rwd_snapshot_reader_free(r);
 }
 
 static enum ron_rc refuse_second(void *arg, const void *bytes, size_t len, struct ron_err *err)
@@ -509,24 +509,24 @@ static enum ron_rc refuse_second(void *arg, const void *bytes, size_t len, struc
 
 static void test_snapshot__write_fails__stops_with_its_code(void **state)
 {
-    struct rew_snapshot s = {0};
+    struct rwd_snapshot s = {0};
     struct ron_err err = {0};
     int calls = 0;
 
     (void)state;
-    assert_int_equal(rew_rows_new(NULL, &s.rows, NULL), RON_OK);
+    assert_int_equal(rwd_rows_new(NULL, &s.rows, NULL), RON_OK);
     for (uint64_t i = 0; i < 5000; i++) {
         char name[32];
         int len = snprintf(name, sizeof name, "acct_%06llu", (unsigned long long)i);
 
-        assert_int_equal(rew_rows_add(s.rows, (struct ron_str){name, (size_t)len},
-                                      &(struct rew_counters){i, i, i}, NULL),
+        assert_int_equal(rwd_rows_add(s.rows, (struct ron_str){name, (size_t)len},
+                                      &(struct rwd_counters){i, i, i}, NULL),
                          RON_OK);
     }
-    assert_int_equal(rew_rows_seal(s.rows, NULL), RON_OK);
-    assert_int_equal(rew_snapshot_write(&s, refuse_second, &calls, &err), RON_IO);
+    assert_int_equal(rwd_rows_seal(s.rows, NULL), RON_OK);
+    assert_int_equal(rwd_snapshot_write(&s, refuse_second, &calls, &err), RON_IO);
     assert_int_equal(calls, 2);
-    rew_snapshot_done(&s);
+    rwd_snapshot_done(&s);
 }
 
 int main(void)

@@ -12,7 +12,7 @@
 enum { ROWS_MAX = 60, TEXT_MAX = 400000 };
 
 struct plain {
-    char account[REW_ACCOUNT_MAX + 1];
+    char account[RWD_ACCOUNT_MAX + 1];
     uint64_t numbers[3];
 };
 
@@ -38,7 +38,7 @@ static void draw_content(void)
     produced_at = support_rand_edgy_u64(&rnd);
     (void)ron_money_format((struct ron_money){support_rand_edgy_u128(&rnd)}, pool);
     for (size_t i = 0; i < row_count; i++) {
-        size_t len = 1 + ron_rand_below(&rnd, ron_rand_chance(&rnd, 1, 4) ? REW_ACCOUNT_MAX : 12);
+        size_t len = 1 + ron_rand_below(&rnd, ron_rand_chance(&rnd, 1, 4) ? RWD_ACCOUNT_MAX : 12);
 
         for (size_t c = 0; c < len; c++) {
             rows[i].account[c] = alphabet[ron_rand_below(&rnd, sizeof alphabet - 1)];
@@ -209,13 +209,13 @@ static void write_lines(size_t first)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static void check_rows(const struct rew_snapshot *s)
+static void check_rows(const struct rwd_snapshot *s)
 {
     qsort(rows, row_count, sizeof *rows, by_account);
-    assert_int_equal(rew_rows_count(s->rows), row_count);
+    assert_int_equal(rwd_rows_count(s->rows), row_count);
     for (size_t i = 0; i < row_count; i++) {
-        struct ron_str account = rew_rows_account(s->rows, i);
-        const struct rew_counters *c = rew_rows_counters(s->rows, i);
+        struct ron_str account = rwd_rows_account(s->rows, i);
+        const struct rwd_counters *c = rwd_rows_counters(s->rows, i);
 
         assert_int_equal(account.len, strlen(rows[i].account));
         assert_memory_equal(account.ptr, rows[i].account, account.len);
@@ -227,30 +227,30 @@ static void check_rows(const struct rew_snapshot *s)
 
 /* Reads `text` in pieces of 1..max bytes. Each piece is a block of its own, so that a look beyond
  * it is a fault under the sanitizer. */
-static void check_read(enum rew_form form, size_t max, const struct ron_b3 *cid)
+static void check_read(enum rwd_form form, size_t max, const struct ron_b3 *cid)
 {
-    struct rew_snapshot_reader *r = NULL;
-    struct rew_snapshot s;
+    struct rwd_snapshot_reader *r = NULL;
+    struct rwd_snapshot s;
     struct ron_err err = {0};
     size_t len = ron_buf_len(&text);
 
-    assert_int_equal(rew_snapshot_reader_new(form, NULL, &r, NULL), RON_OK);
+    assert_int_equal(rwd_snapshot_reader_new(form, NULL, &r, NULL), RON_OK);
     for (size_t at = 0; at < len;) {
         size_t n = RON_MIN(1 + ron_rand_below(&rnd, max), len - at);
         char *piece = ron_alloc(n);
 
         assert_non_null(piece);
         memcpy(piece, ron_buf_data(&text) + at, n);
-        RON_IGNORE(rew_snapshot_feed(r, piece, n, NULL)); /* the first failure sticks */
+        RON_IGNORE(rwd_snapshot_feed(r, piece, n, NULL)); /* the first failure sticks */
         ron_free(piece);
         at += n;
     }
-    if (rew_snapshot_end(r, &s, &err) != RON_OK) {
+    if (rwd_snapshot_end(r, &s, &err) != RON_OK) {
         fail_msg("%s: %s", err.msg, ron_buf_text(&text));
     }
     assert_memory_equal(&s.cid, cid, sizeof *cid);
     check_rows(&s);
-    rew_snapshot_done(&s);
+    rwd_snapshot_done(&s);
 }
 
 static void one_round(void)
@@ -263,13 +263,13 @@ static void one_round(void)
     write_json(0);
     ron_b3_hash(ron_buf_data(&text), ron_buf_len(&text), &cid);
     for (size_t i = 0; i < RON_ARRAY_LEN(cuts); i++) {
-        enum rew_form any = ron_rand_chance(&rnd, 1, 2) ? REW_FORM_ANY : REW_FORM_JSON;
+        enum rwd_form any = ron_rand_chance(&rnd, 1, 2) ? RWD_FORM_ANY : RWD_FORM_JSON;
 
         check_read(any, cuts[i], &cid);
         shuffle();
         spacing = (int)ron_rand_below(&rnd, 3);
         write_lines(ron_rand_below(&rnd, 2));
-        check_read(any == REW_FORM_ANY ? REW_FORM_ANY : REW_FORM_NDJSON, cuts[i], &cid);
+        check_read(any == RWD_FORM_ANY ? RWD_FORM_ANY : RWD_FORM_NDJSON, cuts[i], &cid);
         shuffle();
         write_json(ron_rand_below(&rnd, 3));
     }

@@ -32,7 +32,7 @@ static const char full[] = "{" FIRST SECOND "}";
     "f5dc407bd82411c1c2f32ecc1c58387891a191fa70aa28cfc7d27f99dd983d5d"                             \
     "0fd7df38484ad5b00e8b9d389b7936b59571f702b70f30c34301c165dbe99f0c"
 
-static const uint8_t seed_a[REW_SIGN_KEY_BYTES] = {1, 2, 3};
+static const uint8_t seed_a[RWD_SIGN_KEY_BYTES] = {1, 2, 3};
 
 /* `text` with the first `from` replaced by `to`. */
 static void swap(char *out, size_t size, const char *text, const char *from, const char *to)
@@ -45,12 +45,12 @@ static void swap(char *out, size_t size, const char *text, const char *from, con
     assert_true(len > 0 && (size_t)len < size);
 }
 
-static struct rew_policy_doc *read_good(const char *text)
+static struct rwd_policy_doc *read_good(const char *text)
 {
-    struct rew_policy_doc *doc = NULL;
+    struct rwd_policy_doc *doc = NULL;
     struct ron_err err = {0};
 
-    if (rew_policy_read(text, strlen(text), NULL, 0, &doc, &err) != RON_OK) {
+    if (rwd_policy_read(text, strlen(text), NULL, 0, &doc, &err) != RON_OK) {
         fail_msg("refused: %s", err.msg);
     }
     return doc;
@@ -58,9 +58,9 @@ static struct rew_policy_doc *read_good(const char *text)
 
 static void expect_refusal(const char *text, enum ron_rc rc, const char *word)
 {
-    struct rew_policy_doc *doc = NULL;
+    struct rwd_policy_doc *doc = NULL;
     struct ron_err err = {0};
-    enum ron_rc got = rew_policy_read(text, strlen(text), NULL, 0, &doc, &err);
+    enum ron_rc got = rwd_policy_read(text, strlen(text), NULL, 0, &doc, &err);
 
     assert_null(doc);
     if (got != rc || strstr(err.msg, word) == NULL) {
@@ -71,19 +71,19 @@ static void expect_refusal(const char *text, enum ron_rc rc, const char *word)
 
 static void test_policy__full_document__every_value_is_read(void **state)
 {
-    struct rew_policy_doc *doc = read_good(full);
-    const struct rew_policy *p = rew_policy_of(doc);
+    struct rwd_policy_doc *doc = read_good(full);
+    const struct rwd_policy *p = rwd_policy_of(doc);
 
     (void)state;
     assert_true(ron_str_eq(p->id, "policy:v1"));
     assert_int_equal(p->version, 3);
-    assert_int_equal(p->funding, REW_FUND_CREATOR_POOL);
+    assert_int_equal(p->funding, RWD_FUND_CREATOR_POOL);
     assert_true(ron_str_eq(p->asset, "roc"));
     assert_true(p->max.v == 1000000);
     assert_true(p->min.v == 1);
     assert_int_equal(p->weight_bps, 10000);
-    assert_int_equal(p->rounding, REW_ROUND_FLOOR);
-    assert_int_equal(p->residual, REW_RESIDUAL_UNISSUED);
+    assert_int_equal(p->rounding, RWD_ROUND_FLOOR);
+    assert_int_equal(p->residual, RWD_RESIDUAL_UNISSUED);
     assert_true(p->stored.num == 1 && p->stored.den == 1);
     assert_true(p->served.num == 1 && p->served.den == 4);
     assert_true(p->uptime.num == 1 && p->uptime.den == 1);
@@ -93,14 +93,14 @@ static void test_policy__full_document__every_value_is_read(void **state)
     assert_int_equal(p->category_count, 2);
     assert_true(ron_str_eq(p->categories[0].prefix, "t:1/") && p->categories[0].cap.v == 300);
     assert_true(ron_str_eq(p->categories[1].prefix, "t:2/") && p->categories[1].cap.v == 0);
-    assert_int_equal(p->emission, REW_EMIT_HALVING);
+    assert_int_equal(p->emission, RWD_EMIT_HALVING);
     assert_true(p->emission_base.v == 5000);
     assert_int_equal(p->emission_start_ms, 7);
     assert_int_equal(p->emission_epoch_ms, 3600000);
     assert_int_equal(p->emission_period, 1000);
     assert_false(p->is_signed);
     assert_string_equal(p->key_id, "");
-    rew_policy_free(doc);
+    rwd_policy_free(doc);
 }
 
 /* The hashes were computed with b3sum over the bytes above. */
@@ -116,13 +116,13 @@ static void test_policy__canonical_document__keeps_its_bytes_and_hash(void **sta
 
     (void)state;
     for (size_t i = 0; i < RON_ARRAY_LEN(cases); i++) {
-        struct rew_policy_doc *doc = read_good(cases[i].text);
+        struct rwd_policy_doc *doc = read_good(cases[i].text);
         char id[RON_B3_ID_SIZE];
 
-        assert_true(ron_str_eq(rew_policy_bytes(doc), cases[i].text));
-        ron_b3_format(&rew_policy_of(doc)->hash, id);
+        assert_true(ron_str_eq(rwd_policy_bytes(doc), cases[i].text));
+        ron_b3_format(&rwd_policy_of(doc)->hash, id);
         assert_string_equal(id, cases[i].hash);
-        rew_policy_free(doc);
+        rwd_policy_free(doc);
     }
 }
 
@@ -150,12 +150,12 @@ static void test_policy__other_spellings__have_the_same_bytes(void **state)
     (void)state;
     for (size_t i = 0; i < RON_ARRAY_LEN(cases); i++) {
         char text[2048];
-        struct rew_policy_doc *doc;
+        struct rwd_policy_doc *doc;
 
         swap(text, sizeof text, cases[i].text, cases[i].from, cases[i].to);
         doc = read_good(text);
-        assert_true(ron_str_eq(rew_policy_bytes(doc), cases[i].text));
-        rew_policy_free(doc);
+        assert_true(ron_str_eq(rwd_policy_bytes(doc), cases[i].text));
+        rwd_policy_free(doc);
     }
 }
 
@@ -235,25 +235,25 @@ static void test_policy__sink_rule__needs_a_sink(void **state)
 {
     char text[2048];
     char with[2048];
-    struct rew_policy_doc *doc;
+    struct rwd_policy_doc *doc;
 
     (void)state;
     swap(text, sizeof text, plain, "unissued", "sink");
     expect_refusal(text, RON_INVALID, "remainder_sink: is needed");
     swap(with, sizeof with, text, "\"}}", "\"},\"remainder_sink\":\"treasury\"}");
     doc = read_good(with);
-    assert_int_equal(rew_policy_of(doc)->residual, REW_RESIDUAL_SINK);
-    rew_policy_free(doc);
+    assert_int_equal(rwd_policy_of(doc)->residual, RWD_RESIDUAL_SINK);
+    rwd_policy_free(doc);
 }
 
 static void test_policy__too_much__is_a_limit(void **state)
 {
     struct ron_buf text;
-    struct rew_policy_doc *doc = NULL;
+    struct rwd_policy_doc *doc = NULL;
 
     (void)state;
-    ron_buf_init(&text, 2 * REW_POLICY_TEXT_MAX);
-    for (int count = REW_CATEGORIES_MAX; count <= REW_CATEGORIES_MAX + 1; count++) {
+    ron_buf_init(&text, 2 * RWD_POLICY_TEXT_MAX);
+    for (int count = RWD_CATEGORIES_MAX; count <= RWD_CATEGORIES_MAX + 1; count++) {
         ron_buf_clear(&text);
         RON_IGNORE(ron_buf_append(&text, plain, sizeof plain - 2));
         for (int i = 0; i < count; i++) {
@@ -261,20 +261,20 @@ static void test_policy__too_much__is_a_limit(void **state)
                                           i == 0 ? ",\"categories\":[" : ",", i));
         }
         RON_IGNORE(ron_buf_append_text(&text, "]}"));
-        if (count == REW_CATEGORIES_MAX) {
-            rew_policy_free(read_good(ron_buf_text(&text)));
+        if (count == RWD_CATEGORIES_MAX) {
+            rwd_policy_free(read_good(ron_buf_text(&text)));
         } else {
             expect_refusal(ron_buf_text(&text), RON_LIMIT, "categories: too many items");
         }
     }
     ron_buf_clear(&text);
     RON_IGNORE(ron_buf_append_text(&text, plain));
-    while (ron_buf_len(&text) < REW_POLICY_TEXT_MAX) {
+    while (ron_buf_len(&text) < RWD_POLICY_TEXT_MAX) {
         RON_IGNORE(ron_buf_append_byte(&text, ' '));
     }
-    assert_int_equal(rew_policy_read(ron_buf_data(&text), REW_POLICY_TEXT_MAX, NULL, 0, &doc, NULL),
+    assert_int_equal(rwd_policy_read(ron_buf_data(&text), RWD_POLICY_TEXT_MAX, NULL, 0, &doc, NULL),
                      RON_OK);
-    rew_policy_free(doc);
+    rwd_policy_free(doc);
     RON_IGNORE(ron_buf_append_byte(&text, ' '));
     expect_refusal(ron_buf_text(&text), RON_LIMIT, "at most 65536 bytes");
     ron_buf_done(&text);
@@ -287,92 +287,92 @@ static void test_policy__public_money__needs_a_signature(void **state)
     (void)state;
     for (size_t i = 0; i < RON_ARRAY_LEN(sources); i++) {
         char text[2048];
-        struct rew_policy_doc *doc = NULL;
+        struct rwd_policy_doc *doc = NULL;
 
         swap(text, sizeof text, plain, "creator_pool", sources[i]);
         expect_refusal(text, RON_DENIED, "needs a signature");
-        assert_int_equal(rew_policy_draft(text, strlen(text), &doc, NULL), RON_OK);
-        assert_false(rew_policy_of(doc)->is_signed);
-        rew_policy_free(doc);
+        assert_int_equal(rwd_policy_draft(text, strlen(text), &doc, NULL), RON_OK);
+        assert_false(rwd_policy_of(doc)->is_signed);
+        rwd_policy_free(doc);
     }
 }
 
 /* ---- signatures ------------------------------------------------------------------------------ */
 
-static const struct rew_policy_key key_a = {
+static const struct rwd_policy_key key_a = {
     "ops-1", {0x22, 0x1f, 0xe5, 0xf6, 0x85, 0x9a, 0x1a, 0x4f, 0xec, 0x79, 0x05,
               0x7c, 0x9d, 0x32, 0xc8, 0xd3, 0xfc, 0x35, 0x6e, 0x14, 0x4b, 0x1d,
               0xa3, 0xb0, 0xf9, 0x01, 0x6e, 0xf6, 0xf2, 0x98, 0x88, 0xda}};
-static const struct rew_policy_key key_b = {
+static const struct rwd_policy_key key_b = {
     "ops-2", {0xe4, 0xe5, 0x7b, 0xc4, 0xfc, 0x4b, 0xca, 0x2d, 0xdc, 0x8b, 0x1f,
               0x2f, 0x96, 0xfd, 0xfc, 0x9c, 0xe1, 0x66, 0xe7, 0xcd, 0x63, 0x9c,
               0x10, 0xb8, 0x11, 0xdf, 0x7b, 0x51, 0x27, 0x81, 0xb3, 0x41}};
 
 static void sign(const char *text, const char *key_id, const uint8_t *seed, struct ron_buf *out)
 {
-    struct rew_policy_doc *doc = NULL;
+    struct rwd_policy_doc *doc = NULL;
     struct ron_err err = {0};
 
-    ron_buf_init(out, 2 * REW_POLICY_TEXT_MAX);
-    assert_int_equal(rew_policy_draft(text, strlen(text), &doc, &err), RON_OK);
-    assert_int_equal(rew_policy_sign(doc, key_id, seed, &err), RON_OK);
-    assert_true(rew_policy_of(doc)->is_signed);
-    assert_string_equal(rew_policy_of(doc)->key_id, key_id);
-    assert_int_equal(rew_policy_sign(doc, key_id, seed, &err), RON_EXISTS);
-    assert_int_equal(rew_policy_write(doc, out), RON_OK);
-    rew_policy_free(doc);
+    ron_buf_init(out, 2 * RWD_POLICY_TEXT_MAX);
+    assert_int_equal(rwd_policy_draft(text, strlen(text), &doc, &err), RON_OK);
+    assert_int_equal(rwd_policy_sign(doc, key_id, seed, &err), RON_OK);
+    assert_true(rwd_policy_of(doc)->is_signed);
+    assert_string_equal(rwd_policy_of(doc)->key_id, key_id);
+    assert_int_equal(rwd_policy_sign(doc, key_id, seed, &err), RON_EXISTS);
+    assert_int_equal(rwd_policy_write(doc, out), RON_OK);
+    rwd_policy_free(doc);
 }
 
 static void test_policy__signed_document__is_read_with_its_key_and_written_as_it_was(void **state)
 {
-    const struct rew_policy_key keys[] = {key_b, key_a};
+    const struct rwd_policy_key keys[] = {key_b, key_a};
     struct ron_buf text;
     struct ron_buf again;
-    struct rew_policy_doc *doc = NULL;
-    struct rew_policy_doc *bare = read_good(full);
+    struct rwd_policy_doc *doc = NULL;
+    struct rwd_policy_doc *bare = read_good(full);
     struct ron_err err = {0};
 
     (void)state;
     sign(full, "ops-1", seed_a, &text);
     assert_non_null(strstr(ron_buf_text(&text), "\"sig_ed25519\":\"" SIG_A "\"}"));
-    assert_int_equal(rew_policy_read(ron_buf_data(&text), ron_buf_len(&text), keys, 2, &doc, &err),
+    assert_int_equal(rwd_policy_read(ron_buf_data(&text), ron_buf_len(&text), keys, 2, &doc, &err),
                      RON_OK);
-    assert_true(rew_policy_of(doc)->is_signed);
-    assert_string_equal(rew_policy_of(doc)->key_id, "ops-1");
-    assert_true(ron_b3_equal(&rew_policy_of(doc)->hash, &rew_policy_of(bare)->hash));
-    assert_true(ron_str_eq(rew_policy_bytes(doc), full));
-    ron_buf_init(&again, REW_POLICY_TEXT_MAX);
-    assert_int_equal(rew_policy_write(doc, &again), RON_OK);
+    assert_true(rwd_policy_of(doc)->is_signed);
+    assert_string_equal(rwd_policy_of(doc)->key_id, "ops-1");
+    assert_true(ron_b3_equal(&rwd_policy_of(doc)->hash, &rwd_policy_of(bare)->hash));
+    assert_true(ron_str_eq(rwd_policy_bytes(doc), full));
+    ron_buf_init(&again, RWD_POLICY_TEXT_MAX);
+    assert_int_equal(rwd_policy_write(doc, &again), RON_OK);
     assert_string_equal(ron_buf_text(&again), ron_buf_text(&text));
     ron_buf_clear(&again);
-    assert_int_equal(rew_policy_write(bare, &again), RON_OK);
+    assert_int_equal(rwd_policy_write(bare, &again), RON_OK);
     assert_string_equal(ron_buf_text(&again), full);
-    assert_int_equal(rew_policy_draft(ron_buf_data(&text), ron_buf_len(&text), &doc, &err),
+    assert_int_equal(rwd_policy_draft(ron_buf_data(&text), ron_buf_len(&text), &doc, &err),
                      RON_INVALID);
-    rew_policy_free(doc);
-    rew_policy_free(bare);
+    rwd_policy_free(doc);
+    rwd_policy_free(bare);
     ron_buf_done(&text);
     ron_buf_done(&again);
 }
 
-static void expect_signed(const char *text, const struct rew_policy_key *keys, size_t count,
+static void expect_signed(const char *text, const struct rwd_policy_key *keys, size_t count,
                           enum ron_rc rc, const char *word)
 {
-    struct rew_policy_doc *doc = NULL;
+    struct rwd_policy_doc *doc = NULL;
     struct ron_err err = {0};
-    enum ron_rc got = rew_policy_read(text, strlen(text), keys, count, &doc, &err);
+    enum ron_rc got = rwd_policy_read(text, strlen(text), keys, count, &doc, &err);
 
     if (got != rc || (rc != RON_OK && strstr(err.msg, word) == NULL)) {
         fail_msg("%s \"%s\", wanted %s with \"%s\"", ron_rc_name(got), err.msg, ron_rc_name(rc),
                  word);
     }
-    rew_policy_free(doc);
+    rwd_policy_free(doc);
 }
 
 static void test_policy__bad_signature__is_denied(void **state)
 {
-    struct rew_policy_key both[] = {key_b, key_a};
-    struct rew_policy_key *renamed = &both[0];
+    struct rwd_policy_key both[] = {key_b, key_a};
+    struct rwd_policy_key *renamed = &both[0];
     struct ron_buf text;
     char changed[4096];
     const char *good;
@@ -391,7 +391,7 @@ static void test_policy__bad_signature__is_denied(void **state)
     swap(changed, sizeof changed, good, "\"300\"", "\"301\"");
     expect_signed(changed, &key_a, 1, RON_DENIED, "signature is not good");
     /* Any bit of the signature. */
-    for (size_t i = 0; i < 2 * REW_SIG_BYTES; i++) {
+    for (size_t i = 0; i < 2 * RWD_SIG_BYTES; i++) {
         swap(changed, sizeof changed, good, "", "");
         sig = strstr(changed, "sig_ed25519\":\"") + strlen("sig_ed25519\":\"");
         sig[i] = sig[i] == '0' ? '1' : '0';
@@ -406,7 +406,7 @@ static void test_policy__malformed_signature__is_invalid(void **state)
     char changed[4096];
     const char *good;
     char *sig;
-    struct rew_policy_doc *doc = read_good(plain);
+    struct rwd_policy_doc *doc = read_good(plain);
     struct ron_err err = {0};
 
     (void)state;
@@ -428,10 +428,10 @@ static void test_policy__malformed_signature__is_invalid(void **state)
     expect_signed(changed, &key_a, 1, RON_INVALID, "more: unknown member");
     swap(changed, sizeof changed, good, "\"halving\"", "\"none\"");
     expect_signed(changed, &key_a, 1, RON_INVALID, "emission.kind");
-    assert_int_equal(rew_policy_sign(doc, "no key", seed_a, &err), RON_INVALID);
-    assert_int_equal(rew_policy_sign(doc, "", seed_a, &err), RON_INVALID);
-    assert_false(rew_policy_of(doc)->is_signed);
-    rew_policy_free(doc);
+    assert_int_equal(rwd_policy_sign(doc, "no key", seed_a, &err), RON_INVALID);
+    assert_int_equal(rwd_policy_sign(doc, "", seed_a, &err), RON_INVALID);
+    assert_false(rwd_policy_of(doc)->is_signed);
+    rwd_policy_free(doc);
     ron_buf_done(&text);
 }
 
@@ -439,52 +439,52 @@ static void test_policy__malformed_signature__is_invalid(void **state)
 
 static void test_policy__halving_curve__starts_halves_and_ends(void **state)
 {
-    struct rew_policy p;
+    struct rwd_policy p;
     const uint64_t era = 60000 * 10;
 
     (void)state;
-    rew_policy_default(&p);
-    p.emission = REW_EMIT_HALVING;
+    rwd_policy_default(&p);
+    p.emission = RWD_EMIT_HALVING;
     p.emission_base = (struct ron_money){RON_U128_MAX};
     p.emission_start_ms = 1000;
     p.emission_epoch_ms = 60000;
     p.emission_period = 10;
-    assert_true(rew_policy_pool_max(&p, 0).v == 0);
-    assert_true(rew_policy_pool_max(&p, 999).v == 0);
+    assert_true(rwd_policy_pool_max(&p, 0).v == 0);
+    assert_true(rwd_policy_pool_max(&p, 999).v == 0);
     for (uint64_t n = 0; n < 128; n++) {
-        assert_true(rew_policy_pool_max(&p, 1000 + n * era).v == RON_U128_MAX >> n);
-        assert_true(rew_policy_pool_max(&p, 1000 + (n + 1) * era - 1).v == RON_U128_MAX >> n);
+        assert_true(rwd_policy_pool_max(&p, 1000 + n * era).v == RON_U128_MAX >> n);
+        assert_true(rwd_policy_pool_max(&p, 1000 + (n + 1) * era - 1).v == RON_U128_MAX >> n);
     }
-    assert_true(rew_policy_pool_max(&p, 1000 + 128 * era).v == 0);
-    assert_true(rew_policy_pool_max(&p, UINT64_MAX).v == 0);
+    assert_true(rwd_policy_pool_max(&p, 1000 + 128 * era).v == 0);
+    assert_true(rwd_policy_pool_max(&p, UINT64_MAX).v == 0);
     p.max = ron_money_of(77);
-    assert_true(rew_policy_pool_max(&p, 1000).v == 77);
+    assert_true(rwd_policy_pool_max(&p, 1000).v == 77);
     p.emission_base = ron_money_of(100);
-    assert_true(rew_policy_pool_max(&p, 1000 + era).v == 50);
+    assert_true(rwd_policy_pool_max(&p, 1000 + era).v == 50);
 }
 
 static void test_policy__constant_or_no_curve__is_flat(void **state)
 {
-    struct rew_policy p;
+    struct rwd_policy p;
     char text[2048];
-    struct rew_policy_doc *doc;
+    struct rwd_policy_doc *doc;
 
     (void)state;
-    rew_policy_default(&p);
-    assert_true(rew_policy_pool_max(&p, 0).v == RON_U128_MAX);
-    p.emission = REW_EMIT_CONSTANT;
+    rwd_policy_default(&p);
+    assert_true(rwd_policy_pool_max(&p, 0).v == RON_U128_MAX);
+    p.emission = RWD_EMIT_CONSTANT;
     p.emission_base = ron_money_of(5);
     p.emission_start_ms = 10;
-    assert_true(rew_policy_pool_max(&p, 9).v == 0);
-    assert_true(rew_policy_pool_max(&p, 10).v == 5);
-    assert_true(rew_policy_pool_max(&p, UINT64_MAX).v == 5);
+    assert_true(rwd_policy_pool_max(&p, 9).v == 0);
+    assert_true(rwd_policy_pool_max(&p, 10).v == 5);
+    assert_true(rwd_policy_pool_max(&p, UINT64_MAX).v == 5);
     swap(text, sizeof text, plain, "\"}}",
          "\"},\"emission\":{\"kind\":\"constant\",\"base_minor_units\":\"9\",\"start_millis\":2}}");
     doc = read_good(text);
-    assert_true(ron_str_eq(rew_policy_bytes(doc), text));
-    assert_true(rew_policy_pool_max(rew_policy_of(doc), 1).v == 0);
-    assert_true(rew_policy_pool_max(rew_policy_of(doc), 2).v == 9);
-    rew_policy_free(doc);
+    assert_true(ron_str_eq(rwd_policy_bytes(doc), text));
+    assert_true(rwd_policy_pool_max(rwd_policy_of(doc), 1).v == 0);
+    assert_true(rwd_policy_pool_max(rwd_policy_of(doc), 2).v == 9);
+    rwd_policy_free(doc);
 }
 
 static void test_policy__key_of_a_signer__is_an_id_and_digits(void **state)
@@ -501,15 +501,15 @@ static void test_policy__key_of_a_signer__is_an_id_and_digits(void **state)
         {"ops 1=221fe5f6859a1a4fec79057c9d32c8d3fc356e144b1da3b0f9016ef6f29888da", 70},
         {"ops-1=221FE5F6859a1a4fec79057c9d32c8d3fc356e144b1da3b0f9016ef6f29888da", 70},
     };
-    struct rew_policy_key key = key_b;
+    struct rwd_policy_key key = key_b;
     struct ron_err err = {0};
 
     (void)state;
     for (size_t i = 0; i < RON_ARRAY_LEN(bad); i++) {
-        assert_int_equal(rew_policy_key_read(bad[i], &key, &err), RON_INVALID);
+        assert_int_equal(rwd_policy_key_read(bad[i], &key, &err), RON_INVALID);
         assert_memory_equal(&key, &key_b, sizeof key);
     }
-    assert_int_equal(rew_policy_key_read((struct ron_str){good, sizeof good - 1}, &key, &err),
+    assert_int_equal(rwd_policy_key_read((struct ron_str){good, sizeof good - 1}, &key, &err),
                      RON_OK);
     assert_string_equal(key.id, key_a.id);
     assert_memory_equal(key.public_key, key_a.public_key, sizeof key.public_key);
@@ -517,11 +517,11 @@ static void test_policy__key_of_a_signer__is_an_id_and_digits(void **state)
 
 static enum ron_rc sweep_read(void *arg)
 {
-    struct rew_policy_doc *doc = NULL;
-    enum ron_rc rc = rew_policy_read(full, sizeof full - 1, NULL, 0, &doc, NULL);
+    struct rwd_policy_doc *doc = NULL;
+    enum ron_rc rc = rwd_policy_read(full, sizeof full - 1, NULL, 0, &doc, NULL);
 
     (void)arg;
-    rew_policy_free(doc);
+    rwd_policy_free(doc);
     return rc;
 }
 SUPPORT_FAULT_SWEEP(test_policy__memory_fails__nothing_leaks, sweep_read)

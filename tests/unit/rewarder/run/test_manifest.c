@@ -6,20 +6,20 @@
 
 #define GOLDEN_COMMITMENT "b3:2ac5742bc2bceb7f5578e9a65730aa16af5ff02f69b088c8b81e8cf1edfc9710"
 
-static void read_back(const struct rew_manifest *m, enum ron_rc expected)
+static void read_back(const struct rwd_manifest *m, enum ron_rc expected)
 {
-    char memory[REW_MANIFEST_MAX + 1];
-    char again_memory[REW_MANIFEST_MAX + 1];
-    struct rew_manifest read;
+    char memory[RWD_MANIFEST_MAX + 1];
+    char again_memory[RWD_MANIFEST_MAX + 1];
+    struct rwd_manifest read;
     struct ron_buf text;
     struct ron_buf again;
 
     ron_buf_init_over(&text, memory, sizeof memory);
     ron_buf_init_over(&again, again_memory, sizeof again_memory);
-    assert_int_equal(rew_manifest_write(m, &text), RON_OK);
-    assert_int_equal(rew_manifest_read(memory, ron_buf_len(&text), &read, NULL), expected);
+    assert_int_equal(rwd_manifest_write(m, &text), RON_OK);
+    assert_int_equal(rwd_manifest_read(memory, ron_buf_len(&text), &read, NULL), expected);
     if (expected == RON_OK) {
-        assert_int_equal(rew_manifest_write(&read, &again), RON_OK);
+        assert_int_equal(rwd_manifest_write(&read, &again), RON_OK);
         assert_int_equal(ron_buf_len(&again), ron_buf_len(&text));
         assert_memory_equal(ron_buf_data(&again), ron_buf_data(&text), ron_buf_len(&text));
         assert_int_equal(read.has_ledger, m->has_ledger);
@@ -34,8 +34,8 @@ static void read_back(const struct rew_manifest *m, enum ron_rc expected)
 static void test_manifest__the_golden_run__has_these_bytes(void **state)
 {
     struct art *a = *state;
-    struct rew_snapshot snapshot = art_read(ART_GOLDEN, strlen(ART_GOLDEN));
-    struct rew_run run;
+    struct rwd_snapshot snapshot = art_read(ART_GOLDEN, strlen(ART_GOLDEN));
+    struct rwd_run run;
     struct ron_buf text;
     char id[RON_B3_ID_SIZE];
 
@@ -53,14 +53,14 @@ static void test_manifest__the_golden_run__has_these_bytes(void **state)
     art_file(a, "runs/interop-epoch-1/commitment", &text);
     assert_string_equal(ron_buf_text(&text), GOLDEN_COMMITMENT "\n");
     ron_buf_done(&text);
-    rew_run_done(&run);
-    rew_snapshot_done(&snapshot);
+    rwd_run_done(&run);
+    rwd_snapshot_done(&snapshot);
 }
 
 /* A manifest with every optional member. */
-static struct rew_manifest full(void)
+static struct rwd_manifest full(void)
 {
-    struct rew_manifest m = {
+    struct rwd_manifest m = {
         .epoch = art_str("2026:w46.a"),
         .run_key = {{1}},
         .inputs_cid = {{2}},
@@ -68,7 +68,7 @@ static struct rew_manifest full(void)
         .policy_version = UINT64_MAX,
         .policy_hash = {{3}},
         .policy_signed = true,
-        .funding = REW_FUND_GOVERNANCE_BUDGET,
+        .funding = RWD_FUND_GOVERNANCE_BUDGET,
         .has_ledger = true,
         .ledger_root = {{4}},
         .ledger_seq = 77,
@@ -76,23 +76,23 @@ static struct rew_manifest full(void)
         .carry_commitment = {{5}},
         .carry_in = {.v = 12},
         .totals = {.pool = RON_MONEY_MAX, .offered = RON_MONEY_MAX, .residual = {.v = 5}},
-        .residual = REW_RESIDUAL_SINK,
+        .residual = RWD_RESIDUAL_SINK,
         .sink = art_str("treasury/x"),
         .payouts = {.count = 3, .cid = {{6}}, .root = {{7}}},
         .proof = art_str("{\"type\":\"zk\",\"cid\":\"b3:"
                          "0000000000000000000000000000000000000000000000000000000000000000\","
                          "\"scheme\":\"plonk\"}"),
     };
-    struct rew_attester attester = art_attester();
+    struct rwd_attester attester = art_attester();
 
-    assert_int_equal(rew_manifest_commit(&m, NULL), RON_OK);
-    assert_int_equal(rew_manifest_attest(&m, attester.key_id, attester.seed, NULL), RON_OK);
+    assert_int_equal(rwd_manifest_commit(&m, NULL), RON_OK);
+    assert_int_equal(rwd_manifest_attest(&m, attester.key_id, attester.seed, NULL), RON_OK);
     return m;
 }
 
 static void test_manifest__written_and_read__the_same(void **state)
 {
-    struct rew_manifest m = full();
+    struct rwd_manifest m = full();
 
     (void)state;
     read_back(&m, RON_OK);
@@ -103,29 +103,29 @@ static void test_manifest__written_and_read__the_same(void **state)
     m.carry_epoch = (struct ron_str){0};
     m.carry_in = RON_MONEY_ZERO;
     m.sink = (struct ron_str){0};
-    m.residual = REW_RESIDUAL_CARRY;
-    assert_int_equal(rew_manifest_commit(&m, NULL), RON_OK);
+    m.residual = RWD_RESIDUAL_CARRY;
+    assert_int_equal(rwd_manifest_commit(&m, NULL), RON_OK);
     read_back(&m, RON_OK);
 }
 
 static void test_manifest__every_breach__named_and_without_payouts(void **state)
 {
     (void)state;
-    for (unsigned i = REW_BREACH_NONE + 1; i < REW_BREACH_COUNT; i++) {
-        struct rew_manifest m = full();
+    for (unsigned i = RWD_BREACH_NONE + 1; i < RWD_BREACH_COUNT; i++) {
+        struct rwd_manifest m = full();
 
-        m.status = REW_STATUS_QUARANTINED;
-        m.breach = (enum rew_breach)i;
-        m.payouts = (struct rew_payouts_sum){0};
+        m.status = RWD_STATUS_QUARANTINED;
+        m.breach = (enum rwd_breach)i;
+        m.payouts = (struct rwd_payouts_sum){0};
         m.key_id[0] = '\0';
-        assert_int_equal(rew_manifest_commit(&m, NULL), RON_OK);
+        assert_int_equal(rwd_manifest_commit(&m, NULL), RON_OK);
         read_back(&m, RON_OK);
     }
 }
 
 static void test_manifest__another_commitment__corrupt(void **state)
 {
-    struct rew_manifest m = full();
+    struct rwd_manifest m = full();
 
     (void)state;
     m.totals.paid.v++;
@@ -134,62 +134,62 @@ static void test_manifest__another_commitment__corrupt(void **state)
 
 static void test_manifest__proof_and_attestation__no_part_of_the_commitment(void **state)
 {
-    struct rew_manifest m = full();
+    struct rwd_manifest m = full();
     struct ron_b3 before = m.commitment;
 
     (void)state;
     m.proof = (struct ron_str){0};
     m.key_id[0] = '\0';
-    assert_int_equal(rew_manifest_commit(&m, NULL), RON_OK);
+    assert_int_equal(rwd_manifest_commit(&m, NULL), RON_OK);
     assert_true(ron_b3_equal(&before, &m.commitment));
 }
 
 static void test_manifest__attestation__binds_key_and_commitment(void **state)
 {
-    struct rew_manifest m = full();
-    uint8_t other[REW_SIGN_KEY_BYTES] = {9};
-    struct rew_manifest x = m;
+    struct rwd_manifest m = full();
+    uint8_t other[RWD_SIGN_KEY_BYTES] = {9};
+    struct rwd_manifest x = m;
 
     (void)state;
-    assert_true(rew_manifest_attested(&m, NULL));
-    assert_true(rew_manifest_attested(&m, m.public_key));
-    assert_false(rew_manifest_attested(&m, other));
+    assert_true(rwd_manifest_attested(&m, NULL));
+    assert_true(rwd_manifest_attested(&m, m.public_key));
+    assert_false(rwd_manifest_attested(&m, other));
     x.key_id[0] = 'R';
-    assert_false(rew_manifest_attested(&x, NULL));
+    assert_false(rwd_manifest_attested(&x, NULL));
     x = m;
     x.commitment.bytes[31] ^= 1;
-    assert_false(rew_manifest_attested(&x, NULL));
+    assert_false(rwd_manifest_attested(&x, NULL));
     x = m;
     x.sig[0] ^= 1;
-    assert_false(rew_manifest_attested(&x, NULL));
+    assert_false(rwd_manifest_attested(&x, NULL));
     x.key_id[0] = '\0';
-    assert_false(rew_manifest_attested(&x, NULL));
-    assert_int_equal(rew_manifest_attest(&x, "", other, NULL), RON_INVALID);
-    assert_int_equal(rew_manifest_attest(&x, "a b", other, NULL), RON_INVALID);
+    assert_false(rwd_manifest_attested(&x, NULL));
+    assert_int_equal(rwd_manifest_attest(&x, "", other, NULL), RON_INVALID);
+    assert_int_equal(rwd_manifest_attest(&x, "a b", other, NULL), RON_INVALID);
     assert_int_equal(
-        rew_manifest_attest(&x, "0123456789012345678901234567890123456789012345678901234567890123x",
+        rwd_manifest_attest(&x, "0123456789012345678901234567890123456789012345678901234567890123x",
                             other, NULL),
         RON_INVALID);
 }
 
 static void test_manifest__every_bit_flipped__refused(void **state)
 {
-    struct rew_manifest m = full();
-    char good[REW_MANIFEST_MAX + 1];
+    struct rwd_manifest m = full();
+    char good[RWD_MANIFEST_MAX + 1];
     struct ron_buf text;
 
     (void)state;
     m.proof = (struct ron_str){0}; /* the slot is no part of what is bound */
     ron_buf_init_over(&text, good, sizeof good);
-    assert_int_equal(rew_manifest_write(&m, &text), RON_OK);
+    assert_int_equal(rwd_manifest_write(&m, &text), RON_OK);
     for (size_t bit = 0; bit < 8 * ron_buf_len(&text); bit++) {
-        char bad[REW_MANIFEST_MAX + 1];
-        struct rew_manifest read;
+        char bad[RWD_MANIFEST_MAX + 1];
+        struct rwd_manifest read;
 
         memcpy(bad, good, ron_buf_len(&text));
         bad[bit / 8] = (char)(bad[bit / 8] ^ 1 << bit % 8);
-        if (rew_manifest_read(bad, ron_buf_len(&text), &read, NULL) == RON_OK &&
-            rew_manifest_attested(&read, NULL)) {
+        if (rwd_manifest_read(bad, ron_buf_len(&text), &read, NULL) == RON_OK &&
+            rwd_manifest_attested(&read, NULL)) {
             fail_msg("bit %zu is not bound: %.40s", bit, good + (bit / 8 < 20 ? 0 : bit / 8 - 20));
         }
     }
@@ -216,19 +216,19 @@ static void test_manifest__other_spellings__refused(void **state)
         {"}}", "}}\n"},
         {"}}", "},\"more\":1}"},
     };
-    struct rew_manifest m = full();
-    char good[REW_MANIFEST_MAX + 1];
+    struct rwd_manifest m = full();
+    char good[RWD_MANIFEST_MAX + 1];
     struct ron_buf text;
 
     (void)state;
     m.key_id[0] = '\0';
     m.proof = (struct ron_str){0};
     ron_buf_init_over(&text, good, sizeof good);
-    assert_int_equal(rew_manifest_write(&m, &text), RON_OK);
+    assert_int_equal(rwd_manifest_write(&m, &text), RON_OK);
     (void)ron_buf_text(&text);
     for (size_t i = 0; i < RON_ARRAY_LEN(cases); i++) {
-        char bad[2 * REW_MANIFEST_MAX];
-        struct rew_manifest read;
+        char bad[2 * RWD_MANIFEST_MAX];
+        struct rwd_manifest read;
         char *at = strstr(good, cases[i].from);
         int len;
 
@@ -240,51 +240,51 @@ static void test_manifest__other_spellings__refused(void **state)
             len = snprintf(bad, sizeof bad, "%.*s%s%s", (int)(at - good), good, cases[i].to,
                            at + strlen(cases[i].from));
         }
-        assert_int_equal(rew_manifest_read(bad, (size_t)len, &read, NULL), RON_INVALID);
+        assert_int_equal(rwd_manifest_read(bad, (size_t)len, &read, NULL), RON_INVALID);
     }
 }
 
 /* ---- proofs ---------------------------------------------------------------------------------- */
 
-static size_t make_proof(struct art *a, char text[REW_PROOF_TEXT_MAX + 1])
+static size_t make_proof(struct art *a, char text[RWD_PROOF_TEXT_MAX + 1])
 {
-    struct rew_snapshot snapshot = art_snapshot(5);
-    struct rew_attester attester = art_attester();
-    struct rew_payouts *p = NULL;
-    struct rew_run run;
+    struct rwd_snapshot snapshot = art_snapshot(5);
+    struct rwd_attester attester = art_attester();
+    struct rwd_payouts *p = NULL;
+    struct rwd_run run;
     struct ron_buf manifest;
     struct ron_buf proof;
 
     art_publish(a, &snapshot, "e", &attester, &run);
     art_file(a, "runs/e/run.json", &manifest);
-    assert_int_equal(rew_payouts_open(a->env, "runs/e", &p, NULL), RON_OK);
-    ron_buf_init_over(&proof, text, REW_PROOF_TEXT_MAX + 1);
+    assert_int_equal(rwd_payouts_open(a->env, "runs/e", &p, NULL), RON_OK);
+    ron_buf_init_over(&proof, text, RWD_PROOF_TEXT_MAX + 1);
     assert_int_equal(
-        rew_payouts_prove(p, 3,
+        rwd_payouts_prove(p, 3,
                           (struct ron_str){.ptr = (const char *)ron_buf_data(&manifest),
                                            .len = ron_buf_len(&manifest)},
                           &proof, NULL),
         RON_OK);
     ron_buf_done(&manifest);
-    rew_payouts_close(p);
-    rew_run_done(&run);
-    rew_snapshot_done(&snapshot);
+    rwd_payouts_close(p);
+    rwd_run_done(&run);
+    rwd_snapshot_done(&snapshot);
     return ron_buf_len(&proof);
 }
 
 static void test_proof__every_bit_flipped__refused(void **state)
 {
-    char good[REW_PROOF_TEXT_MAX + 1];
-    char bad[REW_PROOF_TEXT_MAX + 1];
+    char good[RWD_PROOF_TEXT_MAX + 1];
+    char bad[RWD_PROOF_TEXT_MAX + 1];
     size_t len = make_proof(*state, good);
-    struct rew_proof_word word;
+    struct rwd_proof_word word;
 
     memcpy(bad, good, len);
-    assert_int_equal(rew_proof_check(bad, len, NULL, &word, NULL), RON_OK);
+    assert_int_equal(rwd_proof_check(bad, len, NULL, &word, NULL), RON_OK);
     for (size_t bit = 0; bit < 8 * len; bit++) {
         memcpy(bad, good, len);
         bad[bit / 8] = (char)(bad[bit / 8] ^ 1 << bit % 8);
-        if (rew_proof_check(bad, len, NULL, &word, NULL) == RON_OK) {
+        if (rwd_proof_check(bad, len, NULL, &word, NULL) == RON_OK) {
             fail_msg("bit %zu is not bound", bit);
         }
     }
@@ -292,21 +292,21 @@ static void test_proof__every_bit_flipped__refused(void **state)
 
 static void test_proof__a_public_key__must_have_signed(void **state)
 {
-    char text[REW_PROOF_TEXT_MAX + 1];
-    char copy[REW_PROOF_TEXT_MAX + 1];
+    char text[RWD_PROOF_TEXT_MAX + 1];
+    char copy[RWD_PROOF_TEXT_MAX + 1];
     size_t len = make_proof(*state, text);
-    uint8_t other[REW_SIGN_KEY_BYTES] = {9};
-    struct rew_proof_word word;
+    uint8_t other[RWD_SIGN_KEY_BYTES] = {9};
+    struct rwd_proof_word word;
 
     memcpy(copy, text, len);
-    assert_int_equal(rew_proof_check(copy, len, NULL, &word, NULL), RON_OK);
+    assert_int_equal(rwd_proof_check(copy, len, NULL, &word, NULL), RON_OK);
     memcpy(copy, text, len);
-    assert_int_equal(rew_proof_check(copy, len, other, &word, NULL), RON_DENIED);
+    assert_int_equal(rwd_proof_check(copy, len, other, &word, NULL), RON_DENIED);
     memcpy(other, word.manifest.public_key, sizeof other);
     memcpy(copy, text, len);
-    assert_int_equal(rew_proof_check(copy, len, other, &word, NULL), RON_OK);
-    assert_int_equal(rew_proof_check(copy, len - 1, other, &word, NULL), RON_INVALID);
-    assert_int_equal(rew_proof_check(copy, 0, other, &word, NULL), RON_INVALID);
+    assert_int_equal(rwd_proof_check(copy, len, other, &word, NULL), RON_OK);
+    assert_int_equal(rwd_proof_check(copy, len - 1, other, &word, NULL), RON_INVALID);
+    assert_int_equal(rwd_proof_check(copy, 0, other, &word, NULL), RON_INVALID);
 }
 
 int main(void)

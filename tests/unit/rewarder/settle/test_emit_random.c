@@ -45,25 +45,25 @@ static bool happens(uint32_t in_hundred)
     return false;
 }
 
-static enum rew_emit_word ingest(const struct rew_batch *row, struct lc_done *done)
+static enum rwd_emit_word ingest(const struct rwd_batch *row, struct lc_done *done)
 {
     enum key_state *key = &ledger.keys[row->no][row->attempt];
 
     if (*key == CANCELLED ||
         (*key == COMMITTED && ledger.ts[row->no][row->attempt] != row->ts_ms)) {
-        return REW_WORD_OTHER_BODY;
+        return RWD_WORD_OTHER_BODY;
     }
     if (*key == NEVER) {
         for (uint32_t i = 0; i < row->count; i++) {
             if (ledger.credits[row->first + i] > 0) {
-                return REW_WORD_OTHER_BODY;
+                return RWD_WORD_OTHER_BODY;
             }
         }
         if (row->ts_ms + HORIZON < now_ms) {
-            return REW_WORD_REFUSED;
+            return RWD_WORD_REFUSED;
         }
         if (ledger.poor) {
-            return REW_WORD_LATER;
+            return RWD_WORD_LATER;
         }
         for (uint32_t i = 0; i < row->count; i++) {
             ledger.credits[row->first + i]++;
@@ -76,31 +76,31 @@ static enum rew_emit_word ingest(const struct rew_batch *row, struct lc_done *do
     *done = (struct lc_done){.seq_first = ledger.seq[row->no][row->attempt],
                              .seq_last = ledger.seq[row->no][row->attempt] + row->count - 1,
                              .commit_ms = now_ms};
-    return REW_WORD_DONE;
+    return RWD_WORD_DONE;
 }
 
-static enum rew_emit_word ask(const struct rew_emit_batch *slot, struct lc_done *done)
+static enum rwd_emit_word ask(const struct rwd_emit_batch *slot, struct lc_done *done)
 {
-    const struct rew_batch *row = &slot->row;
+    const struct rwd_batch *row = &slot->row;
     enum key_state *key = &ledger.keys[row->no][row->attempt];
 
     switch (slot->step) {
-    case REW_EMIT_SEND:
+    case RWD_EMIT_SEND:
         return ingest(row, done);
-    case REW_EMIT_OUTCOME:
-        return *key == COMMITTED ? REW_WORD_DONE
-                                 : (*key == CANCELLED ? REW_WORD_CANCELLED : REW_WORD_NEVER);
-    case REW_EMIT_CANCEL:
+    case RWD_EMIT_OUTCOME:
+        return *key == COMMITTED ? RWD_WORD_DONE
+                                 : (*key == CANCELLED ? RWD_WORD_CANCELLED : RWD_WORD_NEVER);
+    case RWD_EMIT_CANCEL:
         if (*key == COMMITTED) {
-            return REW_WORD_OTHER_BODY;
+            return RWD_WORD_OTHER_BODY;
         }
         *key = CANCELLED;
-        return REW_WORD_CANCELLED;
-    case REW_EMIT_LOOKUP:
-        return ledger.credits[row->first + slot->lookup] > 0 ? REW_WORD_KNOWN : REW_WORD_UNKNOWN_ID;
-    case REW_EMIT_STAMP:
-    case REW_EMIT_DONE:
-    case REW_EMIT_STEP_COUNT:
+        return RWD_WORD_CANCELLED;
+    case RWD_EMIT_LOOKUP:
+        return ledger.credits[row->first + slot->lookup] > 0 ? RWD_WORD_KNOWN : RWD_WORD_UNKNOWN_ID;
+    case RWD_EMIT_STAMP:
+    case RWD_EMIT_DONE:
+    case RWD_EMIT_STEP_COUNT:
     default:
         RON_UNREACHABLE();
     }
@@ -108,7 +108,7 @@ static enum rew_emit_word ask(const struct rew_emit_batch *slot, struct lc_done 
 
 /* ---- the network ----------------------------------------------------------------------------- */
 
-static struct rew_emit_batch strays[STRAYS_MAX];
+static struct rwd_emit_batch strays[STRAYS_MAX];
 static size_t stray_count;
 
 /* A request that nobody waits for any more arrives, or never does. */
@@ -126,42 +126,42 @@ static void let_one_arrive(void)
     }
 }
 
-static enum rew_emit_word call(const struct rew_emit_batch *slot, struct lc_done *done)
+static enum rwd_emit_word call(const struct rwd_emit_batch *slot, struct lc_done *done)
 {
-    enum rew_emit_word word;
+    enum rwd_emit_word word;
 
     if (happens(10)) {
-        return REW_WORD_LATER; /* lost on the way there, or busy */
+        return RWD_WORD_LATER; /* lost on the way there, or busy */
     }
     if (stray_count < STRAYS_MAX && happens(20)) {
         strays[stray_count++] = *slot; /* late */
-        return REW_WORD_LATER;
+        return RWD_WORD_LATER;
     }
     word = ask(slot, done);
     if (stray_count < STRAYS_MAX && happens(5)) {
         strays[stray_count++] = *slot; /* doubled */
     }
-    return happens(15) ? REW_WORD_LATER : word; /* lost on the way back */
+    return happens(15) ? RWD_WORD_LATER : word; /* lost on the way back */
 }
 
 /* ---- the emitter ----------------------------------------------------------------------------- */
 
-static struct rew_book *book;
-static struct rew_emit machine;
+static struct rwd_book *book;
+static struct rwd_emit machine;
 static int refusals;
 
 static void open_book(void)
 {
-    struct rew_manifest m = manifest_of("e", 1, PAYOUTS);
+    struct rwd_manifest m = manifest_of("e", 1, PAYOUTS);
     bool all = false;
 
-    ok(rew_book_open(NULL, NULL, &book, &book_err));
-    ok(book_bring(book, "e", REW_COMPUTING, 0, &book_err));
-    ok(rew_book_seal(book, &m, now_ms, &book_err));
-    ok(rew_book_emit(book, str("e"), BATCH, now_ms, &all, &book_err));
+    ok(rwd_book_open(NULL, NULL, &book, &book_err));
+    ok(book_bring(book, "e", RWD_COMPUTING, 0, &book_err));
+    ok(rwd_book_seal(book, &m, now_ms, &book_err));
+    ok(rwd_book_emit(book, str("e"), BATCH, now_ms, &all, &book_err));
 }
 
-static void note_done(struct rew_emit_batch *slot)
+static void note_done(struct rwd_emit_batch *slot)
 {
     bool all = false;
 
@@ -169,46 +169,46 @@ static void note_done(struct rew_emit_batch *slot)
     for (uint32_t i = 0; i < slot->row.count; i++) {
         assert_int_equal(ledger.credits[slot->row.first + i], 1);
     }
-    ok(rew_book_done(book, str("e"), &slot->row, 1, now_ms, &all, &book_err));
-    rew_emit_noted(&machine, slot);
+    ok(rwd_book_done(book, str("e"), &slot->row, 1, now_ms, &all, &book_err));
+    rwd_emit_noted(&machine, slot);
 }
 
-static void take(struct rew_emit_batch *slot)
+static void take(struct rwd_emit_batch *slot)
 {
     struct lc_done done = {0};
     uint32_t attempt = 0;
-    enum rew_emit_word word;
+    enum rwd_emit_word word;
 
-    if (slot->step == REW_EMIT_DONE || slot->step == REW_EMIT_STAMP) {
+    if (slot->step == RWD_EMIT_DONE || slot->step == RWD_EMIT_STAMP) {
         if (happens(5)) { /* the disk */
-            rew_emit_word(&machine, slot, REW_WORD_LATER, NULL, "disk", now_ms, 0);
-        } else if (slot->step == REW_EMIT_DONE) {
+            rwd_emit_word(&machine, slot, RWD_WORD_LATER, NULL, "disk", now_ms, 0);
+        } else if (slot->step == RWD_EMIT_DONE) {
             note_done(slot);
         } else {
-            ok(rew_book_stamp(book, str("e"), slot->row.no, now_ms, &attempt, &book_err));
+            ok(rwd_book_stamp(book, str("e"), slot->row.no, now_ms, &attempt, &book_err));
             assert_true(attempt < ATTEMPTS_MAX);
-            rew_emit_stamped(&machine, slot, now_ms, attempt);
+            rwd_emit_stamped(&machine, slot, now_ms, attempt);
         }
         return;
     }
     word = call(slot, &done);
-    rew_emit_word(&machine, slot, word, &done, NULL, now_ms, (uint32_t)ron_rand_u64(&rng));
+    rwd_emit_word(&machine, slot, word, &done, NULL, now_ms, (uint32_t)ron_rand_u64(&rng));
 }
 
 /* A machine out of what the book has. False: all is done. */
 static bool start_machine(void)
 {
-    struct rew_batch rows[BATCHES];
+    struct rwd_batch rows[BATCHES];
     size_t count = 0;
     bool all = false;
 
-    if (state_of(book, "e") == REW_WITHHELD) {
-        ok(rew_book_emit(book, str("e"), BATCH + 1, now_ms, &all, &book_err));
+    if (state_of(book, "e") == RWD_WITHHELD) {
+        ok(rwd_book_emit(book, str("e"), BATCH + 1, now_ms, &all, &book_err));
     }
-    ok(rew_book_batches(book, str("e"), 0, rows, BATCHES, &count, &book_err));
-    rew_emit_init(&machine, BATCHES, HORIZON);
+    ok(rwd_book_batches(book, str("e"), 0, rows, BATCHES, &count, &book_err));
+    rwd_emit_init(&machine, BATCHES, HORIZON);
     for (size_t i = 0; i < count; i++) {
-        assert_true(rew_emit_add(&machine, &rows[i]));
+        assert_true(rwd_emit_add(&machine, &rows[i]));
     }
     return count > 0;
 }
@@ -228,19 +228,19 @@ static void pass_time(void)
 /* The machine until it has ended or the process dies. */
 static void run_machine(void)
 {
-    while (!rew_emit_idle(&machine) && !happens(2)) {
-        struct rew_emit_batch *slot = rew_emit_next(&machine, now_ms);
+    while (!rwd_emit_idle(&machine) && !happens(2)) {
+        struct rwd_emit_batch *slot = rwd_emit_next(&machine, now_ms);
 
         if (slot != NULL) {
             take(slot);
         }
         pass_time();
     }
-    if (rew_emit_idle(&machine) && machine.refused) {
+    if (rwd_emit_idle(&machine) && machine.refused) {
         refusals++;
     }
-    if (rew_emit_idle(&machine) && machine.withheld && state_of(book, "e") == REW_EMITTING) {
-        ok(rew_book_move(book, str("e"), REW_EMITTING, REW_WITHHELD, machine.reason, now_ms,
+    if (rwd_emit_idle(&machine) && machine.withheld && state_of(book, "e") == RWD_EMITTING) {
+        ok(rwd_book_move(book, str("e"), RWD_EMITTING, RWD_WITHHELD, machine.reason, now_ms,
                          &book_err));
     }
 }
@@ -261,18 +261,18 @@ static void play(uint64_t seed)
         assert_int_equal(refusals, 0);
         assert_true(rounds++ < 2000);
         if (happens(10)) { /* amnesia: the book goes too */
-            rew_book_close(book);
+            rwd_book_close(book);
             open_book();
         }
     }
-    assert_int_equal(state_of(book, "e"), REW_EMITTED);
+    assert_int_equal(state_of(book, "e"), RWD_EMITTED);
     while (stray_count > 0) {
         let_one_arrive();
     }
     for (int i = 0; i < PAYOUTS; i++) {
         assert_int_equal(ledger.credits[i], 1);
     }
-    rew_book_close(book);
+    rwd_book_close(book);
 }
 
 static void test_emit_random__faults_of_all_kinds__settled_once_in_the_end(void **state)
@@ -300,7 +300,7 @@ static void test_emit_random__a_foreign_entry__refuses_the_settlement(void **sta
         assert_true(start_machine());
         run_machine();
         assert_int_equal(refusals, 1);
-        rew_book_close(book);
+        rwd_book_close(book);
     }
 }
 

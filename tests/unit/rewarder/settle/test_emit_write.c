@@ -11,10 +11,10 @@
 
 enum { PAYEES = 25 };
 
-static struct rew_snapshot snapshot;
-static struct rew_run run;
-static struct rew_payouts *payouts;
-static struct rew_emit_source src;
+static struct rwd_snapshot snapshot;
+static struct rwd_run run;
+static struct rwd_payouts *payouts;
+static struct rwd_emit_source src;
 static struct ron_buf out;
 static char led_memory[1 << 20];
 
@@ -27,46 +27,46 @@ static int set_up(void **state)
     a = *state;
     snapshot = art_snapshot(PAYEES);
     art_publish(a, &snapshot, "2026-11", NULL, &run);
-    assert_int_equal(rew_payouts_open(a->env, "runs/2026-11", &payouts, NULL), RON_OK);
+    assert_int_equal(rwd_payouts_open(a->env, "runs/2026-11", &payouts, NULL), RON_OK);
     assert_int_equal(run.manifest.payouts.count, PAYEES);
-    src = (struct rew_emit_source){.manifest = &run.manifest,
+    src = (struct rwd_emit_source){.manifest = &run.manifest,
                                    .payouts = payouts,
                                    .asset = {asset, 3},
                                    .kid = art_str("rewarder-1"),
                                    .capability_ref = art_str("0a1b2c3d")};
-    ron_buf_init(&out, REW_EMIT_BYTES_MAX);
+    ron_buf_init(&out, RWD_EMIT_BYTES_MAX);
     return 0;
 }
 
 static int tear_down(void **state)
 {
     ron_buf_done(&out);
-    rew_payouts_close(payouts);
-    rew_run_done(&run);
-    rew_snapshot_done(&snapshot);
+    rwd_payouts_close(payouts);
+    rwd_run_done(&run);
+    rwd_snapshot_done(&snapshot);
     return art_teardown(state);
 }
 
-static struct rew_emit_batch slot_of(enum rew_emit_step step, uint64_t first, uint32_t count)
+static struct rwd_emit_batch slot_of(enum rwd_emit_step step, uint64_t first, uint32_t count)
 {
-    return (struct rew_emit_batch){.row = {.first = first, .count = count, .ts_ms = 1700000000000},
+    return (struct rwd_emit_batch){.row = {.first = first, .count = count, .ts_ms = 1700000000000},
                                    .step = step,
                                    .used = true};
 }
 
-static void request(const struct rew_emit_batch *slot, uint16_t code)
+static void request(const struct rwd_emit_batch *slot, uint16_t code)
 {
     struct ron_err err = {0};
     uint16_t got = 0;
 
     ron_buf_clear(&out);
-    if (rew_emit_request(&src, slot, &got, &out, &err) != RON_OK) {
+    if (rwd_emit_request(&src, slot, &got, &out, &err) != RON_OK) {
         fail_msg("%s", err.msg);
     }
     assert_int_equal(got, code);
 }
 
-static struct led_batch sent(const struct rew_emit_batch *slot)
+static struct led_batch sent(const struct rwd_emit_batch *slot)
 {
     struct led_refusals refusals;
     struct led_batch batch;
@@ -87,20 +87,20 @@ static struct led_batch sent(const struct rew_emit_batch *slot)
 
 static void test_emit_write__batch__pays_each_payee_its_amount(void **state)
 {
-    struct rew_emit_batch slot = slot_of(REW_EMIT_SEND, 10, 15);
+    struct rwd_emit_batch slot = slot_of(RWD_EMIT_SEND, 10, 15);
     struct led_batch b = sent(&slot);
-    char key[REW_BATCH_KEY_SIZE];
+    char key[RWD_BATCH_KEY_SIZE];
 
     (void)state;
-    rew_batch_key(&run.manifest.run_key, 10, 15, 0, key);
+    rwd_batch_key(&run.manifest.run_key, 10, 15, 0, key);
     assert_true(ron_str_eq(b.idem_id, key));
     for (uint32_t i = 0; i < 15; i++) {
         const struct led_entry *e = &b.entries[i];
-        struct rew_payout p;
-        char id[REW_INTENT_KEY_SIZE];
+        struct rwd_payout p;
+        char id[RWD_INTENT_KEY_SIZE];
 
-        rew_result_payout(run.result, 10 + i, &p);
-        rew_intent_key(&run.manifest.run_key, p.account, p.amount, id);
+        rwd_result_payout(run.result, 10 + i, &p);
+        rwd_intent_key(&run.manifest.run_key, p.account, p.amount, id);
         assert_int_equal(e->kind, LED_KIND_MINT);
         assert_true(ron_str_eq(e->id, id));
         assert_int_equal(e->account.len, p.account.len);
@@ -117,31 +117,31 @@ static void test_emit_write__batch__pays_each_payee_its_amount(void **state)
 
 static void test_emit_write__claim__first_batch_has_the_key_of_the_epoch(void **state)
 {
-    struct rew_emit_batch first = slot_of(REW_EMIT_SEND, 0, 10);
-    struct rew_emit_batch next = slot_of(REW_EMIT_SEND, 10, 5);
-    char key[REW_BATCH_KEY_SIZE];
+    struct rwd_emit_batch first = slot_of(RWD_EMIT_SEND, 0, 10);
+    struct rwd_emit_batch next = slot_of(RWD_EMIT_SEND, 10, 5);
+    char key[RWD_BATCH_KEY_SIZE];
 
     (void)state;
     src.claim_salt = art_str("salt");
-    rew_claim_key(art_str("salt"), run.manifest.epoch, 0, key);
+    rwd_claim_key(art_str("salt"), run.manifest.epoch, 0, key);
     assert_true(ron_str_eq(sent(&first).idem_id, key));
-    first.step = REW_EMIT_CANCEL;
+    first.step = RWD_EMIT_CANCEL;
     request(&first, LC_CODE_CANCEL);
     assert_string_equal(ron_buf_text(&out), key);
-    rew_batch_key(&run.manifest.run_key, 10, 5, 0, key);
+    rwd_batch_key(&run.manifest.run_key, 10, 5, 0, key);
     assert_true(ron_str_eq(sent(&next).idem_id, key));
 }
 
 static void test_emit_write__funded__moves_from_the_account(void **state)
 {
-    struct rew_emit_batch slot = slot_of(REW_EMIT_SEND, 0, 2);
+    struct rwd_emit_batch slot = slot_of(RWD_EMIT_SEND, 0, 2);
     struct led_batch b;
-    struct rew_payout p;
+    struct rwd_payout p;
 
     (void)state;
     src.funding_account = art_str("pool");
     b = sent(&slot);
-    rew_result_payout(run.result, 1, &p);
+    rwd_result_payout(run.result, 1, &p);
     assert_int_equal(b.entries[1].kind, LED_KIND_TRANSFER);
     assert_true(ron_str_eq(b.entries[1].account, "pool"));
     assert_memory_equal(b.entries[1].to.ptr, p.account.ptr, p.account.len);
@@ -149,7 +149,7 @@ static void test_emit_write__funded__moves_from_the_account(void **state)
 
 static void test_emit_write__again__the_same_bytes(void **state)
 {
-    struct rew_emit_batch slot = slot_of(REW_EMIT_SEND, 0, PAYEES);
+    struct rwd_emit_batch slot = slot_of(RWD_EMIT_SEND, 0, PAYEES);
     static uint8_t before[1 << 16];
     size_t len;
 
@@ -166,14 +166,14 @@ static void test_emit_write__again__the_same_bytes(void **state)
 /* Another attempt or another cut of the payouts changes the key of the batch and no id or nonce. */
 static void test_emit_write__ids_and_nonces__follow_from_the_payout_alone(void **state)
 {
-    struct rew_emit_batch slot = slot_of(REW_EMIT_SEND, 0, 5);
+    struct rwd_emit_batch slot = slot_of(RWD_EMIT_SEND, 0, 5);
     struct led_batch b = sent(&slot);
-    char id[REW_INTENT_KEY_SIZE] = "";
+    char id[RWD_INTENT_KEY_SIZE] = "";
     char key[128] = "";
     uint8_t nonce[LC_NONCE_BYTES];
 
     (void)state;
-    memcpy(id, b.entries[3].id.ptr, REW_INTENT_KEY_LEN);
+    memcpy(id, b.entries[3].id.ptr, RWD_INTENT_KEY_LEN);
     memcpy(key, b.idem_id.ptr, b.idem_id.len);
     memcpy(nonce, b.entries[3].nonce, sizeof nonce);
     slot.row.attempt = 1;
@@ -183,7 +183,7 @@ static void test_emit_write__ids_and_nonces__follow_from_the_payout_alone(void *
     assert_true(ron_str_eq(b.entries[3].id, id));
     assert_memory_equal(b.entries[3].nonce, nonce, sizeof nonce);
     assert_memory_not_equal(b.entries[4].nonce, nonce, sizeof nonce);
-    slot = slot_of(REW_EMIT_SEND, 3, 9);
+    slot = slot_of(RWD_EMIT_SEND, 3, 9);
     b = sent(&slot);
     assert_false(ron_str_eq(b.idem_id, key));
     assert_true(ron_str_eq(b.entries[0].id, id));
@@ -192,46 +192,46 @@ static void test_emit_write__ids_and_nonces__follow_from_the_payout_alone(void *
 
 static void test_emit_write__a_residual_for_the_sink__is_the_last_entry(void **state)
 {
-    struct rew_emit_batch slot = slot_of(REW_EMIT_SEND, PAYEES - 1, 2);
+    struct rwd_emit_batch slot = slot_of(RWD_EMIT_SEND, PAYEES - 1, 2);
     struct led_batch b;
-    struct rew_payout last;
+    struct rwd_payout last;
 
     (void)state;
     /* The sink is a payee too, and gets the same amount: two entries all the same. */
-    rew_result_payout(run.result, PAYEES - 1, &last);
-    run.manifest.residual = REW_RESIDUAL_SINK;
+    rwd_result_payout(run.result, PAYEES - 1, &last);
+    run.manifest.residual = RWD_RESIDUAL_SINK;
     run.manifest.sink = last.account;
     run.manifest.totals.residual = last.amount;
-    assert_int_equal(rew_intent_count(&run.manifest), PAYEES + 1);
+    assert_int_equal(rwd_intent_count(&run.manifest), PAYEES + 1);
     b = sent(&slot);
     assert_memory_equal(b.entries[1].account.ptr, last.account.ptr, last.account.len);
     support_assert_u128_equal(b.entries[1].amount.v, last.amount.v);
     assert_int_equal(b.entries[0].id.len, b.entries[1].id.len);
     assert_memory_not_equal(b.entries[0].id.ptr, b.entries[1].id.ptr, b.entries[0].id.len);
     assert_memory_not_equal(b.entries[0].nonce, b.entries[1].nonce, LC_NONCE_BYTES);
-    slot = slot_of(REW_EMIT_SEND, PAYEES, 1); /* alone in its batch */
+    slot = slot_of(RWD_EMIT_SEND, PAYEES, 1); /* alone in its batch */
     b = sent(&slot);
     assert_int_equal(b.count, 1);
     /* And it can be asked for. */
-    slot.step = REW_EMIT_LOOKUP;
+    slot.step = RWD_EMIT_LOOKUP;
     request(&slot, LC_CODE_READ);
 }
 
 static void test_emit_write__no_room__is_an_error(void **state)
 {
-    struct rew_emit_batch slot = slot_of(REW_EMIT_SEND, 0, PAYEES);
+    struct rwd_emit_batch slot = slot_of(RWD_EMIT_SEND, 0, PAYEES);
     struct ron_buf small;
     uint16_t code = 99;
 
     (void)state;
     for (size_t size = 1; size < 2000; size += 100) {
         ron_buf_init(&small, size);
-        assert_int_equal(rew_emit_request(&src, &slot, &code, &small, NULL), RON_LIMIT);
+        assert_int_equal(rwd_emit_request(&src, &slot, &code, &small, NULL), RON_LIMIT);
         ron_buf_done(&small);
     }
-    slot.step = REW_EMIT_OUTCOME;
+    slot.step = RWD_EMIT_OUTCOME;
     ron_buf_init(&small, 10);
-    assert_int_equal(rew_emit_request(&src, &slot, &code, &small, NULL), RON_LIMIT);
+    assert_int_equal(rwd_emit_request(&src, &slot, &code, &small, NULL), RON_LIMIT);
     ron_buf_done(&small);
 }
 
@@ -243,36 +243,36 @@ static void test_emit_write__largest_batch__fits_a_frame(void **state)
 
     (void)state;
     memset(name, 'a', sizeof name);
-    e.id = (struct ron_str){name, REW_INTENT_KEY_LEN};
-    e.account = (struct ron_str){name, REW_ACCOUNT_MAX};
-    e.to = (struct ron_str){name, REW_ACCOUNT_MAX};
+    e.id = (struct ron_str){name, RWD_INTENT_KEY_LEN};
+    e.account = (struct ron_str){name, RWD_ACCOUNT_MAX};
+    e.to = (struct ron_str){name, RWD_ACCOUNT_MAX};
     e.asset = (struct ron_str){name, 32};
     e.kid = (struct ron_str){name, 128};
     e.capability_ref = (struct ron_str){name, 128};
-    e.memo = (struct ron_str){name, sizeof "svc-rewarder:" - 1 + REW_EPOCH_MAX};
+    e.memo = (struct ron_str){name, sizeof "svc-rewarder:" - 1 + RWD_EPOCH_MAX};
     ron_buf_clear(&out);
-    lc_batch_head(&out, e.id, false, REW_EMIT_BATCH_MAX);
-    for (int i = 0; i < REW_EMIT_BATCH_MAX; i++) {
+    lc_batch_head(&out, e.id, false, RWD_EMIT_BATCH_MAX);
+    for (int i = 0; i < RWD_EMIT_BATCH_MAX; i++) {
         lc_batch_entry(&out, &e);
     }
     assert_int_equal(ron_buf_error(&out), RON_OK);
-    assert_true(ron_buf_len(&out) + 512 <= REW_EMIT_BYTES_MAX); /* head and token of the frame */
+    assert_true(ron_buf_len(&out) + 512 <= RWD_EMIT_BYTES_MAX); /* head and token of the frame */
 }
 
 /* ---- questions and answers ------------------------------------------------------------------- */
 
-static enum rew_emit_word answer(const struct rew_emit_batch *slot, uint32_t status,
+static enum rwd_emit_word answer(const struct rwd_emit_batch *slot, uint32_t status,
                                  const void *bytes, size_t len, struct lc_done *done)
 {
     static char copy[4096];
-    char message[REW_EMIT_MESSAGE_SIZE];
+    char message[RWD_EMIT_MESSAGE_SIZE];
 
     RON_ASSERT(len <= sizeof copy);
     memcpy(copy, bytes, len);
-    return rew_emit_answer(&src, slot, status, copy, len, done, message);
+    return rwd_emit_answer(&src, slot, status, copy, len, done, message);
 }
 
-static enum rew_emit_word answer_text(const struct rew_emit_batch *slot, uint32_t status,
+static enum rwd_emit_word answer_text(const struct rwd_emit_batch *slot, uint32_t status,
                                       const char *text)
 {
     struct lc_done done;
@@ -282,32 +282,32 @@ static enum rew_emit_word answer_text(const struct rew_emit_batch *slot, uint32_
 
 static void test_emit_write__questions__name_the_key_and_the_id(void **state)
 {
-    struct rew_emit_batch slot = slot_of(REW_EMIT_OUTCOME, 5, 5);
-    char key[REW_BATCH_KEY_SIZE];
+    struct rwd_emit_batch slot = slot_of(RWD_EMIT_OUTCOME, 5, 5);
+    char key[RWD_BATCH_KEY_SIZE];
     char text[256];
-    struct rew_payout p;
+    struct rwd_payout p;
 
     (void)state;
-    rew_batch_key(&run.manifest.run_key, 5, 5, 0, key);
-    slot.step = REW_EMIT_CANCEL;
+    rwd_batch_key(&run.manifest.run_key, 5, 5, 0, key);
+    slot.step = RWD_EMIT_CANCEL;
     request(&slot, LC_CODE_CANCEL);
     assert_string_equal(ron_buf_text(&out), key);
-    slot.step = REW_EMIT_OUTCOME;
+    slot.step = RWD_EMIT_OUTCOME;
     request(&slot, LC_CODE_READ);
     (void)snprintf(text, sizeof text, "/outcome/rew%%3A%s", key + 4);
     assert_string_equal(ron_buf_text(&out), text);
-    slot.step = REW_EMIT_LOOKUP;
+    slot.step = RWD_EMIT_LOOKUP;
     slot.lookup = 2;
     request(&slot, LC_CODE_READ);
-    rew_result_payout(run.result, 7, &p);
-    rew_intent_key(&run.manifest.run_key, p.account, p.amount, key);
+    rwd_result_payout(run.result, 7, &p);
+    rwd_intent_key(&run.manifest.run_key, p.account, p.amount, key);
     (void)snprintf(text, sizeof text, "/entries/by-id/b3%%3A%s", key + 3);
     assert_string_equal(ron_buf_text(&out), text);
 }
 
 static void test_emit_write__done__only_for_these_entries(void **state)
 {
-    struct rew_emit_batch slot = slot_of(REW_EMIT_SEND, 0, 5);
+    struct rwd_emit_batch slot = slot_of(RWD_EMIT_SEND, 0, 5);
     uint8_t bytes[LC_DONE_BYTES] = {1, 0};
     struct lc_done done = {0};
 
@@ -315,21 +315,21 @@ static void test_emit_write__done__only_for_these_entries(void **state)
     bytes[9] = 11;  /* seq_first */
     bytes[17] = 15; /* seq_last */
     bytes[57] = 9;
-    assert_int_equal(answer(&slot, 200, bytes, sizeof bytes, &done), REW_WORD_DONE);
+    assert_int_equal(answer(&slot, 200, bytes, sizeof bytes, &done), RWD_WORD_DONE);
     assert_int_equal(done.seq_first, 11);
     assert_int_equal(done.seq_last, 15);
     bytes[17] = 16; /* of six entries */
-    assert_int_equal(answer(&slot, 200, bytes, sizeof bytes, &done), REW_WORD_LATER);
+    assert_int_equal(answer(&slot, 200, bytes, sizeof bytes, &done), RWD_WORD_LATER);
     bytes[17] = 15;
-    assert_int_equal(answer(&slot, 200, bytes, sizeof bytes - 1, &done), REW_WORD_LATER);
+    assert_int_equal(answer(&slot, 200, bytes, sizeof bytes - 1, &done), RWD_WORD_LATER);
     bytes[0] = 2; /* a dry run */
     bytes[9] = bytes[17] = 0;
-    assert_int_equal(answer(&slot, 200, bytes, sizeof bytes, &done), REW_WORD_LATER);
+    assert_int_equal(answer(&slot, 200, bytes, sizeof bytes, &done), RWD_WORD_LATER);
 }
 
 static void test_emit_write__outcomes__as_the_ledger_tells_them(void **state)
 {
-    struct rew_emit_batch slot = slot_of(REW_EMIT_OUTCOME, 0, 5);
+    struct rwd_emit_batch slot = slot_of(RWD_EMIT_OUTCOME, 0, 5);
     char text[256];
 
     (void)state;
@@ -337,20 +337,20 @@ static void test_emit_write__outcomes__as_the_ledger_tells_them(void **state)
                    "{\"idem_id\":\"k\",\"outcome\":\"committed\",\"seq_start\":5,\"seq_end\":9,"
                    "\"new_root\":\"%064d\",\"ts\":7}",
                    0);
-    assert_int_equal(answer_text(&slot, 200, text), REW_WORD_DONE);
-    slot.step = REW_EMIT_CANCEL; /* which cannot end so */
-    assert_int_equal(answer_text(&slot, 200, text), REW_WORD_LATER);
-    slot.step = REW_EMIT_OUTCOME;
+    assert_int_equal(answer_text(&slot, 200, text), RWD_WORD_DONE);
+    slot.step = RWD_EMIT_CANCEL; /* which cannot end so */
+    assert_int_equal(answer_text(&slot, 200, text), RWD_WORD_LATER);
+    slot.step = RWD_EMIT_OUTCOME;
     assert_int_equal(
         answer_text(&slot, 200, "{\"idem_id\":\"k\",\"outcome\":\"cancelled\",\"ts\":7}"),
-        REW_WORD_CANCELLED);
+        RWD_WORD_CANCELLED);
     assert_int_equal(answer_text(&slot, 200, "{\"idem_id\":\"k\",\"outcome\":\"unknown\"}"),
-                     REW_WORD_NEVER);
+                     RWD_WORD_NEVER);
     assert_int_equal(answer_text(&slot, 200, "{\"idem_id\":\"k\",\"outcome\":\"in_flight\"}"),
-                     REW_WORD_LATER);
-    slot.step = REW_EMIT_CANCEL;
+                     RWD_WORD_LATER);
+    slot.step = RWD_EMIT_CANCEL;
     assert_int_equal(answer_text(&slot, 200, "{\"idem_id\":\"k\",\"outcome\":\"cancelled\"}"),
-                     REW_WORD_CANCELLED);
+                     RWD_WORD_CANCELLED);
 }
 
 static void test_emit_write__lookup__knows_the_entry_or_says_that_it_differs(void **state)
@@ -370,15 +370,15 @@ static void test_emit_write__lookup__knows_the_entry_or_says_that_it_differs(voi
         "{\"entry\":{\"seq\":5,\"id\":\"x%s\",\"ts\":1,\"kind\":\"Mint\",\"account\":\"%.*s\","
         "\"amount\":\"%llu\",\"asset\":\"roc\"},\"batch\":{}}",
     };
-    struct rew_emit_batch slot = slot_of(REW_EMIT_LOOKUP, 5, 5);
-    char id[REW_INTENT_KEY_SIZE];
+    struct rwd_emit_batch slot = slot_of(RWD_EMIT_LOOKUP, 5, 5);
+    char id[RWD_INTENT_KEY_SIZE];
     char text[1024];
-    struct rew_payout p;
+    struct rwd_payout p;
 
     (void)state;
     slot.lookup = 2;
-    rew_result_payout(run.result, 7, &p);
-    rew_intent_key(&run.manifest.run_key, p.account, p.amount, id);
+    rwd_result_payout(run.result, 7, &p);
+    rwd_intent_key(&run.manifest.run_key, p.account, p.amount, id);
     for (size_t i = 0; i < RON_ARRAY_LEN(forms); i++) {
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wformat-nonliteral"
@@ -386,13 +386,13 @@ static void test_emit_write__lookup__knows_the_entry_or_says_that_it_differs(voi
                        (unsigned long long)p.amount.v);
 #pragma GCC diagnostic pop
         assert_int_equal(answer_text(&slot, 200, text),
-                         i == 0 ? REW_WORD_KNOWN : REW_WORD_OTHER_BODY);
+                         i == 0 ? RWD_WORD_KNOWN : RWD_WORD_OTHER_BODY);
     }
-    assert_int_equal(answer_text(&slot, 200, "{}"), REW_WORD_LATER);
+    assert_int_equal(answer_text(&slot, 200, "{}"), RWD_WORD_LATER);
     assert_int_equal(answer_text(&slot, 404,
                                  "{\"code\":\"NOT_FOUND\",\"message\":\"m\",\"retryable\":false,"
                                  "\"corr_id\":\"c\",\"reason\":\"not_found\"}"),
-                     REW_WORD_UNKNOWN_ID);
+                     RWD_WORD_UNKNOWN_ID);
 }
 
 static void test_emit_write__what_is_no_answer__is_later(void **state)
@@ -400,17 +400,17 @@ static void test_emit_write__what_is_no_answer__is_later(void **state)
     static const char *const texts[] = {"", "{", "null", "[]", "{\"code\":1}", "\xff\xfe", "ok"};
 
     (void)state;
-    for (unsigned step = REW_EMIT_SEND; step <= REW_EMIT_LOOKUP; step++) {
-        struct rew_emit_batch slot = slot_of((enum rew_emit_step)step, 0, 5);
+    for (unsigned step = RWD_EMIT_SEND; step <= RWD_EMIT_LOOKUP; step++) {
+        struct rwd_emit_batch slot = slot_of((enum rwd_emit_step)step, 0, 5);
 
         for (size_t i = 0; i < RON_ARRAY_LEN(texts); i++) {
-            assert_int_equal(answer_text(&slot, 200, texts[i]), REW_WORD_LATER);
-            assert_int_equal(answer_text(&slot, 503, texts[i]), REW_WORD_LATER);
+            assert_int_equal(answer_text(&slot, 200, texts[i]), RWD_WORD_LATER);
+            assert_int_equal(answer_text(&slot, 503, texts[i]), RWD_WORD_LATER);
         }
         assert_int_equal(answer_text(&slot, 403,
                                      "{\"code\":\"POLICY\",\"message\":\"no\",\"retryable\":false,"
                                      "\"corr_id\":\"c\",\"reason\":\"policy_denied\"}"),
-                         REW_WORD_REFUSED);
+                         RWD_WORD_REFUSED);
     }
 }
 

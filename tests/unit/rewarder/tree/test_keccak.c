@@ -93,10 +93,10 @@ static void slow_keccak(const uint8_t *bytes, size_t len, uint8_t ret_hash[32])
 
 static void check_text(const char *text, const char *hex)
 {
-    struct rew_keccak hash;
+    struct rwd_keccak hash;
     char got[65];
 
-    rew_keccak256(text, strlen(text), &hash);
+    rwd_keccak256(text, strlen(text), &hash);
     for (size_t i = 0; i < 32; i++) {
         (void)snprintf(got + 2 * i, 3, "%02x", hash.bytes[i]);
     }
@@ -124,10 +124,10 @@ static void test_keccak__every_length_to_three_blocks__as_the_oracle(void **stat
         bytes[i] = (uint8_t)ron_rand_u64(&rand);
     }
     for (size_t len = 0; len <= sizeof bytes; len++) {
-        struct rew_keccak hash;
+        struct rwd_keccak hash;
         uint8_t want[32];
 
-        rew_keccak256(len == 0 ? NULL : bytes, len, &hash);
+        rwd_keccak256(len == 0 ? NULL : bytes, len, &hash);
         slow_keccak(bytes, len, want);
         assert_memory_equal(hash.bytes, want, 32);
     }
@@ -137,13 +137,13 @@ static void test_keccak__a_million_bytes__as_the_oracle(void **state)
 {
     enum { SIZE = 1000000 };
     uint8_t *bytes = ron_alloc(SIZE);
-    struct rew_keccak hash;
+    struct rwd_keccak hash;
     uint8_t want[32];
 
     (void)state;
     assert_non_null(bytes);
     memset(bytes, 'a', SIZE);
-    rew_keccak256(bytes, SIZE, &hash);
+    rwd_keccak256(bytes, SIZE, &hash);
     slow_keccak(bytes, SIZE, want);
     assert_memory_equal(hash.bytes, want, 32);
     ron_free(bytes);
@@ -162,14 +162,14 @@ static void test_keccak__many_side_by_side__as_one_by_one(void **state)
     }
     for (size_t k = 0; k < RON_ARRAY_LEN(lens); k++) {
         for (size_t count = 0; count <= COUNT; count++) {
-            struct rew_keccak got[COUNT] = {0};
+            struct rwd_keccak got[COUNT] = {0};
 
-            rew_keccak256_many(bytes, STRIDE, lens[k], count, got);
+            rwd_keccak256_many(bytes, STRIDE, lens[k], count, got);
             for (size_t i = 0; i < COUNT; i++) {
-                struct rew_keccak want = {0};
+                struct rwd_keccak want = {0};
 
                 if (i < count) {
-                    rew_keccak256(bytes + i * STRIDE, lens[k], &want);
+                    rwd_keccak256(bytes + i * STRIDE, lens[k], &want);
                 }
                 assert_memory_equal(&got[i], &want, sizeof want);
             }
@@ -181,17 +181,17 @@ static void test_keccak__four_at_once__each_its_own(void **state)
 {
     uint8_t bytes[4][200];
     const uint8_t *const inputs[4] = {bytes[0], bytes[1], bytes[2], bytes[3]};
-    struct rew_keccak got[4];
+    struct rwd_keccak got[4];
 
     (void)state;
-    if (!rew__keccak_has_quad()) {
+    if (!rwd__keccak_has_quad()) {
         skip();
     }
     for (size_t k = 0; k < 4; k++) {
         memset(bytes[k], (int)('a' + k), sizeof bytes[k]);
     }
     for (size_t len = 0; len <= 200; len++) {
-        rew__keccak_quad(inputs, len, got);
+        rwd__keccak_quad(inputs, len, got);
         for (size_t k = 0; k < 4; k++) {
             uint8_t want[32];
 
@@ -203,44 +203,44 @@ static void test_keccak__four_at_once__each_its_own(void **state)
 
 static void test_keccak__over_its_own_inputs__second_hash(void **state)
 {
-    struct rew_keccak hashes[9];
-    struct rew_keccak want[9];
+    struct rwd_keccak hashes[9];
+    struct rwd_keccak want[9];
 
     (void)state;
     for (size_t i = 0; i < 9; i++) {
-        rew_keccak256(&i, sizeof i, &hashes[i]);
-        rew_keccak256(hashes[i].bytes, 32, &want[i]);
+        rwd_keccak256(&i, sizeof i, &hashes[i]);
+        rwd_keccak256(hashes[i].bytes, 32, &want[i]);
     }
-    rew_keccak256_many(hashes[0].bytes, 32, 32, 9, hashes);
+    rwd_keccak256_many(hashes[0].bytes, 32, 32, 9, hashes);
     assert_memory_equal(hashes, want, sizeof want);
 }
 
 static void test_keccak__nodes__of_the_sorted_pair(void **state)
 {
     enum { COUNT = 150 }; /* more than two rounds */
-    struct rew_keccak *children = ron_alloc_array((size_t)2 * COUNT, sizeof *children);
-    struct rew_keccak *got = ron_alloc_array(COUNT, sizeof *got);
+    struct rwd_keccak *children = ron_alloc_array((size_t)2 * COUNT, sizeof *children);
+    struct rwd_keccak *got = ron_alloc_array(COUNT, sizeof *got);
 
     (void)state;
     assert_non_null(children);
     assert_non_null(got);
     for (size_t i = 0; i < (size_t)2 * COUNT; i++) {
-        rew_keccak256(&i, sizeof i, &children[i]);
+        rwd_keccak256(&i, sizeof i, &children[i]);
     }
-    rew_keccak256_nodes(children, COUNT, got);
+    rwd_keccak256_nodes(children, COUNT, got);
     for (size_t i = 0; i < COUNT; i++) {
-        const struct rew_keccak *a = &children[2 * i];
-        const struct rew_keccak *b = &children[2 * i + 1];
+        const struct rwd_keccak *a = &children[2 * i];
+        const struct rwd_keccak *b = &children[2 * i + 1];
         bool swap = memcmp(a, b, 32) > 0;
         uint8_t pair[64];
-        struct rew_keccak want;
-        struct rew_keccak other;
+        struct rwd_keccak want;
+        struct rwd_keccak other;
 
         memcpy(pair, swap ? b : a, 32);
         memcpy(pair + 32, swap ? a : b, 32);
         slow_keccak(pair, 64, want.bytes);
         assert_memory_equal(&got[i], &want, 32);
-        rew_keccak256_node(b, a, &other);
+        rwd_keccak256_node(b, a, &other);
         assert_memory_equal(&other, &want, 32);
     }
     ron_free(children);

@@ -14,8 +14,8 @@
 static enum ron_rc write_with_tree(const struct art *a, const char *rows, const char *epoch)
 {
     struct ron_buf text;
-    struct rew_snapshot snapshot;
-    struct rew_run run;
+    struct rwd_snapshot snapshot;
+    struct rwd_run run;
     enum ron_rc rc;
 
     ron_buf_init(&text, 1 << 16);
@@ -25,14 +25,14 @@ static enum ron_rc write_with_tree(const struct art *a, const char *rows, const 
                        rows);
     snapshot = art_read((const char *)ron_buf_data(&text), ron_buf_len(&text));
     run = art_compute(a, &snapshot, epoch);
-    rc = rew_run_write(&run,
-                       &(struct rew_write_opts){.env = a->env,
+    rc = rwd_run_write(&run,
+                       &(struct rwd_write_opts){.env = a->env,
                                                 .dir = "runs",
-                                                .more = rew_public_tree_more,
+                                                .more = rwd_public_tree_more,
                                                 .more_arg = (void *)(uintptr_t)a->env},
                        NULL);
-    rew_run_done(&run);
-    rew_snapshot_done(&snapshot);
+    rwd_run_done(&run);
+    rwd_snapshot_done(&snapshot);
     ron_buf_done(&text);
     return rc;
 }
@@ -41,20 +41,20 @@ static void test_public_tree__payees_with_addresses__a_tree_in_the_folder(void *
 {
     static const char want[] = "[\"" ADDRESS "\",\"750\"]";
     struct art *a = *state;
-    struct rew_oz *oz = NULL;
+    struct rwd_oz *oz = NULL;
     struct ron_buf text;
 
     assert_int_equal(
         write_with_tree(a, ROW("eth:" ADDRESS, "50") "," ROW("acct_b", "25") "," ROW(ADDRESS, "25"),
                         "e"),
         RON_OK);
-    art_file(a, "runs/e/" REW_FILE_OPENZEPPELIN, &text);
-    assert_int_equal(rew_oz_read((char *)text.memory + text.head, ron_buf_len(&text), &oz, NULL),
+    art_file(a, "runs/e/" RWD_FILE_OPENZEPPELIN, &text);
+    assert_int_equal(rwd_oz_read((char *)text.memory + text.head, ron_buf_len(&text), &oz, NULL),
                      RON_OK);
-    assert_int_equal(rew_oz_count(oz), 1);
-    assert_int_equal(rew_oz_value(oz, 0).len, sizeof want - 1);
-    assert_memory_equal(rew_oz_value(oz, 0).ptr, want, sizeof want - 1);
-    rew_oz_free(oz);
+    assert_int_equal(rwd_oz_count(oz), 1);
+    assert_int_equal(rwd_oz_value(oz, 0).len, sizeof want - 1);
+    assert_memory_equal(rwd_oz_value(oz, 0).ptr, want, sizeof want - 1);
+    rwd_oz_free(oz);
     ron_buf_done(&text);
 }
 
@@ -65,7 +65,7 @@ static void test_public_tree__no_payee_with_an_address__no_file(void **state)
 
     assert_int_equal(write_with_tree(a, ROW("acct_b", "25"), "e"), RON_OK);
     assert_int_equal(a->env->disk->stat(a->env, "runs/e/run.json", &st), RON_OK);
-    assert_int_equal(a->env->disk->stat(a->env, "runs/e/" REW_FILE_OPENZEPPELIN, &st),
+    assert_int_equal(a->env->disk->stat(a->env, "runs/e/" RWD_FILE_OPENZEPPELIN, &st),
                      RON_NOTFOUND);
 }
 

@@ -14,49 +14,49 @@ static struct ron_str str(const char *text)
     return (struct ron_str){text, strlen(text)};
 }
 
-static struct rew_oz *new_tree(const char *const *types, size_t count)
+static struct rwd_oz *new_tree(const char *const *types, size_t count)
 {
-    struct ron_str names[REW_ABI_TYPES_MAX];
-    struct rew_oz *oz = NULL;
+    struct ron_str names[RWD_ABI_TYPES_MAX];
+    struct rwd_oz *oz = NULL;
 
     for (size_t i = 0; i < count; i++) {
         names[i] = str(types[i]);
     }
-    assert_int_equal(rew_oz_new(names, count, &oz, NULL), RON_OK);
+    assert_int_equal(rwd_oz_new(names, count, &oz, NULL), RON_OK);
     return oz;
 }
 
-static struct rew_oz *new_claims(void)
+static struct rwd_oz *new_claims(void)
 {
     static const char *const types[] = {"address", "uint256"};
 
     return new_tree(types, 2);
 }
 
-static void add(struct rew_oz *oz, const char *a, const char *b)
+static void add(struct rwd_oz *oz, const char *a, const char *b)
 {
     struct ron_str texts[] = {str(a), str(b)};
 
-    assert_int_equal(rew_oz_add(oz, texts, NULL), RON_OK);
+    assert_int_equal(rwd_oz_add(oz, texts, NULL), RON_OK);
 }
 
 /* `count` leaves that follow from `salt`. */
-static struct rew_oz *some_tree(size_t count, uint64_t salt)
+static struct rwd_oz *some_tree(size_t count, uint64_t salt)
 {
-    struct rew_oz *oz = new_claims();
+    struct rwd_oz *oz = new_claims();
 
     for (size_t i = 0; i < count; i++) {
-        struct rew_keccak hash;
+        struct rwd_keccak hash;
         uint64_t seed[2] = {salt, i};
-        char address[REW_ADDRESS_TEXT + 1] = {0};
+        char address[RWD_ADDRESS_TEXT + 1] = {0};
         char amount[24];
 
-        rew_keccak256(seed, sizeof seed, &hash);
-        rew_hex_put(hash.bytes, REW_ADDRESS_BYTES, address);
+        rwd_keccak256(seed, sizeof seed, &hash);
+        rwd_hex_put(hash.bytes, RWD_ADDRESS_BYTES, address);
         (void)snprintf(amount, sizeof amount, "%zu", 1 + i * 1000003);
         add(oz, address, amount);
     }
-    assert_int_equal(rew_oz_build(oz, NULL), RON_OK);
+    assert_int_equal(rwd_oz_build(oz, NULL), RON_OK);
     return oz;
 }
 
@@ -66,15 +66,15 @@ static enum ron_rc gather(void *arg, const void *bytes, size_t len, struct ron_e
     return ron_buf_append(arg, bytes, len);
 }
 
-static void dump(const struct rew_oz *oz, struct ron_buf *out)
+static void dump(const struct rwd_oz *oz, struct ron_buf *out)
 {
-    struct rew_sink sink = {gather, out};
+    struct rwd_sink sink = {gather, out};
 
     ron_buf_init(out, 1 << 24);
-    assert_int_equal(rew_oz_dump(oz, &sink, NULL), RON_OK);
+    assert_int_equal(rwd_oz_dump(oz, &sink, NULL), RON_OK);
 }
 
-static enum ron_rc read_text(const char *text, size_t len, struct rew_oz **ret, struct ron_err *err)
+static enum ron_rc read_text(const char *text, size_t len, struct rwd_oz **ret, struct ron_err *err)
 {
     char *copy = ron_alloc(len + 1);
     enum ron_rc rc;
@@ -82,7 +82,7 @@ static enum ron_rc read_text(const char *text, size_t len, struct rew_oz **ret, 
     assert_non_null(copy);
     memcpy(copy, text, len);
     copy[len] = '\0';
-    rc = rew_oz_read(copy, len, ret, err);
+    rc = rwd_oz_read(copy, len, ret, err);
     ron_free(copy);
     return rc;
 }
@@ -98,72 +98,72 @@ static const char readme[] =
     "{\"value\":[\"0x2222222222222222222222222222222222222222\",\"2500000000000000000\"],"
     "\"treeIndex\":2}]}";
 
-static struct rew_oz *readme_tree(void)
+static struct rwd_oz *readme_tree(void)
 {
-    struct rew_oz *oz = new_claims();
+    struct rwd_oz *oz = new_claims();
 
     add(oz, "0x1111111111111111111111111111111111111111", "5000000000000000000");
     add(oz, "0x2222222222222222222222222222222222222222", "2500000000000000000");
-    assert_int_equal(rew_oz_build(oz, NULL), RON_OK);
+    assert_int_equal(rwd_oz_build(oz, NULL), RON_OK);
     return oz;
 }
 
 static void test_tree_oz__tree_of_the_readme__dump_of_the_package(void **state)
 {
-    struct rew_oz *oz = readme_tree();
+    struct rwd_oz *oz = readme_tree();
     struct ron_buf out;
 
     (void)state;
     dump(oz, &out);
     assert_string_equal(ron_buf_text(&out), readme);
     ron_buf_done(&out);
-    rew_oz_free(oz);
+    rwd_oz_free(oz);
 }
 
 /* The leaf's hash by its definition. */
-static void leaf_of(const struct rew_oz *oz, size_t index, struct rew_keccak *ret)
+static void leaf_of(const struct rwd_oz *oz, size_t index, struct rwd_keccak *ret)
 {
-    struct ron_str row = rew_oz_value(oz, index);
+    struct ron_str row = rwd_oz_value(oz, index);
     uint8_t words[64] = {0};
     char amount[24] = {0};
     uint64_t units;
 
-    assert_true(rew_hex_get((struct ron_str){row.ptr + 2, REW_ADDRESS_TEXT}, words + 12,
-                            REW_ADDRESS_BYTES));
-    memcpy(amount, row.ptr + REW_ADDRESS_TEXT + 5, row.len - REW_ADDRESS_TEXT - 7);
+    assert_true(rwd_hex_get((struct ron_str){row.ptr + 2, RWD_ADDRESS_TEXT}, words + 12,
+                            RWD_ADDRESS_BYTES));
+    memcpy(amount, row.ptr + RWD_ADDRESS_TEXT + 5, row.len - RWD_ADDRESS_TEXT - 7);
     units = strtoull(amount, NULL, 10);
     for (size_t i = 0; i < 8; i++) {
         words[63 - i] = (uint8_t)(units >> (8 * i));
     }
-    rew_keccak256(words, sizeof words, ret);
-    rew_keccak256(ret->bytes, sizeof *ret, ret);
+    rwd_keccak256(words, sizeof words, ret);
+    rwd_keccak256(ret->bytes, sizeof *ret, ret);
 }
 
 static void test_tree_oz__any_number_of_leaves__sorted_and_proven(void **state)
 {
     (void)state;
     for (size_t n = 1; n <= 140; n++) {
-        struct rew_oz *oz = some_tree(n, n);
-        struct rew_keccak before = {0};
+        struct rwd_oz *oz = some_tree(n, n);
+        struct rwd_keccak before = {0};
 
         for (size_t at = 2 * n - 2, seen = 0; seen < n; seen++, at--) {
-            struct rew_tree_proof proof;
-            struct rew_keccak leaf;
+            struct rwd_tree_proof proof;
+            struct rwd_keccak leaf;
             size_t i = 0;
 
-            while (rew_oz_tree_index(oz, i) != at) {
+            while (rwd_oz_tree_index(oz, i) != at) {
                 i++;
                 assert_true(i < n);
             }
             leaf_of(oz, i, &leaf);
-            assert_true(rew_keccak_cmp(&before, &leaf) < 0);
+            assert_true(rwd_keccak_cmp(&before, &leaf) < 0);
             before = leaf;
-            rew_oz_prove(oz, i, &proof);
-            assert_true(rew_tree_proves(&leaf, &proof, rew_oz_root(oz)));
+            rwd_oz_prove(oz, i, &proof);
+            assert_true(rwd_tree_proves(&leaf, &proof, rwd_oz_root(oz)));
             leaf.bytes[7] ^= 1;
-            assert_false(rew_tree_proves(&leaf, &proof, rew_oz_root(oz)));
+            assert_false(rwd_tree_proves(&leaf, &proof, rwd_oz_root(oz)));
         }
-        rew_oz_free(oz);
+        rwd_oz_free(oz);
     }
 }
 
@@ -171,8 +171,8 @@ static void test_tree_oz__dump_read_again__the_same_bytes(void **state)
 {
     (void)state;
     for (size_t n = 1; n <= 300; n += n < 10 ? 1 : 29) {
-        struct rew_oz *oz = some_tree(n, 7);
-        struct rew_oz *again = NULL;
+        struct rwd_oz *oz = some_tree(n, 7);
+        struct rwd_oz *again = NULL;
         struct ron_buf first;
         struct ron_buf second;
 
@@ -184,20 +184,20 @@ static void test_tree_oz__dump_read_again__the_same_bytes(void **state)
         assert_memory_equal(ron_buf_data(&first), ron_buf_data(&second), ron_buf_len(&first));
         ron_buf_done(&first);
         ron_buf_done(&second);
-        rew_oz_free(oz);
-        rew_oz_free(again);
+        rwd_oz_free(oz);
+        rwd_oz_free(again);
     }
 }
 
 static void test_tree_oz__any_byte_of_a_dump_changed__refused_or_the_same_root(void **state)
 {
-    struct rew_oz *oz = readme_tree();
+    struct rwd_oz *oz = readme_tree();
 
     (void)state;
     for (size_t i = 0; i < sizeof readme - 1; i++) {
         for (unsigned bit = 0; bit < 3; bit++) {
             char copy[sizeof readme];
-            struct rew_oz *got = NULL;
+            struct rwd_oz *got = NULL;
             struct ron_err err = {0};
             enum ron_rc rc;
 
@@ -207,14 +207,14 @@ static void test_tree_oz__any_byte_of_a_dump_changed__refused_or_the_same_root(v
             assert_true(rc == RON_OK || rc == RON_INVALID || rc == RON_CONFLICT || rc == RON_LIMIT);
             if (rc == RON_OK) {
                 /* A digit of an address may be of either case, and a name may gain nothing. */
-                assert_int_equal(rew_keccak_cmp(rew_oz_root(got), rew_oz_root(oz)), 0);
-                rew_oz_free(got);
+                assert_int_equal(rwd_keccak_cmp(rwd_oz_root(got), rwd_oz_root(oz)), 0);
+                rwd_oz_free(got);
             } else {
                 assert_true(err.msg[0] != '\0');
             }
         }
     }
-    rew_oz_free(oz);
+    rwd_oz_free(oz);
 }
 
 /* `what` in the README's dump becomes `by`; the reader answers `rc` and says `why`. */
@@ -223,7 +223,7 @@ static void check_refused(const char *what, const char *by, enum ron_rc rc, cons
     const char *at = strstr(readme, what);
     char copy[2 * sizeof readme];
     struct ron_err err = {0};
-    struct rew_oz *got = NULL;
+    struct rwd_oz *got = NULL;
 
     assert_non_null(at);
     (void)snprintf(copy, sizeof copy, "%.*s%s%s", (int)(at - readme), readme, by,
@@ -271,24 +271,24 @@ static void test_tree_oz__leaves_not_sorted__a_good_dump_all_the_same(void **sta
         "\"treeIndex\":2},"
         "{\"value\":[\"0x2222222222222222222222222222222222222222\",\"2500000000000000000\"],"
         "\"treeIndex\":1}]}";
-    struct rew_oz *oz = NULL;
-    uint8_t address[REW_ADDRESS_BYTES];
+    struct rwd_oz *oz = NULL;
+    uint8_t address[RWD_ADDRESS_BYTES];
     size_t at = 0;
 
     (void)state;
     assert_int_equal(read_text(other, sizeof other - 1, &oz, NULL), RON_OK);
     memset(address, 0x22, sizeof address);
-    assert_true(rew_oz_find(oz, address, &at));
+    assert_true(rwd_oz_find(oz, address, &at));
     assert_int_equal(at, 1);
     at = 2;
-    assert_false(rew_oz_find(oz, address, &at));
+    assert_false(rwd_oz_find(oz, address, &at));
     memset(address, 0x33, sizeof address);
     at = 0;
-    assert_false(rew_oz_find(oz, address, &at));
+    assert_false(rwd_oz_find(oz, address, &at));
     /* Blanks between values are not kept. */
-    assert_memory_equal(rew_oz_value(oz, 0).ptr,
+    assert_memory_equal(rwd_oz_value(oz, 0).ptr,
                         "[\"0x1111111111111111111111111111111111111111\",\"0x", 49);
-    rew_oz_free(oz);
+    rwd_oz_free(oz);
 }
 
 /* One leaf of all types; the hash is the package's. */
@@ -307,16 +307,16 @@ static void test_tree_oz__all_types__root_of_the_package(void **state)
         str("0x01020304"),
         str("false"),
     };
-    struct rew_oz *oz = new_tree(types, RON_ARRAY_LEN(types));
-    struct rew_oz *again = NULL;
+    struct rwd_oz *oz = new_tree(types, RON_ARRAY_LEN(types));
+    struct rwd_oz *again = NULL;
     struct ron_buf first;
     struct ron_buf second;
-    char root[REW_HASH_TEXT + 1] = {0};
+    char root[RWD_HASH_TEXT + 1] = {0};
 
     (void)state;
-    assert_int_equal(rew_oz_add(oz, texts, NULL), RON_OK);
-    assert_int_equal(rew_oz_build(oz, NULL), RON_OK);
-    rew_hex_put(rew_oz_root(oz)->bytes, REW_KECCAK_BYTES, root);
+    assert_int_equal(rwd_oz_add(oz, texts, NULL), RON_OK);
+    assert_int_equal(rwd_oz_build(oz, NULL), RON_OK);
+    rwd_hex_put(rwd_oz_root(oz)->bytes, RWD_KECCAK_BYTES, root);
     assert_string_equal(root, "0xef4a6a545518e043ca6a6c2b845dc517fd7c055f96a791f9157f5be72f6b45c4");
     dump(oz, &first);
     assert_int_equal(read_text(ron_buf_text(&first), ron_buf_len(&first), &again, NULL), RON_OK);
@@ -324,20 +324,20 @@ static void test_tree_oz__all_types__root_of_the_package(void **state)
     assert_string_equal(ron_buf_text(&second), ron_buf_text(&first));
     ron_buf_done(&first);
     ron_buf_done(&second);
-    rew_oz_free(oz);
-    rew_oz_free(again);
+    rwd_oz_free(oz);
+    rwd_oz_free(again);
 }
 
 static void check_value(const char *type, const char *text, bool good)
 {
     const char *const types[] = {type};
-    struct rew_oz *oz = new_tree(types, 1);
+    struct rwd_oz *oz = new_tree(types, 1);
     struct ron_str value = str(text);
     struct ron_err err = {0};
 
-    assert_int_equal(rew_oz_add(oz, &value, &err), good ? RON_OK : RON_INVALID);
+    assert_int_equal(rwd_oz_add(oz, &value, &err), good ? RON_OK : RON_INVALID);
     assert_int_equal(err.msg[0] == '\0', good);
-    rew_oz_free(oz);
+    rwd_oz_free(oz);
 }
 
 static void test_tree_oz__values_on_the_edge__taken_or_named(void **state)
@@ -386,10 +386,10 @@ static void test_tree_oz__types_that_are_not_known__refused(void **state)
     (void)state;
     for (size_t i = 0; i < RON_ARRAY_LEN(bad); i++) {
         struct ron_str name = str(bad[i]);
-        struct rew_oz *oz = NULL;
+        struct rwd_oz *oz = NULL;
         struct ron_err err = {0};
 
-        assert_int_equal(rew_oz_new(&name, 1, &oz, &err), RON_INVALID);
+        assert_int_equal(rwd_oz_new(&name, 1, &oz, &err), RON_INVALID);
         assert_null(oz);
         assert_non_null(strstr(err.msg, "address, uint8"));
     }
@@ -397,26 +397,26 @@ static void test_tree_oz__types_that_are_not_known__refused(void **state)
 
 static void test_tree_oz__equal_leaves__each_has_its_own_place(void **state)
 {
-    struct rew_oz *oz = new_claims();
+    struct rwd_oz *oz = new_claims();
 
     (void)state;
     for (size_t i = 0; i < 5; i++) {
         add(oz, "0x1111111111111111111111111111111111111111", "1");
     }
-    assert_int_equal(rew_oz_build(oz, NULL), RON_OK);
+    assert_int_equal(rwd_oz_build(oz, NULL), RON_OK);
     for (size_t i = 0; i < 5; i++) {
-        assert_int_equal(rew_oz_tree_index(oz, i), 8 - i);
+        assert_int_equal(rwd_oz_tree_index(oz, i), 8 - i);
     }
-    rew_oz_free(oz);
+    rwd_oz_free(oz);
 }
 
 static void test_tree_oz__no_leaves__refused(void **state)
 {
-    struct rew_oz *oz = new_claims();
+    struct rwd_oz *oz = new_claims();
 
     (void)state;
-    assert_int_equal(rew_oz_build(oz, NULL), RON_INVALID);
-    rew_oz_free(oz);
+    assert_int_equal(rwd_oz_build(oz, NULL), RON_INVALID);
+    rwd_oz_free(oz);
 }
 
 static enum ron_rc refuse(void *arg, const void *bytes, size_t len, struct ron_err *err)
@@ -429,12 +429,12 @@ static enum ron_rc refuse(void *arg, const void *bytes, size_t len, struct ron_e
 
 static void test_tree_oz__sink_that_fails__tells(void **state)
 {
-    struct rew_oz *oz = some_tree(3000, 1); /* more than is gathered at once */
-    struct rew_sink sink = {refuse, NULL};
+    struct rwd_oz *oz = some_tree(3000, 1); /* more than is gathered at once */
+    struct rwd_sink sink = {refuse, NULL};
 
     (void)state;
-    assert_int_equal(rew_oz_dump(oz, &sink, NULL), RON_IO);
-    rew_oz_free(oz);
+    assert_int_equal(rwd_oz_dump(oz, &sink, NULL), RON_IO);
+    rwd_oz_free(oz);
 }
 
 int main(void)

@@ -16,24 +16,24 @@ static void hex16(const char *preimage, const char *prefix, char ret[64])
     (void)snprintf(ret, 64, "%s%.32s", prefix, digits);
 }
 
-static void test_wal_call__golden_transfer__names_of_the_vectors(void **state)
+static void test_wlt_call__golden_transfer__names_of_the_vectors(void **state)
 {
     static const uint8_t nonce[] = {0x03, 0x30, 0x45, 0x28, 0x5f, 0xb6, 0x56, 0x5a,
                                     0xec, 0x41, 0x04, 0xde, 0xb6, 0x33, 0x78, 0x02};
 
     (void)state;
-    good(WAL_TRANSFER, TRANSFER, "idem_vector_txid");
+    good(WLT_TRANSFER, TRANSFER, "idem_vector_txid");
     assert_string_equal(call.ops[0].txid, "tx_7277a17837fe26d0a69d1ba2d9db9c5d");
     assert_memory_equal(call.ops[0].entry_nonce, nonce, sizeof nonce);
 }
 
-static void test_wal_call__golden_issue__names_of_the_vectors(void **state)
+static void test_wlt_call__golden_issue__names_of_the_vectors(void **state)
 {
     static const uint8_t nonce[] = {0xab, 0x7a, 0x44, 0xc5, 0xbd, 0xb1, 0x24, 0x24,
                                     0x33, 0xbc, 0xe3, 0xc3, 0xb5, 0x50, 0x21, 0x0b};
 
     (void)state;
-    good(WAL_ISSUE,
+    good(WLT_ISSUE,
          "{\"to\":\"acct_a\",\"asset\":\"roc\",\"amount_minor\":\"100\","
          "\"idempotency_key\":\"idem_http_issue_1\"}",
          "");
@@ -43,42 +43,42 @@ static void test_wal_call__golden_issue__names_of_the_vectors(void **state)
 
 /* Preimages of every operation, written out. */
 static const struct {
-    enum wal_op op;
+    enum wlt_op op;
     const char *body;
     const char *value;
     const char *parts; /* of the entry nonce; '|' stands for the zero byte */
 } rows[] = {
-    {WAL_ISSUE, "{\"to\":\"a\",\"amount_minor\":\"7\",\"memo\":\"say \\\"hi\\\" \\\\ \\u00fc\"}",
+    {WLT_ISSUE, "{\"to\":\"a\",\"amount_minor\":\"7\",\"memo\":\"say \\\"hi\\\" \\\\ \\u00fc\"}",
      "{\"to\":\"a\",\"asset\":\"roc\",\"amount_minor\":\"7\",\"idempotency_key\":null,"
      "\"memo\":\"say \\\"hi\\\" \\\\ \xc3\xbc\"}",
      "issue|k|a|"},
-    {WAL_TRANSFER, "{\"from\":\"a\",\"to\":\"b\",\"asset\":\"usd\",\"amount_minor\":\"7\"}",
+    {WLT_TRANSFER, "{\"from\":\"a\",\"to\":\"b\",\"asset\":\"usd\",\"amount_minor\":\"7\"}",
      "{\"from\":\"a\",\"to\":\"b\",\"asset\":\"usd\",\"amount_minor\":\"7\",\"nonce\":null,"
      "\"idempotency_key\":null,\"memo\":null}",
      "transfer|k|a||debit|"},
-    {WAL_BURN, "{\"from\":\"a\",\"amount_minor\":\"7\",\"nonce\":12}",
+    {WLT_BURN, "{\"from\":\"a\",\"amount_minor\":\"7\",\"nonce\":12}",
      "{\"from\":\"a\",\"asset\":\"roc\",\"amount_minor\":\"7\",\"nonce\":12,"
      "\"idempotency_key\":null,\"memo\":null}",
      "burn|k|a|12|"},
-    {WAL_HOLD, "{\"from\":\"a\",\"amount_minor\":\"7\",\"expires_at\":1700000000000}",
+    {WLT_HOLD, "{\"from\":\"a\",\"amount_minor\":\"7\",\"expires_at\":1700000000000}",
      "{\"from\":\"a\",\"asset\":\"roc\",\"amount_minor\":\"7\",\"nonce\":null,"
      "\"idempotency_key\":null,\"memo\":null,\"expires_at\":1700000000000}",
      "hold|k|a||debit|"},
-    {WAL_CAPTURE, "{\"hold\":\"tx_1\",\"from\":\"a\",\"to\":\"b\",\"amount_minor\":\"7\"}",
+    {WLT_CAPTURE, "{\"hold\":\"tx_1\",\"from\":\"a\",\"to\":\"b\",\"amount_minor\":\"7\"}",
      "{\"from\":\"a\",\"to\":\"b\",\"asset\":\"roc\",\"amount_minor\":\"7\",\"nonce\":null,"
      "\"idempotency_key\":null,\"memo\":null,\"hold\":\"tx_1\"}",
      "capture|k|a||debit|"},
-    {WAL_RELEASE, "{\"hold\":\"tx_1\",\"from\":\"a\",\"amount_minor\":\"7\",\"nonce\":3}",
+    {WLT_RELEASE, "{\"hold\":\"tx_1\",\"from\":\"a\",\"amount_minor\":\"7\",\"nonce\":3}",
      "{\"from\":\"a\",\"asset\":\"roc\",\"amount_minor\":\"7\",\"nonce\":3,"
      "\"idempotency_key\":null,\"memo\":null,\"hold\":\"tx_1\"}",
      "release|k|a|3|debit|"},
 };
 
-static void test_wal_call__every_operation__names_are_hashes_of_the_preimages(void **state)
+static void test_wlt_call__every_operation__names_are_hashes_of_the_preimages(void **state)
 {
     (void)state;
     for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
-        const char *op_name = wal_op_info(rows[i].op)->name;
+        const char *op_name = wlt_op_info(rows[i].op)->name;
         char preimage[1024];
         char expected[64];
         struct ron_b3 hash;
@@ -100,45 +100,45 @@ static void test_wal_call__every_operation__names_are_hashes_of_the_preimages(vo
     }
 }
 
-static void test_wal_call__idem_id__scoped_by_operation_and_subject(void **state)
+static void test_wlt_call__idem_id__scoped_by_operation_and_subject(void **state)
 {
     static const char preimage[] = "transfer\0acct_a\0idem_vector_txid";
-    char id[WAL_IDEM_ID_MAX + 1];
-    char first[WAL_IDEM_ID_MAX + 1];
+    char id[WLT_IDEM_ID_MAX + 1];
+    char first[WLT_IDEM_ID_MAX + 1];
     char digits[RON_B3_HEX_LEN];
     struct ron_b3 hash;
 
     (void)state;
-    good(WAL_TRANSFER, TRANSFER, "idem_vector_txid");
+    good(WLT_TRANSFER, TRANSFER, "idem_vector_txid");
     memcpy(first, call.idem_id, sizeof first);
     ron_b3_hash(preimage, sizeof preimage, &hash);
     ron_b3_format_hex(&hash, digits);
     assert_memory_equal(first, "w1.", 3);
     assert_memory_equal(first + 3, digits, 32);
     assert_string_equal(first + 3 + 32, ".idem_vector_txid");
-    assert_true(ron_str_eq(wal_idem_key_of(str(first)), "idem_vector_txid"));
-    assert_int_equal(wal_idem_key_of(str("w1.00.k")).len, 0);
-    assert_int_equal(wal_idem_key_of(str("somebody's own id, which is as long as one")).len, 0);
-    wal_idem_id("transfer", str("acct_a"), str("idem_vector_txid"), id);
+    assert_true(ron_str_eq(wlt_idem_key_of(str(first)), "idem_vector_txid"));
+    assert_int_equal(wlt_idem_key_of(str("w1.00.k")).len, 0);
+    assert_int_equal(wlt_idem_key_of(str("somebody's own id, which is as long as one")).len, 0);
+    wlt_idem_id("transfer", str("acct_a"), str("idem_vector_txid"), id);
     assert_string_equal(id, first);
-    wal_idem_id("burn", str("acct_a"), str("idem_vector_txid"), id);
+    wlt_idem_id("burn", str("acct_a"), str("idem_vector_txid"), id);
     assert_string_not_equal(id, first);
-    wal_idem_id("transfer", str("acct_b"), str("idem_vector_txid"), id);
+    wlt_idem_id("transfer", str("acct_b"), str("idem_vector_txid"), id);
     assert_string_not_equal(id, first);
-    wal_idem_id("transfer", str("acct_a"), str("idem_vector_txi"), id);
+    wlt_idem_id("transfer", str("acct_a"), str("idem_vector_txi"), id);
     assert_string_not_equal(id, first);
     /* The amount is no part of it: the same key with another body must meet the first. */
-    good(WAL_TRANSFER,
+    good(WLT_TRANSFER,
          "{\"from\":\"acct_a\",\"to\":\"acct_b\",\"amount_minor\":\"41\",\"nonce\":1}",
          "idem_vector_txid");
     assert_string_equal(call.idem_id, first);
     /* The subject of an issue is `to`. */
-    good(WAL_ISSUE, "{\"to\":\"acct_a\",\"amount_minor\":\"41\"}", "k");
-    wal_idem_id("issue", str("acct_a"), str("k"), id);
+    good(WLT_ISSUE, "{\"to\":\"acct_a\",\"amount_minor\":\"41\"}", "k");
+    wlt_idem_id("issue", str("acct_a"), str("k"), id);
     assert_string_equal(call.idem_id, id);
 }
 
-static void test_wal_call__other_spellings__same_names(void **state)
+static void test_wlt_call__other_spellings__same_names(void **state)
 {
     static const char *const same[] = {
         TRANSFER,
@@ -148,15 +148,15 @@ static void test_wal_call__other_spellings__same_names(void **state)
         "\"idempotency_key\":\"k1\",\"memo\":null,\"hold\":null,\"expires_at\":null}",
         "{\"from\":\"acct_a\",\"to\":\"acct_b\",\"amount_minor\":\"40\",\"nonce\":1,\"memo\":\"\"}",
     };
-    struct wal_call first;
-    struct wal_operation op;
+    struct wlt_call first;
+    struct wlt_operation op;
 
     (void)state;
-    good(WAL_TRANSFER, same[0], "k1");
+    good(WLT_TRANSFER, same[0], "k1");
     first = call;
     op = call.ops[0];
     for (size_t i = 1; i < RON_ARRAY_LEN(same); i++) {
-        good(WAL_TRANSFER, same[i], i % 2 == 0 ? "" : "\"k1\"");
+        good(WLT_TRANSFER, same[i], i % 2 == 0 ? "" : "\"k1\"");
         assert_memory_equal(call.fingerprint, first.fingerprint, sizeof first.fingerprint);
         assert_string_equal(call.idem_id, first.idem_id);
         assert_string_equal(call.ops[0].txid, op.txid);
@@ -164,7 +164,7 @@ static void test_wal_call__other_spellings__same_names(void **state)
     }
 }
 
-static void test_wal_call__any_member_changed__other_txid_and_fingerprint(void **state)
+static void test_wlt_call__any_member_changed__other_txid_and_fingerprint(void **state)
 {
     static const char *const others[] = {
         "{\"from\":\"acct_c\",\"to\":\"acct_b\",\"amount_minor\":\"40\",\"nonce\":1}",
@@ -177,22 +177,22 @@ static void test_wal_call__any_member_changed__other_txid_and_fingerprint(void *
         "{\"from\":\"acct_a\",\"to\":\"acct_b\",\"amount_minor\":\"40\",\"nonce\":1,\"memo\":"
         "\"m\"}",
     };
-    uint8_t fingerprints[RON_ARRAY_LEN(others) + 1][WAL_HASH_BYTES];
-    char txids[RON_ARRAY_LEN(others) + 1][WAL_TXID_LEN + 1];
+    uint8_t fingerprints[RON_ARRAY_LEN(others) + 1][WLT_HASH_BYTES];
+    char txids[RON_ARRAY_LEN(others) + 1][WLT_TXID_LEN + 1];
 
     (void)state;
     for (size_t i = 0; i <= RON_ARRAY_LEN(others); i++) {
-        good(WAL_TRANSFER, i == 0 ? TRANSFER : others[i - 1], "k");
-        memcpy(fingerprints[i], call.fingerprint, WAL_HASH_BYTES);
+        good(WLT_TRANSFER, i == 0 ? TRANSFER : others[i - 1], "k");
+        memcpy(fingerprints[i], call.fingerprint, WLT_HASH_BYTES);
         memcpy(txids[i], call.ops[0].txid, sizeof txids[i]);
         for (size_t k = 0; k < i; k++) {
-            assert_memory_not_equal(fingerprints[i], fingerprints[k], WAL_HASH_BYTES);
+            assert_memory_not_equal(fingerprints[i], fingerprints[k], WLT_HASH_BYTES);
             assert_string_not_equal(txids[i], txids[k]);
         }
     }
     /* Another key: the same request body, another transaction. */
-    good(WAL_TRANSFER, TRANSFER, "k2");
-    assert_memory_not_equal(call.fingerprint, fingerprints[0], WAL_HASH_BYTES);
+    good(WLT_TRANSFER, TRANSFER, "k2");
+    assert_memory_not_equal(call.fingerprint, fingerprints[0], WLT_HASH_BYTES);
     assert_string_not_equal(call.ops[0].txid, txids[0]);
 }
 
@@ -206,16 +206,16 @@ static void test_wal_call__any_member_changed__other_txid_and_fingerprint(void *
     "{\"op\":\"transfer\",\"value\":{\"from\":\"acct_a\",\"to\":\"acct_b\",\"asset\":\"roc\","     \
     "\"amount_minor\":\"40\",\"nonce\":1,\"idempotency_key\":null,\"memo\":null}}]"
 
-static void test_wal_call__batch__names_are_hashes_of_the_preimages(void **state)
+static void test_wlt_call__batch__names_are_hashes_of_the_preimages(void **state)
 {
     static const char preimage[] = "{\"op\":\"batch\",\"value\":" BATCH_VALUE "}";
     char fingerprint[RON_B3_ID_SIZE];
-    char id[WAL_IDEM_ID_MAX + 1];
+    char id[WLT_IDEM_ID_MAX + 1];
     char text[256];
     struct ron_b3 hash;
 
     (void)state;
-    good(WAL_OP_COUNT, BATCH, "");
+    good(WLT_OP_COUNT, BATCH, "");
     assert_true(call.batch);
     assert_int_equal(call.count, 2);
     ron_b3_hash(preimage, sizeof preimage - 1, &hash);
@@ -236,7 +236,7 @@ static void test_wal_call__batch__names_are_hashes_of_the_preimages(void **state
         ron_b3_hash(text, strlen(text), &hash);
         assert_memory_equal(call.ops[i].entry_nonce, hash.bytes + 16, LC_NONCE_BYTES);
     }
-    wal_idem_id("batch", str("acct_a"), str("payday-1"), id);
+    wlt_idem_id("batch", str("acct_a"), str("payday-1"), id);
     assert_string_equal(call.idem_id, id);
     assert_string_equal(id, "w1.e258b6b70c0fc0dbd3229d6dfa87c01b.payday-1");
 }
@@ -270,7 +270,7 @@ static size_t burns(int count, int first, char *body, char *preimage, size_t siz
 
 /* Long ones are hashed in pieces of 8192 bytes: every place at which a piece may end within an
  * operation, between two, and at the very end. */
-static void test_wal_call__long_batch__one_hash_over_all_of_it(void **state)
+static void test_wlt_call__long_batch__one_hash_over_all_of_it(void **state)
 {
     static char body[64 * 1024];
     static char preimage[sizeof body];
@@ -283,7 +283,7 @@ static void test_wal_call__long_batch__one_hash_over_all_of_it(void **state)
             size_t len = burns(counts[c], first, body, preimage, sizeof body);
             struct ron_b3 hash;
 
-            good(WAL_OP_COUNT, body, "k");
+            good(WLT_OP_COUNT, body, "k");
             ron_b3_hash(preimage, len, &hash);
             assert_memory_equal(call.fingerprint, hash.bytes, sizeof hash.bytes);
             ended_there = ended_there || len == 8192 + 1; /* where the last comma would be */
@@ -294,34 +294,34 @@ static void test_wal_call__long_batch__one_hash_over_all_of_it(void **state)
 
 /* Two batches with one key and different first subjects are two calls; where both debit the same
  * account at the same place, the ledger must not take the second entry for the first. */
-static void test_wal_call__same_key_in_two_batches__entries_differ(void **state)
+static void test_wlt_call__same_key_in_two_batches__entries_differ(void **state)
 {
     static const char form[] =
         "{\"operations\":[{\"op\":\"issue\",\"to\":\"%s\",\"amount_minor\":\"1\"},"
         "{\"op\":\"transfer\",\"from\":\"a\",\"to\":\"b\",\"amount_minor\":\"1\"}]}";
     char text[512];
     uint8_t nonce[LC_NONCE_BYTES];
-    char idem_id[WAL_IDEM_ID_MAX + 1];
+    char idem_id[WLT_IDEM_ID_MAX + 1];
 
     (void)state;
     (void)snprintf(text, sizeof text, form, "x");
-    good(WAL_OP_COUNT, text, "k");
+    good(WLT_OP_COUNT, text, "k");
     memcpy(nonce, call.ops[1].entry_nonce, sizeof nonce);
     memcpy(idem_id, call.idem_id, sizeof idem_id);
     assert_memory_not_equal(call.ops[0].entry_nonce, nonce, sizeof nonce);
     (void)snprintf(text, sizeof text, form, "y");
-    good(WAL_OP_COUNT, text, "k");
+    good(WLT_OP_COUNT, text, "k");
     assert_string_not_equal(call.idem_id, idem_id);
     assert_memory_not_equal(call.ops[1].entry_nonce, nonce, sizeof nonce);
 }
 
 /* Every text of its longest form, and a memo and a hold that double when they are written. */
-static void test_wal_call__longest_members__are_named(void **state)
+static void test_wlt_call__longest_members__are_named(void **state)
 {
     static char text[8192];
-    char account[WAL_ACCOUNT_MAX + 1];
-    char quotes[2 * WAL_MEMO_MAX + 1];
-    char asset[WAL_ASSET_MAX + 1];
+    char account[WLT_ACCOUNT_MAX + 1];
+    char quotes[2 * WLT_MEMO_MAX + 1];
+    char asset[WLT_ASSET_MAX + 1];
 
     (void)state;
     memset(account, 'a', sizeof account - 1);
@@ -337,26 +337,26 @@ static void test_wal_call__longest_members__are_named(void **state)
                    "\"340282366920938463463374607431768211455\",\"nonce\":4611686018427387903,"
                    "\"memo\":\"%s\",\"hold\":\"%.256s\"}",
                    account, account + 1, asset, quotes, quotes);
-    good(WAL_CAPTURE, text, "0123456789012345678901234567890123456789012345678901234567890123");
-    assert_int_equal(call.ops[0].memo.len, WAL_MEMO_MAX);
-    assert_int_equal(call.ops[0].hold.len, WAL_HOLD_MAX);
-    assert_int_equal(call.key.len, WAL_KEY_MAX);
-    assert_int_equal(strlen(call.ops[0].txid), WAL_TXID_LEN);
+    good(WLT_CAPTURE, text, "0123456789012345678901234567890123456789012345678901234567890123");
+    assert_int_equal(call.ops[0].memo.len, WLT_MEMO_MAX);
+    assert_int_equal(call.ops[0].hold.len, WLT_HOLD_MAX);
+    assert_int_equal(call.key.len, WLT_KEY_MAX);
+    assert_int_equal(strlen(call.ops[0].txid), WLT_TXID_LEN);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wal_call__golden_transfer__names_of_the_vectors),
-        cmocka_unit_test(test_wal_call__golden_issue__names_of_the_vectors),
-        cmocka_unit_test(test_wal_call__every_operation__names_are_hashes_of_the_preimages),
-        cmocka_unit_test(test_wal_call__idem_id__scoped_by_operation_and_subject),
-        cmocka_unit_test(test_wal_call__other_spellings__same_names),
-        cmocka_unit_test(test_wal_call__any_member_changed__other_txid_and_fingerprint),
-        cmocka_unit_test(test_wal_call__batch__names_are_hashes_of_the_preimages),
-        cmocka_unit_test(test_wal_call__long_batch__one_hash_over_all_of_it),
-        cmocka_unit_test(test_wal_call__same_key_in_two_batches__entries_differ),
-        cmocka_unit_test(test_wal_call__longest_members__are_named),
+        cmocka_unit_test(test_wlt_call__golden_transfer__names_of_the_vectors),
+        cmocka_unit_test(test_wlt_call__golden_issue__names_of_the_vectors),
+        cmocka_unit_test(test_wlt_call__every_operation__names_are_hashes_of_the_preimages),
+        cmocka_unit_test(test_wlt_call__idem_id__scoped_by_operation_and_subject),
+        cmocka_unit_test(test_wlt_call__other_spellings__same_names),
+        cmocka_unit_test(test_wlt_call__any_member_changed__other_txid_and_fingerprint),
+        cmocka_unit_test(test_wlt_call__batch__names_are_hashes_of_the_preimages),
+        cmocka_unit_test(test_wlt_call__long_batch__one_hash_over_all_of_it),
+        cmocka_unit_test(test_wlt_call__same_key_in_two_batches__entries_differ),
+        cmocka_unit_test(test_wlt_call__longest_members__are_named),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -29,7 +29,7 @@ static char led_memory[1 << 20];
 
 static struct led_batch encoded(bool dry_run)
 {
-    const struct wal_seal seal = {
+    const struct wlt_seal seal = {
         .ts_ms = 1700000000000, .kid = str("wallet-1"), .capability_ref = str("0a1b2c3d")};
     struct led_refusals refusals;
     struct led_batch batch;
@@ -37,9 +37,9 @@ static struct led_batch encoded(bool dry_run)
 
     call.dry_run = dry_run;
     ron_buf_clear(&out);
-    wal_call_encode(&call, &seal, &out);
+    wlt_call_encode(&call, &seal, &out);
     assert_int_equal(ron_buf_error(&out), RON_OK);
-    assert_true(ron_buf_len(&out) <= wal_call_encoded_max(&call));
+    assert_true(ron_buf_len(&out) <= wlt_call_encoded_max(&call));
     ron_arena_init_over(&arena, led_memory, sizeof led_memory);
     if (!led_batch_decode(ron_buf_data(&out), ron_buf_len(&out), LED_ORIGIN_CALLER, &arena, &batch,
                           NULL, &refusals)) {
@@ -54,7 +54,7 @@ static struct led_batch encoded(bool dry_run)
 static void expect(const struct led_entry *e, uint8_t kind, const char *account, const char *to,
                    const char *ref)
 {
-    const struct wal_operation *o = &call.ops[0];
+    const struct wlt_operation *o = &call.ops[0];
 
     assert_int_equal(e->kind, kind);
     assert_true(ron_str_eq(e->id, o->txid));
@@ -68,45 +68,45 @@ static void expect(const struct led_entry *e, uint8_t kind, const char *account,
     support_assert_u128_equal(e->amount.v, 7);
 }
 
-static void test_wal_call__encoded__the_ledger_reads_the_same(void **state)
+static void test_wlt_call__encoded__the_ledger_reads_the_same(void **state)
 {
     struct led_batch b;
 
     (void)state;
-    good(WAL_ISSUE, "{\"to\":\"a\",\"amount_minor\":\"7\",\"asset\":\"usd\"}", "k");
+    good(WLT_ISSUE, "{\"to\":\"a\",\"amount_minor\":\"7\",\"asset\":\"usd\"}", "k");
     b = encoded(false);
     expect(&b.entries[0], LED_KIND_MINT, "a", "", "");
     assert_true(ron_str_eq(b.entries[0].asset, "usd"));
     assert_int_equal(b.entries[0].account_nonce, 0);
-    good(WAL_TRANSFER,
+    good(WLT_TRANSFER,
          "{\"from\":\"a\",\"to\":\"b\",\"amount_minor\":\"7\",\"nonce\":9,\"memo\":\"m\"}", "k");
     b = encoded(true);
     expect(&b.entries[0], LED_KIND_TRANSFER, "a", "b", "");
     assert_int_equal(b.entries[0].account_nonce, 9);
     assert_true(ron_str_eq(b.entries[0].memo, "m"));
     assert_true(ron_str_eq(b.entries[0].asset, "roc"));
-    good(WAL_BURN, "{\"from\":\"a\",\"amount_minor\":\"7\"}", "k");
+    good(WLT_BURN, "{\"from\":\"a\",\"amount_minor\":\"7\"}", "k");
     b = encoded(false);
     expect(&b.entries[0], LED_KIND_BURN, "a", "", "");
-    good(WAL_HOLD, "{\"from\":\"a\",\"amount_minor\":\"7\",\"expires_at\":1700000000001}", "k");
+    good(WLT_HOLD, "{\"from\":\"a\",\"amount_minor\":\"7\",\"expires_at\":1700000000001}", "k");
     b = encoded(false);
     expect(&b.entries[0], LED_KIND_HOLD, "a", "", "");
     assert_int_equal(b.entries[0].expires_ms, 1700000000001);
-    good(WAL_CAPTURE, "{\"from\":\"a\",\"to\":\"b\",\"amount_minor\":\"7\",\"hold\":\"tx_h\"}",
+    good(WLT_CAPTURE, "{\"from\":\"a\",\"to\":\"b\",\"amount_minor\":\"7\",\"hold\":\"tx_h\"}",
          "k");
     b = encoded(false);
     expect(&b.entries[0], LED_KIND_CAPTURE, "a", "b", "tx_h");
-    good(WAL_RELEASE, "{\"from\":\"a\",\"amount_minor\":\"7\",\"hold\":\"tx_h\"}", "k");
+    good(WLT_RELEASE, "{\"from\":\"a\",\"amount_minor\":\"7\",\"hold\":\"tx_h\"}", "k");
     b = encoded(false);
     expect(&b.entries[0], LED_KIND_RELEASE, "a", "", "tx_h");
 }
 
-static void test_wal_call__encoded_batch__entries_in_order(void **state)
+static void test_wlt_call__encoded_batch__entries_in_order(void **state)
 {
     struct led_batch b;
 
     (void)state;
-    good(WAL_OP_COUNT,
+    good(WLT_OP_COUNT,
          "{\"operations\":[{\"op\":\"issue\",\"to\":\"a\",\"amount_minor\":\"1\"},"
          "{\"op\":\"transfer\",\"from\":\"a\",\"to\":\"b\",\"amount_minor\":\"2\"},"
          "{\"op\":\"burn\",\"from\":\"b\",\"amount_minor\":\"3\"}]}",
@@ -135,7 +135,7 @@ static struct lc_done done_of(uint64_t first, uint64_t last, uint8_t root_byte)
 static const char *answer(const struct lc_done *done)
 {
     ron_buf_clear(&out);
-    wal_call_answer(&call, done, &out);
+    wlt_call_answer(&call, done, &out);
     assert_int_equal(ron_buf_error(&out), RON_OK);
     assert_int_equal(ron_json_check(ron_buf_text(&out), ron_buf_len(&out), NULL), RON_OK);
     return ron_buf_text(&out);
@@ -146,7 +146,7 @@ static void check_hash(const char *text, size_t len)
 {
     static const char member[] = ",\"receipt_hash\":\"";
     size_t tail = sizeof member - 1 + RON_B3_ID_LEN + 2;
-    char copy[WAL_RECEIPT_MAX];
+    char copy[WLT_RECEIPT_MAX];
     char id[RON_B3_ID_SIZE];
     struct ron_b3 hash;
 
@@ -164,7 +164,7 @@ static void check_hash(const char *text, size_t len)
 
 /* The vector has a txid and a range of two entries that no call of ours gives; txid and key are put
  * in by hand, and the hash is that of the vector with one entry. */
-static void test_wal_call__golden_receipt__bytes_and_hash(void **state)
+static void test_wlt_call__golden_receipt__bytes_and_hash(void **state)
 {
     static const char vector[] =
         "{\"txid\":\"tx_vector\",\"op\":\"transfer\",\"from\":\"acct_a\",\"to\":\"acct_b\","
@@ -180,24 +180,24 @@ static void test_wal_call__golden_receipt__bytes_and_hash(void **state)
     ron_b3_hash(vector, sizeof vector - 1, &hash);
     ron_b3_format(&hash, id);
     assert_string_equal(id, "b3:3dc076d9dd8b2ef603748018fee55689bb5ecb34ec71b3e10c5fdabfe73475f8");
-    good(WAL_TRANSFER, "{\"from\":\"acct_a\",\"to\":\"acct_b\",\"amount_minor\":\"1\",\"nonce\":1}",
+    good(WLT_TRANSFER, "{\"from\":\"acct_a\",\"to\":\"acct_b\",\"amount_minor\":\"1\",\"nonce\":1}",
          "idem_vector");
     text = answer(&done);
     /* Member by member the vector, but for txid and the end of the range. */
     assert_memory_equal(text, "{\"txid\":\"tx_", 12);
-    assert_memory_equal(text + 9 + WAL_TXID_LEN, vector + 18, strlen(vector + 18) - 128);
+    assert_memory_equal(text + 9 + WLT_TXID_LEN, vector + 18, strlen(vector + 18) - 128);
     assert_non_null(strstr(text, "\"ledger_seq_end\":1,\"ledger_root\":\"" ROOT_00
                                  "\",\"settlement_status\":\"accepted\",\"receipt_hash\":\"b3:"));
     check_hash(text, strlen(text));
 }
 
-static void test_wal_call__answer__written_out(void **state)
+static void test_wlt_call__answer__written_out(void **state)
 {
     struct lc_done done = done_of(7, 7, 0xab);
     const char *text;
 
     (void)state;
-    good(WAL_TRANSFER,
+    good(WLT_TRANSFER,
          "{\"from\":\"acct_a\",\"to\":\"acct_b\",\"amount_minor\":\"40\",\"nonce\":1}",
          "idem_vector_txid");
     text = answer(&done);
@@ -211,30 +211,30 @@ static void test_wal_call__answer__written_out(void **state)
     check_hash(text, strlen(text));
     /* Whether it is the first answer or a later one does not show. */
     {
-        static char first[WAL_RECEIPT_MAX];
+        static char first[WLT_RECEIPT_MAX];
 
         (void)snprintf(first, sizeof first, "%s", text);
         done.replayed = true;
         assert_string_equal(answer(&done), first);
     }
-    good(WAL_ISSUE, "{\"to\":\"a\",\"amount_minor\":\"5\",\"memo\":\"m\"}", "k");
+    good(WLT_ISSUE, "{\"to\":\"a\",\"amount_minor\":\"5\",\"memo\":\"m\"}", "k");
     text = answer(&done);
     assert_non_null(strstr(text, "\"op\":\"issue\",\"from\":null,\"to\":\"a\",\"asset\":\"roc\","
                                  "\"amount_minor\":\"5\",\"nonce\":null,\"idem\":\"k\","));
     check_hash(text, strlen(text));
-    good(WAL_HOLD, "{\"from\":\"a\",\"amount_minor\":\"5\",\"expires_at\":9}", "k");
+    good(WLT_HOLD, "{\"from\":\"a\",\"amount_minor\":\"5\",\"expires_at\":9}", "k");
     text = answer(&done);
     assert_non_null(strstr(text, "\"op\":\"hold\",\"from\":\"a\",\"to\":null,"));
     check_hash(text, strlen(text));
 }
 
-static void test_wal_call__dry_run__claims_nothing(void **state)
+static void test_wlt_call__dry_run__claims_nothing(void **state)
 {
     struct lc_done done = {.dry_run = true};
 
     (void)state;
     for (int who = 0; who < 3; who++) {
-        good(WAL_BURN, "{\"from\":\"a\",\"amount_minor\":\"5\"}", "k");
+        good(WLT_BURN, "{\"from\":\"a\",\"amount_minor\":\"5\"}", "k");
         /* Either side alone is enough: nothing that was not written is called accepted. */
         call.dry_run = who != 1;
         done.dry_run = who != 2;
@@ -244,7 +244,7 @@ static void test_wal_call__dry_run__claims_nothing(void **state)
                                "\"ledger_seq_end\":null,\"ledger_root\":null,"
                                "\"settlement_status\":\"dry_run\",\"receipt_hash\":null}"));
     }
-    good(WAL_OP_COUNT, "{\"operations\":[{\"op\":\"issue\",\"to\":\"a\",\"amount_minor\":\"1\"}]}",
+    good(WLT_OP_COUNT, "{\"operations\":[{\"op\":\"issue\",\"to\":\"a\",\"amount_minor\":\"1\"}]}",
          "k");
     call.dry_run = true;
     (void)answer(&done);
@@ -253,14 +253,14 @@ static void test_wal_call__dry_run__claims_nothing(void **state)
                            "\"ledger_root\":null,\"ts\":null,\"receipts\":[{\"txid\":\"tx_"));
 }
 
-static void test_wal_call__answer_of_a_batch__a_receipt_for_each(void **state)
+static void test_wlt_call__answer_of_a_batch__a_receipt_for_each(void **state)
 {
     struct lc_done done = done_of(41, 43, 0xab);
     const char *text;
     const char *at;
 
     (void)state;
-    good(WAL_OP_COUNT,
+    good(WLT_OP_COUNT,
          "{\"operations\":[{\"op\":\"issue\",\"to\":\"a\",\"amount_minor\":\"1\"},"
          "{\"op\":\"transfer\",\"from\":\"a\",\"to\":\"b\",\"amount_minor\":\"2\",\"nonce\":5},"
          "{\"op\":\"burn\",\"from\":\"b\",\"amount_minor\":\"3\"}]}",
@@ -277,7 +277,7 @@ static void test_wal_call__answer_of_a_batch__a_receipt_for_each(void **state)
         const char *end = strchr(at, '}') + 1;
         char seq[64];
 
-        assert_memory_equal(at + 9, call.ops[i].txid, WAL_TXID_LEN);
+        assert_memory_equal(at + 9, call.ops[i].txid, WLT_TXID_LEN);
         (void)snprintf(seq, sizeof seq, "\"ledger_seq_start\":%u,\"ledger_seq_end\":%u,", 41 + i,
                        41 + i);
         assert_true(strstr(at, seq) != NULL && strstr(at, seq) < end);
@@ -290,7 +290,7 @@ static void test_wal_call__answer_of_a_batch__a_receipt_for_each(void **state)
 
 /* Receipts are hashed side by side where their lengths agree: more than are taken at once, of many
  * lengths. */
-static void test_wal_call__answer_of_a_long_batch__every_hash_is_that_of_its_receipt(void **state)
+static void test_wlt_call__answer_of_a_long_batch__every_hash_is_that_of_its_receipt(void **state)
 {
     enum { OPERATIONS = 100 };
     static char body[OPERATIONS * 512];
@@ -306,24 +306,24 @@ static void test_wal_call__answer_of_a_long_batch__every_hash_is_that_of_its_rec
                                 i == 0 ? "" : ",", i % 40 < 20 ? 1 : i * 2, i);
     }
     (void)snprintf(body + len, sizeof body - len, "]}");
-    good(WAL_OP_COUNT, body, "k");
+    good(WLT_OP_COUNT, body, "k");
     at = strstr(answer(&done), "\"receipts\":[") + strlen("\"receipts\":[");
     for (int i = 0; i < OPERATIONS; i++) {
         const char *end = strchr(at, '}') + 1;
 
-        assert_memory_equal(at + 9, call.ops[i].txid, WAL_TXID_LEN);
+        assert_memory_equal(at + 9, call.ops[i].txid, WLT_TXID_LEN);
         check_hash(at, (size_t)(end - at));
         at = end + 1;
     }
     assert_string_equal(at, "}");
 }
 
-/* The longest receipt there can be keeps to WAL_RECEIPT_MAX. */
-static void test_wal_call__longest_receipt__fits(void **state)
+/* The longest receipt there can be keeps to WLT_RECEIPT_MAX. */
+static void test_wlt_call__longest_receipt__fits(void **state)
 {
     struct lc_done done = done_of(UINT64_MAX, UINT64_MAX, 0xff);
     char body[1024];
-    char name[WAL_ACCOUNT_MAX];
+    char name[WLT_ACCOUNT_MAX];
     const char *text;
 
     (void)state;
@@ -333,37 +333,37 @@ static void test_wal_call__longest_receipt__fits(void **state)
                    "{\"from\":\"a%.255s\",\"to\":\"b%.255s\",\"asset\":\"%.32s\",\"amount_minor\":"
                    "\"340282366920938463463374607431768211455\",\"nonce\":4611686018427387903}",
                    name, name, name);
-    good(WAL_TRANSFER, body, "0123456789012345678901234567890123456789012345678901234567890123");
+    good(WLT_TRANSFER, body, "0123456789012345678901234567890123456789012345678901234567890123");
     text = answer(&done);
-    assert_true(strlen(text) > 1000 && strlen(text) < WAL_RECEIPT_MAX);
+    assert_true(strlen(text) > 1000 && strlen(text) < WLT_RECEIPT_MAX);
     check_hash(text, strlen(text));
 }
 
-static void test_wal_call__no_room_for_the_answer__the_buffer_says_so(void **state)
+static void test_wlt_call__no_room_for_the_answer__the_buffer_says_so(void **state)
 {
     struct lc_done done = done_of(1, 1, 0);
     char room[64];
     struct ron_buf small;
 
     (void)state;
-    good(WAL_BURN, "{\"from\":\"a\",\"amount_minor\":\"5\"}", "k");
+    good(WLT_BURN, "{\"from\":\"a\",\"amount_minor\":\"5\"}", "k");
     ron_buf_init_over(&small, room, sizeof room);
-    wal_call_answer(&call, &done, &small);
+    wlt_call_answer(&call, &done, &small);
     assert_int_equal(ron_buf_error(&small), RON_LIMIT);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wal_call__encoded__the_ledger_reads_the_same),
-        cmocka_unit_test(test_wal_call__encoded_batch__entries_in_order),
-        cmocka_unit_test(test_wal_call__golden_receipt__bytes_and_hash),
-        cmocka_unit_test(test_wal_call__answer__written_out),
-        cmocka_unit_test(test_wal_call__dry_run__claims_nothing),
-        cmocka_unit_test(test_wal_call__answer_of_a_batch__a_receipt_for_each),
-        cmocka_unit_test(test_wal_call__answer_of_a_long_batch__every_hash_is_that_of_its_receipt),
-        cmocka_unit_test(test_wal_call__longest_receipt__fits),
-        cmocka_unit_test(test_wal_call__no_room_for_the_answer__the_buffer_says_so),
+        cmocka_unit_test(test_wlt_call__encoded__the_ledger_reads_the_same),
+        cmocka_unit_test(test_wlt_call__encoded_batch__entries_in_order),
+        cmocka_unit_test(test_wlt_call__golden_receipt__bytes_and_hash),
+        cmocka_unit_test(test_wlt_call__answer__written_out),
+        cmocka_unit_test(test_wlt_call__dry_run__claims_nothing),
+        cmocka_unit_test(test_wlt_call__answer_of_a_batch__a_receipt_for_each),
+        cmocka_unit_test(test_wlt_call__answer_of_a_long_batch__every_hash_is_that_of_its_receipt),
+        cmocka_unit_test(test_wlt_call__longest_receipt__fits),
+        cmocka_unit_test(test_wlt_call__no_room_for_the_answer__the_buffer_says_so),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

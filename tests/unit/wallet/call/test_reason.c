@@ -15,59 +15,59 @@ static bool spelled(const char *text, char low, char high)
     return good;
 }
 
-static void test_wal_reason__table__every_row_obeys_the_rules(void **state)
+static void test_wlt_reason__table__every_row_obeys_the_rules(void **state)
 {
     (void)state;
-    assert_int_equal(wal_reason_status(WAL_REASON_NONE), 200);
-    for (unsigned i = WAL_REASON_NONE + 1; i < WAL_REASON_COUNT; i++) {
-        enum wal_reason reason = (enum wal_reason)i;
-        int status = wal_reason_status(reason);
+    assert_int_equal(wlt_reason_status(WLT_REASON_NONE), 200);
+    for (unsigned i = WLT_REASON_NONE + 1; i < WLT_REASON_COUNT; i++) {
+        enum wlt_reason reason = (enum wlt_reason)i;
+        int status = wlt_reason_status(reason);
 
-        assert_true(spelled(wal_reason_label(reason), 'a', 'z'));
-        assert_true(spelled(wal_reason_code(reason), 'A', 'Z'));
-        assert_true(wal_reason_doc(reason)[0] != '\0');
+        assert_true(spelled(wlt_reason_label(reason), 'a', 'z'));
+        assert_true(spelled(wlt_reason_code(reason), 'A', 'Z'));
+        assert_true(wlt_reason_doc(reason)[0] != '\0');
         assert_in_range(status, 400, 599);
         /* What is busy or away may be tried again, and nothing else but a race. */
         if (status == 429 || status == 503) {
-            assert_true(wal_reason_retryable(reason));
+            assert_true(wlt_reason_retryable(reason));
         } else if (status != 409) {
-            assert_false(wal_reason_retryable(reason));
+            assert_false(wlt_reason_retryable(reason));
         }
         for (unsigned k = 0; k < i; k++) {
-            assert_string_not_equal(wal_reason_label(reason), wal_reason_label((enum wal_reason)k));
+            assert_string_not_equal(wlt_reason_label(reason), wlt_reason_label((enum wlt_reason)k));
         }
     }
-    assert_int_equal(wal_reason_status(WAL_REASON_IDEM), 422);
-    assert_string_equal(wal_reason_code(WAL_REASON_NONCE_PENDING), "NONCE_CONFLICT");
-    assert_true(wal_reason_retryable(WAL_REASON_NONCE_PENDING));
-    assert_false(wal_reason_retryable(WAL_REASON_NONCE));
+    assert_int_equal(wlt_reason_status(WLT_REASON_IDEM), 422);
+    assert_string_equal(wlt_reason_code(WLT_REASON_NONCE_PENDING), "NONCE_CONFLICT");
+    assert_true(wlt_reason_retryable(WLT_REASON_NONCE_PENDING));
+    assert_false(wlt_reason_retryable(WLT_REASON_NONCE));
 }
 
-static void test_wal_fault__member_and_detail__joined(void **state)
+static void test_wlt_fault__member_and_detail__joined(void **state)
 {
-    struct wal_fault f;
+    struct wlt_fault f;
 
     (void)state;
-    wal_fault_set(&f, WAL_REASON_BAD_REQUEST, "amount_minor", "must be above 0");
-    assert_int_equal(f.reason, WAL_REASON_BAD_REQUEST);
+    wlt_fault_set(&f, WLT_REASON_BAD_REQUEST, "amount_minor", "must be above 0");
+    assert_int_equal(f.reason, WLT_REASON_BAD_REQUEST);
     assert_string_equal(f.detail, "amount_minor: must be above 0");
-    wal_fault_set(&f, WAL_REASON_BUSY, "", "queue `work`");
+    wlt_fault_set(&f, WLT_REASON_BUSY, "", "queue `work`");
     assert_string_equal(f.detail, "queue `work`");
-    wal_fault_set(&f, WAL_REASON_BUSY, "", NULL);
-    assert_string_equal(f.detail, wal_reason_doc(WAL_REASON_BUSY));
+    wlt_fault_set(&f, WLT_REASON_BUSY, "", NULL);
+    assert_string_equal(f.detail, wlt_reason_doc(WLT_REASON_BUSY));
 }
 
-static void test_wal_fault__strange_and_long_text__printable_and_cut(void **state)
+static void test_wlt_fault__strange_and_long_text__printable_and_cut(void **state)
 {
-    struct wal_fault f;
+    struct wlt_fault f;
     char long_text[400];
 
     (void)state;
-    wal_fault_set(&f, WAL_REASON_BAD_REQUEST, "a\n\x7f\xc3\xbc\x01z", "x");
+    wlt_fault_set(&f, WLT_REASON_BAD_REQUEST, "a\n\x7f\xc3\xbc\x01z", "x");
     assert_string_equal(f.detail, "a?????z: x");
     memset(long_text, 'y', sizeof long_text);
     long_text[sizeof long_text - 1] = '\0';
-    wal_fault_set(&f, WAL_REASON_BAD_REQUEST, "m", long_text);
+    wlt_fault_set(&f, WLT_REASON_BAD_REQUEST, "m", long_text);
     assert_int_equal(strlen(f.detail), sizeof f.detail - 1);
     assert_memory_equal(f.detail, "m: yyy", 6);
 }
@@ -75,9 +75,9 @@ static void test_wal_fault__strange_and_long_text__printable_and_cut(void **stat
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wal_reason__table__every_row_obeys_the_rules),
-        cmocka_unit_test(test_wal_fault__member_and_detail__joined),
-        cmocka_unit_test(test_wal_fault__strange_and_long_text__printable_and_cut),
+        cmocka_unit_test(test_wlt_reason__table__every_row_obeys_the_rules),
+        cmocka_unit_test(test_wlt_fault__member_and_detail__joined),
+        cmocka_unit_test(test_wlt_fault__strange_and_long_text__printable_and_cut),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

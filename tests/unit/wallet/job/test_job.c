@@ -26,7 +26,7 @@ static int teardown(void **state)
 
 static void assert_sends(const struct order *x, uint16_t code, const char *target)
 {
-    assert_int_equal(x->step, WAL_STEP_SEND);
+    assert_int_equal(x->step, WLT_STEP_SEND);
     assert_int_equal(x->job.code, code);
     if (target != NULL) {
         assert_int_equal(ron_buf_len(&x->job.payload), strlen(target));
@@ -34,54 +34,54 @@ static void assert_sends(const struct order *x, uint16_t code, const char *targe
     }
 }
 
-static void assert_answer(const struct order *x, enum wal_reason reason, const char *part)
+static void assert_answer(const struct order *x, enum wlt_reason reason, const char *part)
 {
-    assert_int_equal(x->step, WAL_STEP_ANSWER);
+    assert_int_equal(x->step, WLT_STEP_ANSWER);
     if (x->job.fault.reason != reason || strstr(x->job.fault.detail, part) == NULL) {
-        fail_msg("answered %s: %s", wal_reason_label(x->job.fault.reason), x->job.fault.detail);
+        fail_msg("answered %s: %s", wlt_reason_label(x->job.fault.reason), x->job.fault.detail);
     }
 }
 
 static void assert_out(struct order *x, const char *part)
 {
-    assert_int_equal(x->step, WAL_STEP_ANSWER);
-    assert_int_equal(x->job.fault.reason, WAL_REASON_NONE);
+    assert_int_equal(x->step, WLT_STEP_ANSWER);
+    assert_int_equal(x->job.fault.reason, WLT_REASON_NONE);
     if (strstr(ron_buf_text(&x->out), part) == NULL) {
         fail_msg("no %s in %s", part, ron_buf_text(&x->out));
     }
 }
 
 /* What the table says about a nonce; a reservation is given back. */
-static enum wal_nonce_verdict nonce_verdict(const char *account, uint64_t nonce)
+static enum wlt_nonce_verdict nonce_verdict(const char *account, uint64_t nonce)
 {
-    struct wal_nonce_ticket ticket;
+    struct wlt_nonce_ticket ticket;
     uint64_t expected = 0;
-    enum wal_nonce_verdict v =
-        wal_nonce_reserve(desk.core.nonces, desk_account(account), nonce, &ticket, &expected);
+    enum wlt_nonce_verdict v =
+        wlt_nonce_reserve(desk.core.nonces, desk_account(account), nonce, &ticket, &expected);
 
-    if (v == WAL_NONCE_RESERVED) {
-        wal_nonce_settle(desk.core.nonces, ticket, WAL_REFUSED);
+    if (v == WLT_NONCE_RESERVED) {
+        wlt_nonce_settle(desk.core.nonces, ticket, WLT_REFUSED);
     }
     return v;
 }
 
-static struct wal_key pair(const char *account)
+static struct wlt_key pair(const char *account)
 {
-    return wal_key_of(&desk.core.secret, WAL_KEY_ACCOUNT_ASSET, desk_str(account), desk_str("roc"));
+    return wlt_key_of(&desk.core.secret, WLT_KEY_ACCOUNT_ASSET, desk_str(account), desk_str("roc"));
 }
 
 static void put_balance(const char *account, uint64_t seq, uint64_t available)
 {
-    struct wal_balance b = {.available = ron_money_of(available), .seq = seq, .last_seq = seq};
+    struct wlt_balance b = {.available = ron_money_of(available), .seq = seq, .last_seq = seq};
 
-    wal_cache_put(desk.core.cache, desk_account(account), pair(account), &b);
+    wlt_cache_put(desk.core.cache, desk_account(account), pair(account), &b);
 }
 
 static bool is_fresh(const char *account)
 {
-    struct wal_balance b;
+    struct wlt_balance b;
 
-    return wal_cache_get(desk.core.cache, desk_account(account), pair(account), &b) &&
+    return wlt_cache_get(desk.core.cache, desk_account(account), pair(account), &b) &&
            b.outdated_ms == 0;
 }
 
@@ -96,7 +96,7 @@ static void assert_same_out(const struct order *x, const struct order *y)
 static void test_job__plain_transfer__sent_at_once_and_answered(void **state)
 {
     (void)state;
-    order_init(&o, WAL_TRANSFER, TRANSFER, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER, "k");
     put_balance("a", 3, 100);
     put_balance("b", 3, 0);
     assert_sends((order_begin(&o, 5000), &o), LC_CODE_INGEST, NULL);
@@ -113,15 +113,15 @@ static void test_job__plain_transfer__sent_at_once_and_answered(void **state)
 static void test_job__same_key_again__same_bytes_and_nothing_sent(void **state)
 {
     (void)state;
-    order_init(&o, WAL_TRANSFER, TRANSFER, "k");
-    order_init(&p, WAL_TRANSFER, "{\"to\":\"b\", \"from\":\"a\", \"amount_minor\":\"40\"}", "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER, "k");
+    order_init(&p, WLT_TRANSFER, "{\"to\":\"b\", \"from\":\"a\", \"amount_minor\":\"40\"}", "k");
     (void)order_begin(&o, 5000);
     (void)order_begin(&p, 5000); /* while the first runs */
-    assert_answer(&p, WAL_REASON_IN_PROGRESS, "");
+    assert_answer(&p, WLT_REASON_IN_PROGRESS, "");
     (void)order_done_word(&o, 9, 9, false);
     (void)order_begin(&p, 5000);
-    assert_int_equal(p.step, WAL_STEP_ANSWER);
-    assert_int_equal(p.job.fault.reason, WAL_REASON_NONE);
+    assert_int_equal(p.step, WLT_STEP_ANSWER);
+    assert_int_equal(p.job.fault.reason, WLT_REASON_NONE);
     assert_true(p.job.replayed);
     assert_same_out(&o, &p);
     order_done(&o);
@@ -137,12 +137,12 @@ static void test_job__table_of_keys_is_full__busy(void **state)
         char key[16];
 
         (void)snprintf(key, sizeof key, "k%zu", i);
-        order_init(&many[i], WAL_TRANSFER, TRANSFER, key);
+        order_init(&many[i], WLT_TRANSFER, TRANSFER, key);
         (void)order_begin(&many[i], 5000);
     }
-    assert_answer(&many[64], WAL_REASON_BUSY, "");
+    assert_answer(&many[64], WLT_REASON_BUSY, "");
     for (size_t i = 0; i < RON_ARRAY_LEN(many); i++) {
-        wal_job_abort(&desk.core, &many[i].job, WAL_REASON_DRAINING);
+        wlt_job_abort(&desk.core, &many[i].job, WLT_REASON_DRAINING);
         order_done(&many[i]);
     }
 }
@@ -150,18 +150,18 @@ static void test_job__table_of_keys_is_full__busy(void **state)
 static void test_job__dry_run__holds_and_remembers_nothing(void **state)
 {
     (void)state;
-    order_init(&o, WAL_TRANSFER, TRANSFER_N, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER_N, "k");
     o.call.dry_run = true;
     (void)order_begin(&o, 5000);
     assert_sends(&o, LC_CODE_READ, "/accounts/a/balances");
     (void)order_account(&o, 4, 4, 100, 0);
     assert_sends(&o, LC_CODE_INGEST, NULL);
-    assert_int_equal(nonce_verdict("a", 5), WAL_NONCE_RESERVED); /* nobody holds it */
+    assert_int_equal(nonce_verdict("a", 5), WLT_NONCE_RESERVED); /* nobody holds it */
     (void)order_done_word(&o, 9, 9, false);
     assert_out(&o, "dry_run");
     (void)order_begin(&o, 5000);
     assert_sends(&o, LC_CODE_INGEST, NULL); /* not remembered */
-    wal_job_abort(&desk.core, &o.job, WAL_REASON_DRAINING);
+    wlt_job_abort(&desk.core, &o.job, WLT_REASON_DRAINING);
     order_done(&o);
 }
 
@@ -170,45 +170,45 @@ static void test_job__dry_run__holds_and_remembers_nothing(void **state)
 static void test_job__nonce_not_known__read_then_reserved_then_committed(void **state)
 {
     (void)state;
-    order_init(&o, WAL_TRANSFER, TRANSFER_N, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER_N, "k");
     (void)order_begin(&o, 5000);
     assert_sends(&o, LC_CODE_READ, "/accounts/a/balances");
     (void)order_account(&o, 4, 4, 100, 0);
     assert_sends(&o, LC_CODE_INGEST, NULL);
-    assert_int_equal(nonce_verdict("a", 5), WAL_NONCE_PENDING);
+    assert_int_equal(nonce_verdict("a", 5), WLT_NONCE_PENDING);
     assert_true(is_fresh("a")); /* the balance came along */
     (void)order_done_word(&o, 9, 9, false);
     assert_out(&o, "\"nonce\":5");
-    assert_int_equal(nonce_verdict("a", 6), WAL_NONCE_RESERVED);
+    assert_int_equal(nonce_verdict("a", 6), WLT_NONCE_RESERVED);
     order_done(&o);
 }
 
 static void test_job__account_never_named__its_first_nonce_is_one(void **state)
 {
     (void)state;
-    order_init(&o, WAL_BURN, "{\"from\":\"new\",\"amount_minor\":\"1\",\"nonce\":1}", "k");
+    order_init(&o, WLT_BURN, "{\"from\":\"new\",\"amount_minor\":\"1\",\"nonce\":1}", "k");
     (void)order_begin(&o, 5000);
     (void)order_refusal(&o, 404, "not_found", "no entry names this account", 0);
     assert_sends(&o, LC_CODE_INGEST, NULL);
     (void)order_refusal(&o, 409, "insufficient_funds", "more than is available", 0);
-    assert_answer(&o, WAL_REASON_FUNDS, "more than is available");
-    assert_int_equal(nonce_verdict("new", 1), WAL_NONCE_RESERVED); /* given back */
+    assert_answer(&o, WLT_REASON_FUNDS, "more than is available");
+    assert_int_equal(nonce_verdict("new", 1), WLT_NONCE_RESERVED); /* given back */
     order_done(&o);
 }
 
 static void test_job__another_one_of_the_account_under_way__pending(void **state)
 {
     (void)state;
-    order_init(&o, WAL_TRANSFER, TRANSFER_N, "k");
-    order_init(&p, WAL_TRANSFER, TRANSFER_N, "other");
+    order_init(&o, WLT_TRANSFER, TRANSFER_N, "k");
+    order_init(&p, WLT_TRANSFER, TRANSFER_N, "other");
     (void)order_begin(&o, 5000);
     (void)order_account(&o, 4, 4, 100, 0);
     (void)order_begin(&p, 5000);
-    assert_answer(&p, WAL_REASON_NONCE_PENDING, "nonce");
+    assert_answer(&p, WLT_REASON_NONCE_PENDING, "nonce");
     (void)order_done_word(&o, 9, 9, false);
     (void)order_begin(&p, 5000); /* the key was freed: it may be tried again */
     assert_sends(&p, LC_CODE_READ, NULL);
-    wal_job_abort(&desk.core, &p.job, WAL_REASON_DRAINING);
+    wlt_job_abort(&desk.core, &p.job, WLT_REASON_DRAINING);
     order_done(&o);
     order_done(&p);
 }
@@ -216,21 +216,21 @@ static void test_job__another_one_of_the_account_under_way__pending(void **state
 static void test_job__nonce_used__refused_only_after_a_look(void **state)
 {
     (void)state;
-    order_init(&o, WAL_TRANSFER, TRANSFER_N, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER_N, "k");
     (void)order_begin(&o, 5000);
     (void)order_account(&o, 9, 7, 100, 0);
-    assert_int_equal(o.step, WAL_STEP_SEND);
+    assert_int_equal(o.step, WLT_STEP_SEND);
     assert_memory_equal(ron_buf_data(&o.job.payload), "/outcome/", 9);
     (void)order_json(&o, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&o, WAL_REASON_NONCE, "nonce: expected 8, got 5");
+    assert_answer(&o, WLT_REASON_NONCE, "nonce: expected 8, got 5");
     order_done(&o);
 }
 
 static void test_job__nonce_used_by_itself__receipt_is_rebuilt(void **state)
 {
     (void)state;
-    order_init(&o, WAL_TRANSFER, TRANSFER_N, "k");
-    order_init(&p, WAL_TRANSFER, TRANSFER_N, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER_N, "k");
+    order_init(&p, WLT_TRANSFER, TRANSFER_N, "k");
     (void)order_begin(&o, 5000);
     (void)order_account(&o, 4, 4, 100, 0);
     (void)order_done_word(&o, 9, 9, false);
@@ -245,7 +245,7 @@ static void test_job__nonce_used_by_itself__receipt_is_rebuilt(void **state)
     assert_true(p.job.replayed);
     assert_same_out(&o, &p);
     (void)order_begin(&o, 5000); /* and is remembered again */
-    assert_true(o.step == WAL_STEP_ANSWER && o.job.replayed);
+    assert_true(o.step == WLT_STEP_ANSWER && o.job.replayed);
     order_done(&o);
     order_done(&p);
 }
@@ -253,8 +253,8 @@ static void test_job__nonce_used_by_itself__receipt_is_rebuilt(void **state)
 static void test_job__nonce_above__ledger_is_asked_again_first(void **state)
 {
     (void)state;
-    wal_nonce_learn(desk.core.nonces, desk_account("a"), 2);
-    order_init(&o, WAL_TRANSFER, TRANSFER_N, "k");
+    wlt_nonce_learn(desk.core.nonces, desk_account("a"), 2);
+    order_init(&o, WLT_TRANSFER, TRANSFER_N, "k");
     (void)order_begin(&o, 5000); /* 3 is expected here, but others may have written */
     assert_sends(&o, LC_CODE_READ, "/accounts/a/balances");
     (void)order_account(&o, 8, 4, 100, 0);
@@ -267,39 +267,39 @@ static void test_job__nonce_above__ledger_is_asked_again_first(void **state)
 static void test_job__nonce_still_above__expected_one_is_told(void **state)
 {
     (void)state;
-    order_init(&o, WAL_TRANSFER, TRANSFER_N, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER_N, "k");
     (void)order_begin(&o, 5000);
     (void)order_account(&o, 8, 1, 100, 0);
     assert_sends(&o, LC_CODE_READ, "/accounts/a/balances"); /* once more, for it is above */
     (void)order_account(&o, 8, 1, 100, 0);
     (void)order_json(&o, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&o, WAL_REASON_NONCE, "expected 2, got 5");
+    assert_answer(&o, WLT_REASON_NONCE, "expected 2, got 5");
     order_done(&o);
 }
 
 static void test_job__ledger_says_nonce_conflict__forgotten_and_number_told(void **state)
 {
     (void)state;
-    wal_nonce_learn(desk.core.nonces, desk_account("a"), 4);
-    order_init(&o, WAL_TRANSFER, TRANSFER_N, "k");
+    wlt_nonce_learn(desk.core.nonces, desk_account("a"), 4);
+    order_init(&o, WLT_TRANSFER, TRANSFER_N, "k");
     (void)order_begin(&o, 5000);
     (void)order_refusal(&o, 409, "nonce_conflict", "not the next one", 0);
     assert_sends(&o, LC_CODE_READ, "/accounts/a/balances");
-    assert_int_equal(nonce_verdict("a", 5), WAL_NONCE_ASK);
+    assert_int_equal(nonce_verdict("a", 5), WLT_NONCE_ASK);
     (void)order_account(&o, 8, 6, 100, 0);
-    assert_answer(&o, WAL_REASON_NONCE, "expected 7, got 5");
+    assert_answer(&o, WLT_REASON_NONCE, "expected 7, got 5");
     order_done(&o);
 }
 
 static void test_job__nonce_conflict_and_no_word_on_the_number__still_a_conflict(void **state)
 {
     (void)state;
-    wal_nonce_learn(desk.core.nonces, desk_account("a"), 4);
-    order_init(&o, WAL_TRANSFER, TRANSFER_N, "k");
+    wlt_nonce_learn(desk.core.nonces, desk_account("a"), 4);
+    order_init(&o, WLT_TRANSFER, TRANSFER_N, "k");
     (void)order_begin(&o, 5000);
     (void)order_refusal(&o, 409, "nonce_conflict", "not the next one", 0);
     (void)order_refusal(&o, 403, "cap_invalid", "no", 0);
-    assert_answer(&o, WAL_REASON_NONCE, "not the next one");
+    assert_answer(&o, WLT_REASON_NONCE, "not the next one");
     order_done(&o);
 }
 
@@ -317,18 +317,18 @@ static void test_job__run_of_nonces_in_a_batch__one_reservation_ends_at_the_last
 
     (void)state;
     (void)snprintf(body, sizeof body, BATCH_RUN, 6);
-    order_init(&o, WAL_OP_COUNT, body, "k");
+    order_init(&o, WLT_OP_COUNT, body, "k");
     (void)order_begin(&o, 5000);
     assert_sends(&o, LC_CODE_READ, "/accounts/a/balances");
     (void)order_account(&o, 4, 4, 100, 0);
     assert_sends(&o, LC_CODE_READ, "/accounts/d/balances");
     (void)order_account(&o, 4, 0, 100, 0);
     assert_sends(&o, LC_CODE_INGEST, NULL);
-    assert_int_equal(nonce_verdict("a", 6), WAL_NONCE_PENDING);
+    assert_int_equal(nonce_verdict("a", 6), WLT_NONCE_PENDING);
     (void)order_done_word(&o, 10, 13, false);
     assert_out(&o, "\"ledger_seq_start\":10,\"ledger_seq_end\":13");
-    assert_int_equal(nonce_verdict("a", 7), WAL_NONCE_RESERVED);
-    assert_int_equal(nonce_verdict("d", 2), WAL_NONCE_RESERVED);
+    assert_int_equal(nonce_verdict("a", 7), WLT_NONCE_RESERVED);
+    assert_int_equal(nonce_verdict("d", 2), WLT_NONCE_RESERVED);
     order_done(&o);
 }
 
@@ -338,12 +338,12 @@ static void test_job__gap_inside_a_batch__refused_and_all_given_back(void **stat
 
     (void)state;
     (void)snprintf(body, sizeof body, BATCH_RUN, 7);
-    order_init(&o, WAL_OP_COUNT, body, "k");
+    order_init(&o, WLT_OP_COUNT, body, "k");
     (void)order_begin(&o, 5000);
     (void)order_account(&o, 4, 4, 100, 0);
     (void)order_json(&o, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&o, WAL_REASON_NONCE, "operations[2].nonce: expected 6, got 7");
-    assert_int_equal(nonce_verdict("a", 5), WAL_NONCE_RESERVED);
+    assert_answer(&o, WLT_REASON_NONCE, "operations[2].nonce: expected 6, got 7");
+    assert_int_equal(nonce_verdict("a", 5), WLT_NONCE_RESERVED);
     order_done(&o);
 }
 
@@ -354,22 +354,22 @@ static void test_job__largest_batch_on_one_account__all_nonces_follow(void **sta
 
     (void)state;
     len += (size_t)sprintf(body, "{\"operations\":[");
-    for (int i = 0; i < WAL_BATCH_MAX; i++) {
+    for (int i = 0; i < WLT_BATCH_MAX; i++) {
         len += (size_t)sprintf(body + len,
                                "%s{\"op\":\"burn\",\"from\":\"a\",\"amount_minor\":\"1\","
                                "\"nonce\":%d}",
                                i > 0 ? "," : "", i + 1);
     }
     (void)sprintf(body + len, "]}");
-    order_init(&o, WAL_OP_COUNT, body, "k");
+    order_init(&o, WLT_OP_COUNT, body, "k");
     ron_buf_done(&o.out);
-    ron_buf_init(&o.out, (WAL_BATCH_MAX + 1) * WAL_RECEIPT_MAX);
+    ron_buf_init(&o.out, (WLT_BATCH_MAX + 1) * WLT_RECEIPT_MAX);
     (void)order_begin(&o, 5000);
     (void)order_account(&o, 4, 0, 5000, 0);
     assert_sends(&o, LC_CODE_INGEST, NULL);
-    (void)order_done_word(&o, 100, 100 + WAL_BATCH_MAX - 1, false);
+    (void)order_done_word(&o, 100, 100 + WLT_BATCH_MAX - 1, false);
     assert_out(&o, "\"count\":1024");
-    assert_int_equal(nonce_verdict("a", WAL_BATCH_MAX + 1), WAL_NONCE_RESERVED);
+    assert_int_equal(nonce_verdict("a", WLT_BATCH_MAX + 1), WLT_NONCE_RESERVED);
     order_done(&o);
     ron_free(body);
 }
@@ -384,7 +384,7 @@ static void test_job__day_not_known__pages_are_read_and_summed(void **state)
     desk.core.daily_ceiling = ron_money_of(100);
     (void)snprintf(target, sizeof target, "/accounts/a/debits?asset=roc&since=%llu",
                    (unsigned long long)(desk.wall_ms / DESK_DAY_MS * DESK_DAY_MS));
-    order_init(&o, WAL_TRANSFER, TRANSFER, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER, "k");
     (void)order_begin(&o, 5000);
     assert_sends(&o, LC_CODE_READ, target);
     (void)order_json(&o, 200, "{\"debited\":\"30\",\"next\":77}");
@@ -393,11 +393,11 @@ static void test_job__day_not_known__pages_are_read_and_summed(void **state)
     (void)order_json(&o, 200, "{\"debited\":\"20\",\"next\":null}");
     assert_sends(&o, LC_CODE_INGEST, NULL); /* 50 and 40 */
     (void)order_done_word(&o, 9, 9, false);
-    order_init(&p, WAL_TRANSFER, TRANSFER, "k2");
+    order_init(&p, WLT_TRANSFER, TRANSFER, "k2");
     (void)order_begin(&p, 5000);
     assert_memory_equal(ron_buf_data(&p.job.payload), "/outcome/", 9);
     (void)order_json(&p, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&p, WAL_REASON_LIMITS, "amount_minor: the day's ceiling leaves 10");
+    assert_answer(&p, WLT_REASON_LIMITS, "amount_minor: the day's ceiling leaves 10");
     order_done(&o);
     order_done(&p);
 }
@@ -406,14 +406,14 @@ static void test_job__refused_by_the_ledger__sum_is_given_back(void **state)
 {
     (void)state;
     desk.core.daily_ceiling = ron_money_of(60);
-    order_init(&o, WAL_TRANSFER, TRANSFER, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER, "k");
     (void)order_begin(&o, 5000);
     (void)order_refusal(&o, 404, "not_found", "never named", 0); /* no debits then */
     (void)order_refusal(&o, 403, "policy_denied", "the account is frozen", 0);
-    assert_answer(&o, WAL_REASON_POLICY, "the account is frozen");
+    assert_answer(&o, WLT_REASON_POLICY, "the account is frozen");
     (void)order_begin(&o, 5000);
     assert_sends(&o, LC_CODE_INGEST, NULL); /* fits again */
-    wal_job_abort(&desk.core, &o.job, WAL_REASON_DRAINING);
+    wlt_job_abort(&desk.core, &o.job, WLT_REASON_DRAINING);
     order_done(&o);
 }
 
@@ -422,18 +422,18 @@ static void test_job__account_would_have_too_much__refused_after_a_read(void **s
     (void)state;
     desk.core.total_max = ron_money_of(100);
     put_balance("b", 3, 70); /* would be too much, but may be old */
-    order_init(&o, WAL_TRANSFER, TRANSFER, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER, "k");
     (void)order_begin(&o, 5000);
     assert_sends(&o, LC_CODE_READ, "/accounts/b/balances");
     (void)order_account(&o, 8, 0, 60, 0);
     assert_sends(&o, LC_CODE_INGEST, NULL); /* 100 are just right */
     (void)order_done_word(&o, 9, 9, false);
-    order_init(&p, WAL_ISSUE, "{\"to\":\"b\",\"amount_minor\":\"1\"}", "k2");
+    order_init(&p, WLT_ISSUE, "{\"to\":\"b\",\"amount_minor\":\"1\"}", "k2");
     (void)order_begin(&p, 5000);
     assert_sends(&p, LC_CODE_READ, "/accounts/b/balances"); /* it has changed: nothing is known */
     (void)order_account(&p, 9, 0, 90, 10);
     (void)order_json(&p, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&p, WAL_REASON_LIMITS, "the account may have at most 100");
+    assert_answer(&p, WLT_REASON_LIMITS, "the account may have at most 100");
     order_done(&o);
     order_done(&p);
 }
@@ -443,26 +443,26 @@ static void test_job__account_far_from_full__old_balance_is_enough_for_a_minute(
     (void)state;
     desk.core.total_max = ron_money_of(100000);
     desk.core.total_far = ron_money_of(100);
-    wal_cache_put(desk.core.cache, desk_account("b"), pair("b"),
-                  &(struct wal_balance){
+    wlt_cache_put(desk.core.cache, desk_account("b"), pair("b"),
+                  &(struct wlt_balance){
                       .available = ron_money_of(99), .seq = 3, .loaded_ms = 1000 * RON_MS_PER_S});
-    wal_cache_changed(desk.core.cache, desk_account("b"), 5, 1);
-    order_init(&o, WAL_TRANSFER, TRANSFER, "k");
+    wlt_cache_changed(desk.core.cache, desk_account("b"), 5, 1);
+    order_init(&o, WLT_TRANSFER, TRANSFER, "k");
     (void)order_begin(&o, 5000);
     assert_sends(&o, LC_CODE_INGEST, NULL);
     (void)order_done_word(&o, 9, 9, false);
     desk_pass_ms(60001);
-    order_init(&p, WAL_TRANSFER, TRANSFER, "k2");
+    order_init(&p, WLT_TRANSFER, TRANSFER, "k2");
     (void)order_begin(&p, 5000);
     assert_sends(&p, LC_CODE_READ, "/accounts/b/balances"); /* too long ago */
     (void)order_account(&p, 10, 0, 60, 40);                 /* held counts: not far any more */
     assert_sends(&p, LC_CODE_INGEST, NULL);
     (void)order_done_word(&p, 11, 11, false);
     order_done(&p);
-    order_init(&p, WAL_TRANSFER, TRANSFER, "k3");
+    order_init(&p, WLT_TRANSFER, TRANSFER, "k3");
     (void)order_begin(&p, 5000);
     assert_sends(&p, LC_CODE_READ, "/accounts/b/balances");
-    wal_job_abort(&desk.core, &p.job, WAL_REASON_DRAINING);
+    wlt_job_abort(&desk.core, &p.job, WLT_REASON_DRAINING);
     order_done(&o);
     order_done(&p);
 }
@@ -472,7 +472,7 @@ static void test_job__batch_gives_too_much_together__refused(void **state)
     (void)state;
     desk.core.total_max = ron_money_of(100);
     put_balance("b", 3, 10);
-    order_init(&o, WAL_OP_COUNT,
+    order_init(&o, WLT_OP_COUNT,
                "{\"operations\":[{\"op\":\"issue\",\"to\":\"b\",\"amount_minor\":\"50\"},"
                "{\"op\":\"issue\",\"to\":\"b\",\"amount_minor\":\"41\"}]}",
                "k");
@@ -480,7 +480,7 @@ static void test_job__batch_gives_too_much_together__refused(void **state)
     assert_sends(&o, LC_CODE_READ, "/accounts/b/balances");
     (void)order_account(&o, 8, 0, 10, 0);
     (void)order_json(&o, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&o, WAL_REASON_LIMITS, "operations[1].amount_minor");
+    assert_answer(&o, WLT_REASON_LIMITS, "operations[1].amount_minor");
     order_done(&o);
 }
 
@@ -488,19 +488,19 @@ static void test_job__known_balance_too_small__read_once_more(void **state)
 {
     (void)state;
     put_balance("a", 3, 39);
-    order_init(&o, WAL_TRANSFER, TRANSFER, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER, "k");
     (void)order_begin(&o, 5000);
     assert_sends(&o, LC_CODE_READ, "/accounts/a/balances");
     (void)order_account(&o, 8, 0, 40, 0);
     assert_sends(&o, LC_CODE_INGEST, NULL);
     (void)order_done_word(&o, 9, 9, false);
     assert_out(&o, "accepted");
-    order_init(&p, WAL_TRANSFER, TRANSFER, "k2");
+    order_init(&p, WLT_TRANSFER, TRANSFER, "k2");
     put_balance("a", 10, 0);
     (void)order_begin(&p, 5000);
     (void)order_account(&p, 11, 0, 39, 0);
     (void)order_json(&p, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&p, WAL_REASON_FUNDS, "available is 39");
+    assert_answer(&p, WLT_REASON_FUNDS, "available is 39");
     order_done(&o);
     order_done(&p);
 }
@@ -509,7 +509,7 @@ static void test_job__money_gone_because_it_was_paid__receipt(void **state)
 {
     (void)state;
     put_balance("a", 9, 0);
-    order_init(&o, WAL_TRANSFER, TRANSFER, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER, "k");
     (void)order_begin(&o, 5000);
     (void)order_account(&o, 9, 0, 0, 0);
     (void)order_committed(&o, 9, 9);
@@ -523,10 +523,10 @@ static void test_job__money_gone_because_it_was_paid__receipt(void **state)
 
 static void begin_mismatch(void)
 {
-    order_init(&o, WAL_TRANSFER, TRANSFER, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER, "k");
     (void)order_begin(&o, 5000);
     (void)order_refusal(&o, 409, "idem_mismatch", "the key was used with another body", 0);
-    assert_int_equal(o.step, WAL_STEP_SEND);
+    assert_int_equal(o.step, WLT_STEP_SEND);
     assert_memory_equal(ron_buf_data(&o.job.payload), "/outcome/", 9);
 }
 
@@ -548,20 +548,20 @@ static void test_job__mismatch_of_another_request__conflict(void **state)
     begin_mismatch();
     (void)order_committed(&o, 5, 5);
     (void)order_refusal(&o, 404, "not_found", "no such entry", 0);
-    assert_answer(&o, WAL_REASON_IDEM, "");
-    assert_int_equal(wal_reason_status(o.job.fault.reason), 422);
+    assert_answer(&o, WLT_REASON_IDEM, "");
+    assert_int_equal(wlt_reason_status(o.job.fault.reason), 422);
     order_done(&o);
 }
 
 static void test_job__txid_stands_elsewhere__conflict(void **state)
 {
-    char other[WAL_IDEM_ID_MAX + 1];
+    char other[WLT_IDEM_ID_MAX + 1];
 
     (void)state;
     begin_mismatch();
     (void)order_committed(&o, 5, 5);
     (void)order_place(&o, 4, 4, 4, o.call.idem_id); /* not where the key was committed */
-    assert_answer(&o, WAL_REASON_IDEM, "");
+    assert_answer(&o, WLT_REASON_IDEM, "");
     order_done(&o);
     desk_close_tables();
     desk_open_tables();
@@ -570,13 +570,13 @@ static void test_job__txid_stands_elsewhere__conflict(void **state)
     (void)snprintf(other, sizeof other, "%s", o.call.idem_id);
     other[5] = 'x';
     (void)order_place(&o, 5, 5, 5, other); /* under another key */
-    assert_answer(&o, WAL_REASON_IDEM, "");
+    assert_answer(&o, WLT_REASON_IDEM, "");
     (void)order_begin(&o, 5000);
     (void)order_refusal(&o, 409, "idem_mismatch", "another body", 0);
     (void)order_committed(&o, 5, 5);
     other[5] = '\0';
     (void)order_place(&o, 5, 5, 5, other);
-    assert_answer(&o, WAL_REASON_IDEM, "");
+    assert_answer(&o, WLT_REASON_IDEM, "");
     order_done(&o);
 }
 
@@ -585,7 +585,7 @@ static void test_job__mismatch_and_key_unknown__conflict(void **state)
     (void)state;
     begin_mismatch();
     (void)order_json(&o, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&o, WAL_REASON_IDEM, "");
+    assert_answer(&o, WLT_REASON_IDEM, "");
     order_done(&o);
 }
 
@@ -594,7 +594,7 @@ static void test_job__mismatch_and_no_look_possible__nobody_knows(void **state)
     (void)state;
     begin_mismatch();
     (void)order_refusal(&o, 403, "cap_invalid", "no", 0);
-    assert_answer(&o, WAL_REASON_UPSTREAM, "");
+    assert_answer(&o, WLT_REASON_UPSTREAM, "");
     order_done(&o);
 }
 
@@ -602,10 +602,10 @@ static void test_job__mismatch_and_no_look_possible__nobody_knows(void **state)
 static void begin_mismatch_reserved(void)
 {
     desk.core.daily_ceiling = ron_money_of(40);
-    wal_nonce_learn(desk.core.nonces, desk_account("a"), 4);
-    wal_daily_learn(desk.core.daily, pair("a"), (uint32_t)(desk.wall_ms / DESK_DAY_MS),
+    wlt_nonce_learn(desk.core.nonces, desk_account("a"), 4);
+    wlt_daily_learn(desk.core.daily, pair("a"), (uint32_t)(desk.wall_ms / DESK_DAY_MS),
                     RON_MONEY_ZERO);
-    order_init(&o, WAL_TRANSFER, TRANSFER_N, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER_N, "k");
     (void)order_begin(&o, 5000);
     assert_sends(&o, LC_CODE_INGEST, NULL);
     (void)order_refusal(&o, 409, "idem_mismatch", "another body", 0);
@@ -616,8 +616,8 @@ static bool day_is_free(void)
     struct ron_money left;
     uint32_t day = (uint32_t)(desk.wall_ms / DESK_DAY_MS);
 
-    return wal_daily_reserve(desk.core.daily, pair("a"), day, ron_money_of(40),
-                             desk.core.daily_ceiling, &left) == WAL_DAILY_OK;
+    return wlt_daily_reserve(desk.core.daily, pair("a"), day, ron_money_of(40),
+                             desk.core.daily_ceiling, &left) == WLT_DAILY_OK;
 }
 
 static void test_job__replayed_with_reservations__nonce_asked_again_and_sum_given_back(void **state)
@@ -627,7 +627,7 @@ static void test_job__replayed_with_reservations__nonce_asked_again_and_sum_give
     (void)order_committed(&o, 5, 5);
     (void)order_place(&o, 5, 5, 5, o.call.idem_id);
     assert_out(&o, "\"ledger_seq_start\":5");
-    assert_int_equal(nonce_verdict("a", 5), WAL_NONCE_ASK);
+    assert_int_equal(nonce_verdict("a", 5), WLT_NONCE_ASK);
     assert_true(day_is_free());
     order_done(&o);
 }
@@ -637,8 +637,8 @@ static void test_job__mismatch_never_looked_at__nonce_asked_again_and_sum_given_
     (void)state;
     begin_mismatch_reserved();
     (void)order_refusal(&o, 403, "cap_invalid", "no", 0);
-    assert_answer(&o, WAL_REASON_UPSTREAM, "");
-    assert_int_equal(nonce_verdict("a", 5), WAL_NONCE_ASK);
+    assert_answer(&o, WLT_REASON_UPSTREAM, "");
+    assert_int_equal(nonce_verdict("a", 5), WLT_NONCE_ASK);
     assert_true(day_is_free());
     order_done(&o);
 }
@@ -646,44 +646,44 @@ static void test_job__mismatch_never_looked_at__nonce_asked_again_and_sum_given_
 static void test_job__key_cancelled__never_commits(void **state)
 {
     (void)state;
-    order_init(&o, WAL_TRANSFER, TRANSFER, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER, "k");
     (void)order_begin(&o, 5000);
     (void)order_refusal(&o, 409, "conflict", "the key was cancelled", 0);
     (void)order_json(&o, 200, "{\"idem_id\":\"x\",\"outcome\":\"cancelled\",\"ts\":5}");
-    assert_answer(&o, WAL_REASON_CANCELLED, "");
+    assert_answer(&o, WLT_REASON_CANCELLED, "");
     order_done(&o);
 }
 
 static void test_job__conflict_with_the_state__told_as_it_is(void **state)
 {
     (void)state;
-    order_init(&o, WAL_RELEASE, "{\"from\":\"a\",\"hold\":\"tx_1\",\"amount_minor\":\"40\"}", "k");
+    order_init(&o, WLT_RELEASE, "{\"from\":\"a\",\"hold\":\"tx_1\",\"amount_minor\":\"40\"}", "k");
     (void)order_begin(&o, 5000);
     (void)order_refusal(&o, 409, "conflict", "the hold has expired", 0);
     (void)order_json(&o, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&o, WAL_REASON_CONFLICT, "the hold has expired");
+    assert_answer(&o, WLT_REASON_CONFLICT, "the hold has expired");
     (void)order_begin(&o, 5000);
     (void)order_refusal(&o, 409, "conflict", "the hold has expired", 0);
     (void)order_refusal(&o, 403, "cap_invalid", "no", 0); /* no look: the word stands */
-    assert_answer(&o, WAL_REASON_CONFLICT, "the hold has expired");
+    assert_answer(&o, WLT_REASON_CONFLICT, "the hold has expired");
     order_done(&o);
 }
 
 static void test_job__another_body_under_the_key__looked_at_then_refused(void **state)
 {
     (void)state;
-    order_init(&o, WAL_TRANSFER, TRANSFER, "k");
-    order_init(&p, WAL_TRANSFER, "{\"from\":\"a\",\"to\":\"c\",\"amount_minor\":\"40\"}", "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER, "k");
+    order_init(&p, WLT_TRANSFER, "{\"from\":\"a\",\"to\":\"c\",\"amount_minor\":\"40\"}", "k");
     (void)order_begin(&o, 5000);
     (void)order_begin(&p, 5000); /* while the first runs */
     assert_memory_equal(ron_buf_data(&p.job.payload), "/outcome/", 9);
     (void)order_json(&p, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&p, WAL_REASON_IDEM, "");
+    assert_answer(&p, WLT_REASON_IDEM, "");
     (void)order_done_word(&o, 9, 9, false);
     (void)order_begin(&p, 5000);
     (void)order_committed(&p, 9, 9);
     (void)order_refusal(&p, 404, "not_found", "no such entry", 0);
-    assert_answer(&p, WAL_REASON_IDEM, "");
+    assert_answer(&p, WLT_REASON_IDEM, "");
     order_done(&o);
     order_done(&p);
 }
@@ -691,8 +691,8 @@ static void test_job__another_body_under_the_key__looked_at_then_refused(void **
 static void test_job__table_gives_the_key_to_a_rival__committed_one_gets_its_receipt(void **state)
 {
     (void)state;
-    order_init(&o, WAL_TRANSFER, TRANSFER, "k");
-    order_init(&p, WAL_TRANSFER, "{\"from\":\"a\",\"to\":\"c\",\"amount_minor\":\"40\"}", "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER, "k");
+    order_init(&p, WLT_TRANSFER, "{\"from\":\"a\",\"to\":\"c\",\"amount_minor\":\"40\"}", "k");
     (void)order_begin(&p, 5000); /* after a restart, the rival comes first */
     (void)order_begin(&o, 5000); /* but this one was committed before */
     (void)order_committed(&o, 9, 9);
@@ -701,7 +701,7 @@ static void test_job__table_gives_the_key_to_a_rival__committed_one_gets_its_rec
     (void)order_refusal(&p, 409, "idem_mismatch", "another body", 0);
     (void)order_committed(&p, 9, 9);
     (void)order_refusal(&p, 404, "not_found", "no such entry", 0);
-    assert_answer(&p, WAL_REASON_IDEM, "");
+    assert_answer(&p, WLT_REASON_IDEM, "");
     order_done(&o);
     order_done(&p);
 }
@@ -709,11 +709,11 @@ static void test_job__table_gives_the_key_to_a_rival__committed_one_gets_its_rec
 static void test_job__key_still_in_flight_at_the_ledger__in_progress(void **state)
 {
     (void)state;
-    order_init(&o, WAL_TRANSFER, TRANSFER_N, "k");
+    order_init(&o, WLT_TRANSFER, TRANSFER_N, "k");
     (void)order_begin(&o, 5000);
     (void)order_account(&o, 9, 7, 100, 0);
     (void)order_json(&o, 200, "{\"idem_id\":\"x\",\"outcome\":\"in_flight\"}");
-    assert_answer(&o, WAL_REASON_IN_PROGRESS, "");
+    assert_answer(&o, WLT_REASON_IN_PROGRESS, "");
     order_done(&o);
 }
 
@@ -724,23 +724,23 @@ static void test_job__every_definite_reason__mapped_and_settled(void **state)
     static const struct {
         const char *reason;
         uint16_t status;
-        enum wal_reason want;
+        enum wlt_reason want;
     } rows[] = {
-        {"unauth", 401, WAL_REASON_UPSTREAM},          {"cap_invalid", 403, WAL_REASON_POLICY},
-        {"unknown_kind", 400, WAL_REASON_BAD_REQUEST}, {"policy_denied", 403, WAL_REASON_POLICY},
-        {"too_large", 413, WAL_REASON_LIMITS},         {"invalid", 400, WAL_REASON_BAD_REQUEST},
-        {"insufficient_funds", 409, WAL_REASON_FUNDS}, {"not_found", 404, WAL_REASON_NOT_FOUND},
+        {"unauth", 401, WLT_REASON_UPSTREAM},          {"cap_invalid", 403, WLT_REASON_POLICY},
+        {"unknown_kind", 400, WLT_REASON_BAD_REQUEST}, {"policy_denied", 403, WLT_REASON_POLICY},
+        {"too_large", 413, WLT_REASON_LIMITS},         {"invalid", 400, WLT_REASON_BAD_REQUEST},
+        {"insufficient_funds", 409, WLT_REASON_FUNDS}, {"not_found", 404, WLT_REASON_NOT_FOUND},
     };
 
     (void)state;
-    wal_nonce_learn(desk.core.nonces, desk_account("a"), 4);
-    order_init(&o, WAL_TRANSFER, TRANSFER_N, "k");
+    wlt_nonce_learn(desk.core.nonces, desk_account("a"), 4);
+    order_init(&o, WLT_TRANSFER, TRANSFER_N, "k");
     for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
         (void)order_begin(&o, 5000);
         assert_sends(&o, LC_CODE_INGEST, NULL);
         (void)order_refusal(&o, rows[i].status, rows[i].reason, "words of the ledger", 0);
         assert_answer(&o, rows[i].want, "words of the ledger");
-        assert_int_equal(nonce_verdict("a", 5), WAL_NONCE_RESERVED);
+        assert_int_equal(nonce_verdict("a", 5), WLT_NONCE_RESERVED);
     }
     order_done(&o);
 }
@@ -788,5 +788,5 @@ int main(void)
         CASE(test_job__every_definite_reason__mapped_and_settled),
     };
 
-    return cmocka_run_group_tests_name("wallet.wal_job", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("wallet.wlt_job", tests, NULL, NULL);
 }

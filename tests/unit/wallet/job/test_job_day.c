@@ -13,8 +13,8 @@ static int setup(void **state)
     (void)state;
     desk_open(7);
     desk.core.daily_ceiling = ron_money_of(100);
-    order_init(&o, WAL_TRANSFER, TRANSFER, "k");
-    order_init(&p, WAL_TRANSFER, TRANSFER, "k2");
+    order_init(&o, WLT_TRANSFER, TRANSFER, "k");
+    order_init(&p, WLT_TRANSFER, TRANSFER, "k2");
     return 0;
 }
 
@@ -29,15 +29,15 @@ static int teardown(void **state)
 
 static void assert_sends(const struct order *x, uint16_t code)
 {
-    assert_int_equal(x->step, WAL_STEP_SEND);
+    assert_int_equal(x->step, WLT_STEP_SEND);
     assert_int_equal(x->job.code, code);
 }
 
-static void assert_answer(const struct order *x, enum wal_reason reason, const char *part)
+static void assert_answer(const struct order *x, enum wlt_reason reason, const char *part)
 {
-    assert_int_equal(x->step, WAL_STEP_ANSWER);
+    assert_int_equal(x->step, WLT_STEP_ANSWER);
     if (x->job.fault.reason != reason || strstr(x->job.fault.detail, part) == NULL) {
-        fail_msg("answered %s: %s", wal_reason_label(x->job.fault.reason), x->job.fault.detail);
+        fail_msg("answered %s: %s", wlt_reason_label(x->job.fault.reason), x->job.fault.detail);
     }
 }
 
@@ -48,15 +48,15 @@ static void test_job__day_takes_many_pages__one_reads_and_the_next_goes_on(void 
     (void)state;
     (void)order_begin(&o, 100);
     (void)order_json(&o, 200, "{\"debited\":\"30\",\"next\":77}");
-    assert_int_equal(o.step, WAL_STEP_SEND);
+    assert_int_equal(o.step, WLT_STEP_SEND);
     (void)order_begin(&p, 10000);
     for (int i = 0; i < 10; i++) { /* more often than a question may be asked */
-        assert_int_equal(p.step, WAL_STEP_WAIT);
+        assert_int_equal(p.step, WLT_STEP_WAIT);
         (void)order_wait(&p);
     }
-    (void)order_reply(&o, WAL_REPLY_UNKNOWN, 0, NULL, 0);
-    assert_answer(&o, WAL_REASON_TIMEOUT, "");
-    while (p.step == WAL_STEP_WAIT) { /* until the other one is missed */
+    (void)order_reply(&o, WLT_REPLY_UNKNOWN, 0, NULL, 0);
+    assert_answer(&o, WLT_REASON_TIMEOUT, "");
+    while (p.step == WLT_STEP_WAIT) { /* until the other one is missed */
         (void)order_wait(&p);
     }
     assert_sends(&p, LC_CODE_READ);
@@ -64,7 +64,7 @@ static void test_job__day_takes_many_pages__one_reads_and_the_next_goes_on(void 
     (void)order_json(&p, 200, "{\"debited\":\"31\",\"next\":null}");
     assert_memory_equal(ron_buf_data(&p.job.payload), "/outcome/", 9); /* 61 and 40 */
     (void)order_json(&p, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&p, WAL_REASON_LIMITS, "amount_minor: the day's ceiling leaves 39");
+    assert_answer(&p, WLT_REASON_LIMITS, "amount_minor: the day's ceiling leaves 39");
 }
 
 static void test_job__another_one_reads_the_day__waits_until_the_deadline(void **state)
@@ -75,15 +75,15 @@ static void test_job__another_one_reads_the_day__waits_until_the_deadline(void *
     (void)order_begin(&o, 5000);
     start = desk.now_ns;
     (void)order_begin(&p, 35);
-    while (p.step == WAL_STEP_WAIT) {
+    while (p.step == WLT_STEP_WAIT) {
         (void)order_wait(&p);
     }
-    assert_answer(&p, WAL_REASON_TIMEOUT, "");
+    assert_answer(&p, WLT_REASON_TIMEOUT, "");
     assert_int_equal(desk.now_ns - start, 35 * RON_NS_PER_MS);
     (void)order_begin(&p, 5000);
-    assert_int_equal(p.step, WAL_STEP_WAIT);
-    wal_job_abort(&desk.core, &p.job, WAL_REASON_DRAINING);
-    p.step = WAL_STEP_ANSWER;
+    assert_int_equal(p.step, WLT_STEP_WAIT);
+    wlt_job_abort(&desk.core, &p.job, WLT_REASON_DRAINING);
+    p.step = WLT_STEP_ANSWER;
     (void)order_begin(&p, 5000);
     (void)order_json(&o, 200, "{\"debited\":\"0\",\"next\":null}");
     assert_sends(&o, LC_CODE_INGEST);
@@ -102,5 +102,5 @@ int main(void)
         CASE(test_job__another_one_reads_the_day__waits_until_the_deadline),
     };
 
-    return cmocka_run_group_tests_name("wallet.wal_job_day", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("wallet.wlt_job_day", tests, NULL, NULL);
 }

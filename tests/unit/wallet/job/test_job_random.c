@@ -16,8 +16,8 @@ enum { SEEDS = 300 };
 enum { STEPS = 1500, LOG_MAX = 256, HOLDS_MAX = 64 };
 
 struct commit {
-    char idem_id[WAL_IDEM_ID_MAX + 1];
-    char first_id[WAL_TXID_LEN + 1];
+    char idem_id[WLT_IDEM_ID_MAX + 1];
+    char first_id[WLT_TXID_LEN + 1];
     char *bytes;
     size_t len;
     uint64_t seq_first;
@@ -32,7 +32,7 @@ struct state {
     uint64_t last_seq[TRAFFIC_ACCOUNTS];
     int64_t supply;
     struct {
-        char id[WAL_TXID_LEN + 1];
+        char id[WLT_TXID_LEN + 1];
         size_t account;
         int64_t left;
     } holds[HOLDS_MAX];
@@ -109,7 +109,7 @@ static const char *move(struct state *s, const struct led_entry *e, size_t a)
         assert_int_equal(e->kind, LED_KIND_HOLD);
         assert_true(s->hold_count < HOLDS_MAX);
         s->held[a] += n;
-        (void)snprintf(s->holds[s->hold_count].id, WAL_TXID_LEN + 1, "%.*s", (int)e->id.len,
+        (void)snprintf(s->holds[s->hold_count].id, WLT_TXID_LEN + 1, "%.*s", (int)e->id.len,
                        e->id.ptr);
         s->holds[s->hold_count].account = a;
         s->holds[s->hold_count++].left = n;
@@ -373,5 +373,5 @@ int main(void)
         cmocka_unit_test(test_job__any_interleaving_and_any_weather__never_twice_and_never_a_lie),
     };
 
-    return cmocka_run_group_tests_name("wallet.wal_job_random", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("wallet.wlt_job_random", tests, NULL, NULL);
 }

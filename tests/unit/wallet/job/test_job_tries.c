@@ -12,8 +12,8 @@ static int setup(void **state)
     (void)state;
     desk_open(11);
     desk.core.daily_ceiling = ron_money_of(100);
-    wal_nonce_learn(desk.core.nonces, desk_account("a"), 4);
-    order_init(&o, WAL_TRANSFER, TRANSFER_N, "k");
+    wlt_nonce_learn(desk.core.nonces, desk_account("a"), 4);
+    order_init(&o, WLT_TRANSFER, TRANSFER_N, "k");
     return 0;
 }
 
@@ -29,81 +29,81 @@ static int teardown(void **state)
 static void begin_sent(uint64_t deadline_ms)
 {
     (void)order_begin(&o, deadline_ms);
-    if (o.step == WAL_STEP_SEND && o.job.code == LC_CODE_READ) {
+    if (o.step == WLT_STEP_SEND && o.job.code == LC_CODE_READ) {
         (void)order_json(&o, 200, "{\"debited\":\"0\",\"next\":null}");
     }
-    assert_int_equal(o.step, WAL_STEP_SEND);
+    assert_int_equal(o.step, WLT_STEP_SEND);
     assert_int_equal(o.job.code, LC_CODE_INGEST);
 }
 
 static void silence(void)
 {
     desk_pass_ms((o.job.until_ns - desk.now_ns) / RON_NS_PER_MS);
-    (void)order_reply(&o, WAL_REPLY_UNKNOWN, 0, NULL, 0);
+    (void)order_reply(&o, WLT_REPLY_UNKNOWN, 0, NULL, 0);
 }
 
-static void assert_answer(enum wal_reason reason)
+static void assert_answer(enum wlt_reason reason)
 {
-    assert_int_equal(o.step, WAL_STEP_ANSWER);
+    assert_int_equal(o.step, WLT_STEP_ANSWER);
     if (o.job.fault.reason != reason) {
-        fail_msg("answered %s: %s", wal_reason_label(o.job.fault.reason), o.job.fault.detail);
+        fail_msg("answered %s: %s", wlt_reason_label(o.job.fault.reason), o.job.fault.detail);
     }
 }
 
-static enum wal_nonce_verdict nonce_verdict(uint64_t nonce)
+static enum wlt_nonce_verdict nonce_verdict(uint64_t nonce)
 {
-    struct wal_nonce_ticket ticket;
+    struct wlt_nonce_ticket ticket;
     uint64_t expected = 0;
-    enum wal_nonce_verdict v =
-        wal_nonce_reserve(desk.core.nonces, desk_account("a"), nonce, &ticket, &expected);
+    enum wlt_nonce_verdict v =
+        wlt_nonce_reserve(desk.core.nonces, desk_account("a"), nonce, &ticket, &expected);
 
-    if (v == WAL_NONCE_RESERVED) {
-        wal_nonce_settle(desk.core.nonces, ticket, WAL_REFUSED);
+    if (v == WLT_NONCE_RESERVED) {
+        wlt_nonce_settle(desk.core.nonces, ticket, WLT_REFUSED);
     }
     return v;
 }
 
 /* What the table says to so much more; a reservation is given back. */
-static enum wal_daily_verdict day_verdict(uint64_t amount)
+static enum wlt_daily_verdict day_verdict(uint64_t amount)
 {
-    struct wal_key pair =
-        wal_key_of(&desk.core.secret, WAL_KEY_ACCOUNT_ASSET, desk_str("a"), desk_str("roc"));
+    struct wlt_key pair =
+        wlt_key_of(&desk.core.secret, WLT_KEY_ACCOUNT_ASSET, desk_str("a"), desk_str("roc"));
     uint32_t day = (uint32_t)(desk.wall_ms / DESK_DAY_MS);
     struct ron_money left;
-    enum wal_daily_verdict v = wal_daily_reserve(desk.core.daily, pair, day, ron_money_of(amount),
+    enum wlt_daily_verdict v = wlt_daily_reserve(desk.core.daily, pair, day, ron_money_of(amount),
                                                  desk.core.daily_ceiling, &left);
 
-    if (v == WAL_DAILY_OK) {
-        wal_daily_settle(desk.core.daily, pair, day, ron_money_of(amount), WAL_REFUSED);
+    if (v == WLT_DAILY_OK) {
+        wlt_daily_settle(desk.core.daily, pair, day, ron_money_of(amount), WLT_REFUSED);
     }
     return v;
 }
 
 static bool key_is_free(void)
 {
-    struct wal_key key =
-        wal_key_of(&desk.core.secret, WAL_KEY_IDEM, desk_str(o.call.idem_id), desk_str(""));
-    enum wal_idem_verdict v = wal_idem_begin(desk.core.idem, key, o.call.fingerprint,
+    struct wlt_key key =
+        wlt_key_of(&desk.core.secret, WLT_KEY_IDEM, desk_str(o.call.idem_id), desk_str(""));
+    enum wlt_idem_verdict v = wlt_idem_begin(desk.core.idem, key, o.call.fingerprint,
                                              desk.now_ns / RON_NS_PER_MS, &o.out);
 
-    if (v == WAL_IDEM_FIRST) {
-        wal_idem_abandon(desk.core.idem, key);
+    if (v == WLT_IDEM_FIRST) {
+        wlt_idem_abandon(desk.core.idem, key);
     }
-    return v == WAL_IDEM_FIRST;
+    return v == WLT_IDEM_FIRST;
 }
 
 /* J1, after a refusal: all is as before. */
 static void assert_given_back(void)
 {
-    assert_int_equal(nonce_verdict(5), WAL_NONCE_RESERVED);
-    assert_int_not_equal(day_verdict(100), WAL_DAILY_EXCEEDED);
+    assert_int_equal(nonce_verdict(5), WLT_NONCE_RESERVED);
+    assert_int_not_equal(day_verdict(100), WLT_DAILY_EXCEEDED);
     assert_true(key_is_free());
 }
 
 /* J1, after an end that nobody knows. */
 static void assert_unknown(void)
 {
-    assert_int_equal(nonce_verdict(5), WAL_NONCE_ASK);
+    assert_int_equal(nonce_verdict(5), WLT_NONCE_ASK);
     assert_true(key_is_free());
 }
 
@@ -133,20 +133,20 @@ static void test_job__no_answers__three_tries_of_the_same_bytes(void **state)
 
         assert_int_equal(o.job.until_ns, desk.now_ns + 1000 * RON_NS_PER_MS);
         silence();
-        assert_int_equal(o.step, WAL_STEP_WAIT);
+        assert_int_equal(o.step, WLT_STEP_WAIT);
         wait_ns = o.job.until_ns - desk.now_ns;
         assert_in_range(wait_ns, base_ms * RON_NS_PER_MS, (base_ms + 20) * RON_NS_PER_MS);
         (void)order_wait(&o);
-        assert_int_equal(o.step, WAL_STEP_SEND);
+        assert_int_equal(o.step, WLT_STEP_SEND);
         assert_int_equal(ron_buf_len(&o.job.payload), len);
         assert_memory_equal(ron_buf_data(&o.job.payload), first, len); /* J3 */
     }
     silence();
-    assert_answer(WAL_REASON_TIMEOUT);
+    assert_answer(WLT_REASON_TIMEOUT);
     assert_in_range(desk.now_ns - start, 3150 * RON_NS_PER_MS, 3190 * RON_NS_PER_MS);
     assert_unknown();
-    assert_int_equal(day_verdict(60), WAL_DAILY_OK);  /* 40 stay counted, */
-    assert_int_equal(day_verdict(61), WAL_DAILY_ASK); /* until it matters */
+    assert_int_equal(day_verdict(60), WLT_DAILY_OK);  /* 40 stay counted, */
+    assert_int_equal(day_verdict(61), WLT_DAILY_ASK); /* until it matters */
     assert_int_equal(failures(), 3);
     assert_int_equal(ron_stat_get(&desk.core.retries.backoff_retries_total[RON_VERDICT_AGAIN]), 2);
 }
@@ -158,11 +158,11 @@ static void test_job__answer_to_the_second_try__committed_as_its_first_answer(vo
     silence();
     (void)order_wait(&o);
     (void)order_done_word(&o, 9, 9, true); /* the first one had arrived */
-    assert_answer(WAL_REASON_NONE);
+    assert_answer(WLT_REASON_NONE);
     assert_false(o.job.replayed);
-    assert_int_equal(nonce_verdict(6), WAL_NONCE_RESERVED);
-    assert_int_equal(day_verdict(61), WAL_DAILY_EXCEEDED);
-    assert_int_equal(day_verdict(60), WAL_DAILY_OK);
+    assert_int_equal(nonce_verdict(6), WLT_NONCE_RESERVED);
+    assert_int_equal(day_verdict(61), WLT_DAILY_EXCEEDED);
+    assert_int_equal(day_verdict(60), WLT_DAILY_OK);
 }
 
 static void test_job__refused_after_a_silence__nobody_knows(void **state)
@@ -172,7 +172,7 @@ static void test_job__refused_after_a_silence__nobody_knows(void **state)
     silence();
     (void)order_wait(&o);
     (void)order_refusal(&o, 409, "insufficient_funds", "more than is available", 0);
-    assert_answer(WAL_REASON_TIMEOUT); /* the first one may still arrive */
+    assert_answer(WLT_REASON_TIMEOUT); /* the first one may still arrive */
     assert_unknown();
 }
 
@@ -181,12 +181,12 @@ static void test_job__busy_then_refused__definite(void **state)
     (void)state;
     begin_sent(5000);
     (void)order_refusal(&o, 429, "busy", "full", 0);
-    assert_int_equal(o.step, WAL_STEP_WAIT);
+    assert_int_equal(o.step, WLT_STEP_WAIT);
     (void)order_wait(&o);
-    (void)order_reply(&o, WAL_REPLY_NOT_SENT, 0, NULL, 0);
+    (void)order_reply(&o, WLT_REPLY_NOT_SENT, 0, NULL, 0);
     (void)order_wait(&o);
     (void)order_refusal(&o, 409, "insufficient_funds", "more than is available", 0);
-    assert_answer(WAL_REASON_FUNDS);
+    assert_answer(WLT_REASON_FUNDS);
     assert_given_back();
 }
 
@@ -196,20 +196,20 @@ static void test_job__every_transient_end__tried_three_times(void **state)
     static const struct {
         const char *reason; /* NULL: not sent; "": an answer that is none */
         uint16_t status;
-        enum wal_reason want;
+        enum wlt_reason want;
         bool unknown;
         uint64_t failures; /* that the breaker counts */
     } rows[] = {
-        {NULL, 0, WAL_REASON_UPSTREAM, false, 3},
-        {"busy", 429, WAL_REASON_UPSTREAM, false, 0},
-        {"busy", 503, WAL_REASON_UPSTREAM, false, 0},
-        {"not_leader", 421, WAL_REASON_UPSTREAM, false, 0},
-        {"safe_mode", 503, WAL_REASON_UPSTREAM, true, 3},
-        {"draining", 503, WAL_REASON_UPSTREAM, true, 3},
-        {"timeout", 503, WAL_REASON_TIMEOUT, true, 3},
-        {"internal", 500, WAL_REASON_UPSTREAM, true, 3},
-        {"", 200, WAL_REASON_UPSTREAM, true, 3},
-        {"", 502, WAL_REASON_UPSTREAM, true, 3},
+        {NULL, 0, WLT_REASON_UPSTREAM, false, 3},
+        {"busy", 429, WLT_REASON_UPSTREAM, false, 0},
+        {"busy", 503, WLT_REASON_UPSTREAM, false, 0},
+        {"not_leader", 421, WLT_REASON_UPSTREAM, false, 0},
+        {"safe_mode", 503, WLT_REASON_UPSTREAM, true, 3},
+        {"draining", 503, WLT_REASON_UPSTREAM, true, 3},
+        {"timeout", 503, WLT_REASON_TIMEOUT, true, 3},
+        {"internal", 500, WLT_REASON_UPSTREAM, true, 3},
+        {"", 200, WLT_REASON_UPSTREAM, true, 3},
+        {"", 502, WLT_REASON_UPSTREAM, true, 3},
     };
 
     (void)state;
@@ -218,17 +218,17 @@ static void test_job__every_transient_end__tried_three_times(void **state)
         int tries = 0;
 
         desk_pass_ms(20000); /* the breaker forgets */
-        wal_nonce_learn(desk.core.nonces, desk_account("a"), 4);
+        wlt_nonce_learn(desk.core.nonces, desk_account("a"), 4);
         desk.core.daily_ceiling = RON_MONEY_MAX;
         begin_sent(5000);
-        while (o.step != WAL_STEP_ANSWER) {
-            if (o.step == WAL_STEP_WAIT) {
+        while (o.step != WLT_STEP_ANSWER) {
+            if (o.step == WLT_STEP_WAIT) {
                 (void)order_wait(&o);
                 continue;
             }
             tries++;
             if (rows[i].reason == NULL) {
-                (void)order_reply(&o, WAL_REPLY_NOT_SENT, 0, NULL, 0);
+                (void)order_reply(&o, WLT_REPLY_NOT_SENT, 0, NULL, 0);
             } else if (*rows[i].reason == '\0') {
                 (void)order_json(&o, rows[i].status, "<html>");
             } else {
@@ -237,7 +237,7 @@ static void test_job__every_transient_end__tried_three_times(void **state)
         }
         assert_int_equal(tries, 3);
         assert_answer(rows[i].want);
-        assert_int_equal(nonce_verdict(5), rows[i].unknown ? WAL_NONCE_ASK : WAL_NONCE_RESERVED);
+        assert_int_equal(nonce_verdict(5), rows[i].unknown ? WLT_NONCE_ASK : WLT_NONCE_RESERVED);
         assert_true(key_is_free());
         assert_int_equal(failures() - before, rows[i].failures);
     }
@@ -255,12 +255,12 @@ static void test_job__reads_have_tries_of_their_own__nothing_left(void **state)
     (void)order_json(&o, 200, "{\"debited\":\"0\",\"next\":null}");
     assert_int_equal(o.job.code, LC_CODE_INGEST);
     for (int i = 0; i < 2; i++) {
-        (void)order_reply(&o, WAL_REPLY_NOT_SENT, 0, NULL, 0);
-        assert_int_equal(o.step, WAL_STEP_WAIT);
+        (void)order_reply(&o, WLT_REPLY_NOT_SENT, 0, NULL, 0);
+        assert_int_equal(o.step, WLT_STEP_WAIT);
         (void)order_wait(&o);
     }
     (void)order_done_word(&o, 9, 9, false);
-    assert_answer(WAL_REASON_NONE);
+    assert_answer(WLT_REASON_NONE);
 }
 
 static void test_job__read_without_answer__timeout_and_all_given_back(void **state)
@@ -274,7 +274,7 @@ static void test_job__read_without_answer__timeout_and_all_given_back(void **sta
             (void)order_wait(&o);
         }
     }
-    assert_answer(WAL_REASON_TIMEOUT);
+    assert_answer(WLT_REASON_TIMEOUT);
     desk.core.daily_ceiling = ron_money_of(100);
     assert_given_back(); /* the batch never left */
 }
@@ -298,12 +298,12 @@ static void test_job__another_ledger_leads__the_same_bytes_go_there(void **state
     memcpy(first, ron_buf_data(&o.job.payload), len);
     (void)order_json(&o, 421, ELSEWHERE);
     (void)order_wait(&o);
-    assert_int_equal(o.step, WAL_STEP_SEND);
+    assert_int_equal(o.step, WLT_STEP_SEND);
     assert_int_equal(o.job.which, 1);
     assert_int_equal(ron_buf_len(&o.job.payload), len); /* J3 */
     assert_memory_equal(ron_buf_data(&o.job.payload), first, len);
     (void)order_done_word(&o, 9, 9, false);
-    assert_answer(WAL_REASON_NONE);
+    assert_answer(WLT_REASON_NONE);
     assert_int_equal(failures(), 0);
 }
 
@@ -318,7 +318,7 @@ static void test_job__lost_at_one_and_refused_by_the_other__nobody_knows(void **
     (void)order_wait(&o);
     assert_int_equal(o.job.which, 1);
     (void)order_refusal(&o, 409, "insufficient_funds", "none left", 0);
-    assert_answer(WAL_REASON_TIMEOUT);
+    assert_answer(WLT_REASON_TIMEOUT);
     assert_unknown();
 }
 
@@ -336,7 +336,7 @@ static void test_job__the_choice_moves_under_way__its_breaker_hears_of_it(void *
     assert_int_equal(stats.upstream_fail_total, 0);
     (void)order_wait(&o);
     (void)order_done_word(&o, 9, 9, true);
-    assert_answer(WAL_REASON_NONE);
+    assert_answer(WLT_REASON_NONE);
 }
 
 /* ---- deadlines ------------------------------------------------------------------------------- */
@@ -349,21 +349,21 @@ static void test_job__deadline__no_try_and_no_wait_goes_beyond(void **state)
     desk.core.daily_ceiling = RON_MONEY_MAX;
     for (uint64_t deadline_ms = 0; deadline_ms < 3400; deadline_ms += 50) {
         desk_pass_ms(20000);
-        wal_nonce_learn(desk.core.nonces, desk_account("a"), 4);
+        wlt_nonce_learn(desk.core.nonces, desk_account("a"), 4);
         start = desk.now_ns;
         (void)order_begin(&o, deadline_ms);
-        while (o.step != WAL_STEP_ANSWER) {
+        while (o.step != WLT_STEP_ANSWER) {
             assert_true(o.job.until_ns <= start + deadline_ms * RON_NS_PER_MS); /* J4 */
             assert_true(o.job.until_ns <= desk.now_ns + 1000 * RON_NS_PER_MS);
-            if (o.step == WAL_STEP_WAIT) {
+            if (o.step == WLT_STEP_WAIT) {
                 (void)order_wait(&o);
             } else {
                 silence();
             }
         }
-        assert_answer(WAL_REASON_TIMEOUT);
+        assert_answer(WLT_REASON_TIMEOUT);
         assert_true(desk.now_ns <= start + deadline_ms * RON_NS_PER_MS);
-        assert_int_equal(nonce_verdict(5), deadline_ms == 0 ? WAL_NONCE_RESERVED : WAL_NONCE_ASK);
+        assert_int_equal(nonce_verdict(5), deadline_ms == 0 ? WLT_NONCE_RESERVED : WLT_NONCE_ASK);
     }
 }
 
@@ -372,10 +372,10 @@ static void test_job__deadline__no_try_and_no_wait_goes_beyond(void **state)
 static void one_failure(void)
 {
     (void)order_begin(&o, 5000);
-    assert_int_equal(o.step, WAL_STEP_SEND);
-    (void)order_reply(&o, WAL_REPLY_NOT_SENT, 0, NULL, 0);
-    wal_job_abort(&desk.core, &o.job, WAL_REASON_DRAINING);
-    o.step = WAL_STEP_ANSWER;
+    assert_int_equal(o.step, WLT_STEP_SEND);
+    (void)order_reply(&o, WLT_REPLY_NOT_SENT, 0, NULL, 0);
+    wlt_job_abort(&desk.core, &o.job, WLT_REASON_DRAINING);
+    o.step = WLT_STEP_ANSWER;
 }
 
 static void test_job__twenty_failures__refused_at_once_for_five_seconds(void **state)
@@ -386,25 +386,25 @@ static void test_job__twenty_failures__refused_at_once_for_five_seconds(void **s
         one_failure();
     }
     (void)order_begin(&o, 5000);
-    assert_answer(WAL_REASON_UPSTREAM);
-    assert_int_equal(nonce_verdict(5), WAL_NONCE_RESERVED);
+    assert_answer(WLT_REASON_UPSTREAM);
+    assert_int_equal(nonce_verdict(5), WLT_NONCE_RESERVED);
     assert_true(key_is_free());
     desk_pass_ms(4999);
     (void)order_begin(&o, 5000);
-    assert_answer(WAL_REASON_UPSTREAM);
+    assert_answer(WLT_REASON_UPSTREAM);
     desk_pass_ms(1);
     for (int i = 0; i < 10; i++) { /* probes; a refusal shows that the ledger works */
         (void)order_begin(&o, 5000);
-        assert_int_equal(o.step, WAL_STEP_SEND);
+        assert_int_equal(o.step, WLT_STEP_SEND);
         (void)order_refusal(&o, 409, "insufficient_funds", "more than is available", 0);
     }
     for (int i = 0; i < 19; i++) { /* closed, with clean counts */
         one_failure();
     }
     (void)order_begin(&o, 5000);
-    assert_int_equal(o.step, WAL_STEP_SEND);
+    assert_int_equal(o.step, WLT_STEP_SEND);
     (void)order_done_word(&o, 9, 9, false);
-    assert_answer(WAL_REASON_NONE);
+    assert_answer(WLT_REASON_NONE);
 }
 
 /* Otherwise a client with short deadlines would close the ledger for everybody. */
@@ -415,34 +415,34 @@ static void test_job__silence_until_the_clients_deadline__breaker_does_not_count
     (void)state;
     desk.core.daily_ceiling = RON_MONEY_MAX;
     for (int i = 0; i < 30; i++) {
-        wal_nonce_learn(desk.core.nonces, desk_account("a"), 4);
+        wlt_nonce_learn(desk.core.nonces, desk_account("a"), 4);
         begin_sent(1 + (uint64_t)i);
         silence();
-        assert_answer(WAL_REASON_TIMEOUT);
+        assert_answer(WLT_REASON_TIMEOUT);
     }
     assert_int_equal(failures(), before);
-    wal_nonce_learn(desk.core.nonces, desk_account("a"), 4);
+    wlt_nonce_learn(desk.core.nonces, desk_account("a"), 4);
     begin_sent(1500);
     silence(); /* a whole second: that is the ledger's */
     assert_int_equal(failures(), before + 1);
-    wal_job_abort(&desk.core, &o.job, WAL_REASON_DRAINING);
-    o.step = WAL_STEP_ANSWER;
+    wlt_job_abort(&desk.core, &o.job, WLT_REASON_DRAINING);
+    o.step = WLT_STEP_ANSWER;
 }
 
 static void test_job__queue_full_on_the_way__breaker_does_not_count(void **state)
 {
-    static const struct wal_reply full = {.kind = WAL_REPLY_NOT_SENT, .busy = true};
+    static const struct wlt_reply full = {.kind = WLT_REPLY_NOT_SENT, .busy = true};
     uint64_t before = failures();
 
     (void)state;
     desk.core.daily_ceiling = RON_MONEY_MAX;
     begin_sent(5000);
-    o.step = wal_job_answered(&desk.core, &o.job, &full, desk.now_ns);
-    assert_int_equal(o.step, WAL_STEP_WAIT);
+    o.step = wlt_job_answered(&desk.core, &o.job, &full, desk.now_ns);
+    assert_int_equal(o.step, WLT_STEP_WAIT);
     assert_int_equal(failures(), before);
     (void)order_wait(&o);
     (void)order_done_word(&o, 9, 9, false);
-    assert_answer(WAL_REASON_NONE);
+    assert_answer(WLT_REASON_NONE);
 }
 
 static void test_job__breaker_opens_between_tries__nobody_knows(void **state)
@@ -461,7 +461,7 @@ static void test_job__breaker_opens_between_tries__nobody_knows(void **state)
         ron_breaker_report(&desk.ledgers.of[0].breaker, ticket, RON_CALL_VOID);
     }
     (void)order_wait(&o);
-    assert_answer(WAL_REASON_TIMEOUT);
+    assert_answer(WLT_REASON_TIMEOUT);
     assert_unknown();
 }
 
@@ -469,11 +469,11 @@ static void test_job__breaker_opens_between_tries__nobody_knows(void **state)
 
 static void abort_now(void)
 {
-    wal_job_abort(&desk.core, &o.job, WAL_REASON_DRAINING);
-    o.step = WAL_STEP_ANSWER;
-    assert_answer(WAL_REASON_DRAINING);
-    wal_job_abort(&desk.core, &o.job, WAL_REASON_INTERNAL); /* over is over */
-    assert_answer(WAL_REASON_DRAINING);
+    wlt_job_abort(&desk.core, &o.job, WLT_REASON_DRAINING);
+    o.step = WLT_STEP_ANSWER;
+    assert_answer(WLT_REASON_DRAINING);
+    wlt_job_abort(&desk.core, &o.job, WLT_REASON_INTERNAL); /* over is over */
+    assert_answer(WLT_REASON_DRAINING);
 }
 
 static void test_job__aborted_while_reading__given_back(void **state)
@@ -492,14 +492,14 @@ static void test_job__aborted_while_the_batch_is_under_way__nobody_knows(void **
     begin_sent(5000);
     abort_now();
     assert_unknown();
-    assert_int_equal(day_verdict(61), WAL_DAILY_ASK);
+    assert_int_equal(day_verdict(61), WLT_DAILY_ASK);
 }
 
 static void test_job__aborted_between_tries__as_the_tries_ended(void **state)
 {
     (void)state;
     begin_sent(5000);
-    (void)order_reply(&o, WAL_REPLY_NOT_SENT, 0, NULL, 0);
+    (void)order_reply(&o, WLT_REPLY_NOT_SENT, 0, NULL, 0);
     abort_now(); /* nothing has left */
     assert_given_back();
     begin_sent(5000);
@@ -519,13 +519,13 @@ static void test_job__aborted_while_looking__as_far_as_is_known(void **state)
     (void)order_refusal(&o, 409, "idem_mismatch", "another body", 0);
     abort_now(); /* it may be this very request that stands there */
     assert_unknown();
-    assert_int_equal(day_verdict(100), WAL_DAILY_OK); /* the sum was counted with the first one */
-    wal_nonce_learn(desk.core.nonces, desk_account("a"), 4);
+    assert_int_equal(day_verdict(100), WLT_DAILY_OK); /* the sum was counted with the first one */
+    wlt_nonce_learn(desk.core.nonces, desk_account("a"), 4);
     begin_sent(5000);
     (void)order_refusal(&o, 409, "nonce_conflict", "not the next one", 0);
     abort_now();
-    assert_int_equal(nonce_verdict(5), WAL_NONCE_ASK); /* forgotten */
-    assert_int_equal(day_verdict(100), WAL_DAILY_OK);
+    assert_int_equal(nonce_verdict(5), WLT_NONCE_ASK); /* forgotten */
+    assert_int_equal(day_verdict(100), WLT_DAILY_OK);
 }
 
 #define CASE(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
@@ -554,5 +554,5 @@ int main(void)
         CASE(test_job__aborted_while_looking__as_far_as_is_known),
     };
 
-    return cmocka_run_group_tests_name("wallet.wal_job_tries", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("wallet.wlt_job_tries", tests, NULL, NULL);
 }

@@ -14,42 +14,42 @@
 
 enum { SET = 8 };
 
-static struct wal_cache *table(void)
+static struct wlt_cache *table(void)
 {
-    struct wal_cache *c = NULL;
+    struct wlt_cache *c = NULL;
 
-    assert_int_equal(wal_cache_new(1, SET, &c, NULL), RON_OK);
+    assert_int_equal(wlt_cache_new(1, SET, &c, NULL), RON_OK);
     return c;
 }
 
 /* All in the only set; accounts 0 to 7 share nothing else. */
-static struct wal_key account(uint64_t i)
+static struct wlt_key account(uint64_t i)
 {
-    return (struct wal_key){2 * i + 1, i};
+    return (struct wlt_key){2 * i + 1, i};
 }
 
-static struct wal_key pair(uint64_t i, uint64_t asset)
+static struct wlt_key pair(uint64_t i, uint64_t asset)
 {
-    return (struct wal_key){1000 + i, asset};
+    return (struct wlt_key){1000 + i, asset};
 }
 
-static void put(struct wal_cache *c, uint64_t i, uint64_t asset, uint64_t seq, uint64_t amount)
+static void put(struct wlt_cache *c, uint64_t i, uint64_t asset, uint64_t seq, uint64_t amount)
 {
-    const struct wal_balance b = {.available = {.v = amount},
+    const struct wlt_balance b = {.available = {.v = amount},
                                   .held = {.v = amount * 2},
                                   .seq = seq,
                                   .last_seq = seq / 2,
                                   .loaded_ms = seq * 3,
                                   .outdated_ms = 99}; /* ignored */
 
-    wal_cache_put(c, account(i), pair(i, asset), &b);
+    wlt_cache_put(c, account(i), pair(i, asset), &b);
 }
 
 /* Whether there is a value; it is whole. */
-static bool get(struct wal_cache *c, uint64_t i, uint64_t asset, struct wal_balance *ret)
+static bool get(struct wlt_cache *c, uint64_t i, uint64_t asset, struct wlt_balance *ret)
 {
     ret->seq = 77;
-    if (!wal_cache_get(c, account(i), pair(i, asset), ret)) {
+    if (!wlt_cache_get(c, account(i), pair(i, asset), ret)) {
         assert_int_equal(ret->seq, 77);
         return false;
     }
@@ -59,10 +59,10 @@ static bool get(struct wal_cache *c, uint64_t i, uint64_t asset, struct wal_bala
     return true;
 }
 
-static void expect_since(struct wal_cache *c, uint64_t i, uint64_t asset, uint64_t seq,
+static void expect_since(struct wlt_cache *c, uint64_t i, uint64_t asset, uint64_t seq,
                          uint64_t amount, uint64_t outdated_ms)
 {
-    struct wal_balance b;
+    struct wlt_balance b;
 
     assert_true(get(c, i, asset, &b));
     assert_int_equal(b.seq, seq);
@@ -70,21 +70,21 @@ static void expect_since(struct wal_cache *c, uint64_t i, uint64_t asset, uint64
     assert_int_equal(b.outdated_ms, outdated_ms);
 }
 
-static void expect(struct wal_cache *c, uint64_t i, uint64_t asset, uint64_t seq, uint64_t amount)
+static void expect(struct wlt_cache *c, uint64_t i, uint64_t asset, uint64_t seq, uint64_t amount)
 {
     expect_since(c, i, asset, seq, amount, 0);
 }
 
-static void expect_none(struct wal_cache *c, uint64_t i, uint64_t asset)
+static void expect_none(struct wlt_cache *c, uint64_t i, uint64_t asset)
 {
-    struct wal_balance b;
+    struct wlt_balance b;
 
     assert_false(get(c, i, asset, &b));
 }
 
-static void test_wal_cache__put__gives_it_back(void **state)
+static void test_wlt_cache__put__gives_it_back(void **state)
 {
-    struct wal_cache *c = table();
+    struct wlt_cache *c = table();
 
     (void)state;
     expect_none(c, 1, 0);
@@ -95,106 +95,106 @@ static void test_wal_cache__put__gives_it_back(void **state)
     expect(c, 1, 1, 10, 6);
     expect(c, 2, 0, 10, 7);
     expect_none(c, 2, 1);
-    assert_int_equal(wal_cache_stats(c).values, 3);
-    assert_int_equal(wal_cache_stats(c).hits_total, 3);
-    assert_int_equal(wal_cache_stats(c).misses_total, 2);
-    wal_cache_free(c);
+    assert_int_equal(wlt_cache_stats(c).values, 3);
+    assert_int_equal(wlt_cache_stats(c).hits_total, 3);
+    assert_int_equal(wlt_cache_stats(c).misses_total, 2);
+    wlt_cache_free(c);
 }
 
 /* Largest amounts, both halves. */
-static void test_wal_cache__large_amounts__are_whole(void **state)
+static void test_wlt_cache__large_amounts__are_whole(void **state)
 {
-    const struct wal_balance b = {RON_MONEY_MAX, {.v = RON_U128_MAX - 1}, UINT64_MAX, 1, 2, 0};
-    struct wal_cache *c = table();
-    struct wal_balance found;
+    const struct wlt_balance b = {RON_MONEY_MAX, {.v = RON_U128_MAX - 1}, UINT64_MAX, 1, 2, 0};
+    struct wlt_cache *c = table();
+    struct wlt_balance found;
 
     (void)state;
-    wal_cache_put(c, account(1), pair(1, 0), &b);
-    assert_true(wal_cache_get(c, account(1), pair(1, 0), &found));
+    wlt_cache_put(c, account(1), pair(1, 0), &b);
+    assert_true(wlt_cache_get(c, account(1), pair(1, 0), &found));
     support_assert_u128_equal(found.available.v, RON_U128_MAX);
     support_assert_u128_equal(found.held.v, RON_U128_MAX - 1);
     assert_int_equal(found.seq, UINT64_MAX);
     assert_int_equal(found.last_seq, 1);
     assert_int_equal(found.loaded_ms, 2);
-    wal_cache_free(c);
+    wlt_cache_free(c);
 }
 
 /* B1 */
-static void test_wal_cache__changed__older_values_are_outdated(void **state)
+static void test_wlt_cache__changed__older_values_are_outdated(void **state)
 {
-    struct wal_cache *c = table();
+    struct wlt_cache *c = table();
 
     (void)state;
     put(c, 1, 0, 10, 5);
     put(c, 1, 1, 12, 6);
     put(c, 2, 0, 10, 7);
-    wal_cache_changed(c, account(1), 10, 500); /* the value holds that one */
+    wlt_cache_changed(c, account(1), 10, 500); /* the value holds that one */
     expect(c, 1, 0, 10, 5);
-    wal_cache_changed(c, account(1), 11, 500);
+    wlt_cache_changed(c, account(1), 11, 500);
     expect_since(c, 1, 0, 10, 5, 500);
     expect(c, 1, 1, 12, 6);
     expect(c, 2, 0, 10, 7);
-    assert_int_equal(wal_cache_stats(c).outdated_total, 1);
-    wal_cache_changed(c, account(1), 12, 600); /* untrue since the first one */
+    assert_int_equal(wlt_cache_stats(c).outdated_total, 1);
+    wlt_cache_changed(c, account(1), 12, 600); /* untrue since the first one */
     expect_since(c, 1, 0, 10, 5, 500);
     put(c, 1, 0, 11, 8); /* newer, but came late */
     expect_since(c, 1, 0, 11, 8, 33);
     put(c, 1, 0, 12, 9);
     expect(c, 1, 0, 12, 9);
-    wal_cache_changed(c, account(1), 5, 700); /* old news */
+    wlt_cache_changed(c, account(1), 5, 700); /* old news */
     expect(c, 1, 0, 12, 9);
     put(c, 1, 2, 11, 8); /* an asset of which nothing was kept */
     expect_since(c, 1, 2, 11, 8, 33);
-    assert_int_equal(wal_cache_stats(c).outdated_total, 3);
-    assert_int_equal(wal_cache_stats(c).values, 4);
-    wal_cache_free(c);
+    assert_int_equal(wlt_cache_stats(c).outdated_total, 3);
+    assert_int_equal(wlt_cache_stats(c).values, 4);
+    wlt_cache_free(c);
 }
 
 /* The change came first, and nothing was kept of the account then. */
-static void test_wal_cache__changed_before_put__outdated_from_the_start(void **state)
+static void test_wlt_cache__changed_before_put__outdated_from_the_start(void **state)
 {
-    struct wal_cache *c = table();
-    struct wal_balance b = {.seq = 3};
+    struct wlt_cache *c = table();
+    struct wlt_balance b = {.seq = 3};
 
     (void)state;
-    wal_cache_changed(c, account(1), 11, 500);
+    wlt_cache_changed(c, account(1), 11, 500);
     put(c, 1, 0, 10, 5);
     expect_since(c, 1, 0, 10, 5, 30);
     put(c, 2, 0, 10, 5);
     expect(c, 2, 0, 10, 5);
-    wal_cache_put(c, account(1), pair(1, 1), &b); /* at time 0, which is not "never" */
-    assert_true(wal_cache_get(c, account(1), pair(1, 1), &b));
+    wlt_cache_put(c, account(1), pair(1, 1), &b); /* at time 0, which is not "never" */
+    assert_true(wlt_cache_get(c, account(1), pair(1, 1), &b));
     assert_int_equal(b.outdated_ms, 1);
-    wal_cache_free(c);
+    wlt_cache_free(c);
 }
 
 /* A neighbour's change may make a late value look outdated, but not one that is there. */
-static void test_wal_cache__neighbours_change__errs_on_the_safe_side(void **state)
+static void test_wlt_cache__neighbours_change__errs_on_the_safe_side(void **state)
 {
-    const struct wal_key one = {1, 1};
-    const struct wal_key two = {3, 1}; /* the same floor */
-    struct wal_cache *c = table();
-    struct wal_balance b;
+    const struct wlt_key one = {1, 1};
+    const struct wlt_key two = {3, 1}; /* the same floor */
+    struct wlt_cache *c = table();
+    struct wlt_balance b;
 
     (void)state;
-    wal_cache_put(c, one, pair(1, 0), &(struct wal_balance){.seq = 10, .loaded_ms = 7});
-    wal_cache_changed(c, two, 20, 500);
-    assert_true(wal_cache_get(c, one, pair(1, 0), &b));
+    wlt_cache_put(c, one, pair(1, 0), &(struct wlt_balance){.seq = 10, .loaded_ms = 7});
+    wlt_cache_changed(c, two, 20, 500);
+    assert_true(wlt_cache_get(c, one, pair(1, 0), &b));
     assert_int_equal(b.outdated_ms, 0);
     /* The value that is replaced shows that its own account has not changed. */
-    wal_cache_put(c, one, pair(1, 0), &(struct wal_balance){.seq = 19, .loaded_ms = 8});
-    assert_true(wal_cache_get(c, one, pair(1, 0), &b));
+    wlt_cache_put(c, one, pair(1, 0), &(struct wlt_balance){.seq = 19, .loaded_ms = 8});
+    assert_true(wlt_cache_get(c, one, pair(1, 0), &b));
     assert_int_equal(b.outdated_ms, 0);
     assert_int_equal(b.seq, 19);
-    wal_cache_put(c, one, pair(1, 1), &(struct wal_balance){.seq = 19, .loaded_ms = 8});
-    assert_true(wal_cache_get(c, one, pair(1, 1), &b));
+    wlt_cache_put(c, one, pair(1, 1), &(struct wlt_balance){.seq = 19, .loaded_ms = 8});
+    assert_true(wlt_cache_get(c, one, pair(1, 1), &b));
     assert_int_equal(b.outdated_ms, 8);
-    wal_cache_free(c);
+    wlt_cache_free(c);
 }
 
-static void test_wal_cache__older_value__does_not_replace(void **state)
+static void test_wlt_cache__older_value__does_not_replace(void **state)
 {
-    struct wal_cache *c = table();
+    struct wlt_cache *c = table();
 
     (void)state;
     put(c, 1, 0, 10, 5);
@@ -204,51 +204,51 @@ static void test_wal_cache__older_value__does_not_replace(void **state)
     expect(c, 1, 0, 10, 6);
     put(c, 1, 0, 11, 7);
     expect(c, 1, 0, 11, 7);
-    wal_cache_changed(c, account(1), 12, 500);
+    wlt_cache_changed(c, account(1), 12, 500);
     put(c, 1, 0, 10, 5); /* nor an outdated one */
     expect_since(c, 1, 0, 11, 7, 500);
-    assert_int_equal(wal_cache_stats(c).values, 1);
-    wal_cache_free(c);
+    assert_int_equal(wlt_cache_stats(c).values, 1);
+    wlt_cache_free(c);
 }
 
 /* B3 */
-static void test_wal_cache__flush__is_a_change_of_everybody(void **state)
+static void test_wlt_cache__flush__is_a_change_of_everybody(void **state)
 {
-    struct wal_cache *c = NULL;
+    struct wlt_cache *c = NULL;
 
     (void)state;
-    assert_int_equal(wal_cache_new(3, 3000, &c, NULL), RON_OK);
+    assert_int_equal(wlt_cache_new(3, 3000, &c, NULL), RON_OK);
     for (uint64_t i = 0; i < 60; i++) {
-        const struct wal_key who = {i << 58, i << 57}; /* all shards, many sets */
+        const struct wlt_key who = {i << 58, i << 57}; /* all shards, many sets */
 
-        wal_cache_put(c, who, pair(i, 0), &(struct wal_balance){.seq = 100 + i});
+        wlt_cache_put(c, who, pair(i, 0), &(struct wlt_balance){.seq = 100 + i});
     }
-    wal_cache_flush(c, 130, 500);
-    assert_int_equal(wal_cache_stats(c).values, 60);
-    assert_int_equal(wal_cache_stats(c).outdated_total, 30);
+    wlt_cache_flush(c, 130, 500);
+    assert_int_equal(wlt_cache_stats(c).values, 60);
+    assert_int_equal(wlt_cache_stats(c).outdated_total, 30);
     for (uint64_t i = 0; i < 60; i++) {
-        const struct wal_key who = {i << 58, i << 57};
-        struct wal_balance b;
+        const struct wlt_key who = {i << 58, i << 57};
+        struct wlt_balance b;
 
-        assert_true(wal_cache_get(c, who, pair(i, 0), &b));
+        assert_true(wlt_cache_get(c, who, pair(i, 0), &b));
         assert_int_equal(b.outdated_ms, i < 30 ? 500 : 0);
-        wal_cache_put(c, who, pair(i, 1), &(struct wal_balance){.seq = 129, .loaded_ms = 400});
-        assert_true(wal_cache_get(c, who, pair(i, 1), &b));
+        wlt_cache_put(c, who, pair(i, 1), &(struct wlt_balance){.seq = 129, .loaded_ms = 400});
+        assert_true(wlt_cache_get(c, who, pair(i, 1), &b));
         assert_int_equal(b.outdated_ms, 400);
-        wal_cache_put(c, who, pair(i, 1), &(struct wal_balance){.seq = 130});
-        assert_true(wal_cache_get(c, who, pair(i, 1), &b));
+        wlt_cache_put(c, who, pair(i, 1), &(struct wlt_balance){.seq = 130});
+        assert_true(wlt_cache_get(c, who, pair(i, 1), &b));
         assert_int_equal(b.outdated_ms, 0);
     }
-    wal_cache_flush(c, 50, 600); /* old news */
+    wlt_cache_flush(c, 50, 600); /* old news */
     put(c, 1, 7, 129, 1);
     expect_since(c, 1, 7, 129, 1, 387);
-    wal_cache_free(c);
+    wlt_cache_free(c);
 }
 
 /* B2 */
-static void test_wal_cache__no_room__longest_unused_goes(void **state)
+static void test_wlt_cache__no_room__longest_unused_goes(void **state)
 {
-    struct wal_cache *c = table();
+    struct wlt_cache *c = table();
 
     (void)state;
     for (uint64_t i = 0; i < SET; i++) {
@@ -262,63 +262,63 @@ static void test_wal_cache__no_room__longest_unused_goes(void **state)
     expect_none(c, 3, 0);
     expect(c, 0, 0, 10, 0);
     expect(c, 1, 0, 10, 11);
-    assert_int_equal(wal_cache_stats(c).evicted_total, 2);
-    assert_int_equal(wal_cache_stats(c).values, SET);
-    wal_cache_free(c);
+    assert_int_equal(wlt_cache_stats(c).evicted_total, 2);
+    assert_int_equal(wlt_cache_stats(c).values, SET);
+    wlt_cache_free(c);
 }
 
-static void test_wal_cache__bad_sizes__are_refused(void **state)
+static void test_wlt_cache__bad_sizes__are_refused(void **state)
 {
-    struct wal_cache *c = NULL;
+    struct wlt_cache *c = NULL;
     struct ron_err err = {0};
 
     (void)state;
-    assert_int_equal(wal_cache_new(0, 8, &c, &err), RON_INVALID);
+    assert_int_equal(wlt_cache_new(0, 8, &c, &err), RON_INVALID);
     assert_non_null(strstr(err.msg, "0 shards"));
-    assert_int_equal(wal_cache_new(WAL_SHARDS_MAX + 1, 8, &c, NULL), RON_INVALID);
-    assert_int_equal(wal_cache_new(1, 0, &c, NULL), RON_INVALID);
-    assert_int_equal(wal_cache_new(1, WAL_CACHE_VALUES_MAX + 1, &c, NULL), RON_INVALID);
+    assert_int_equal(wlt_cache_new(WLT_SHARDS_MAX + 1, 8, &c, NULL), RON_INVALID);
+    assert_int_equal(wlt_cache_new(1, 0, &c, NULL), RON_INVALID);
+    assert_int_equal(wlt_cache_new(1, WLT_CACHE_VALUES_MAX + 1, &c, NULL), RON_INVALID);
     assert_null(c);
-    assert_int_equal(wal_cache_new(WAL_SHARDS_MAX, 1, &c, NULL), RON_OK);
-    wal_cache_free(c);
-    wal_cache_free(NULL);
+    assert_int_equal(wlt_cache_new(WLT_SHARDS_MAX, 1, &c, NULL), RON_OK);
+    wlt_cache_free(c);
+    wlt_cache_free(NULL);
 }
 
 /* How old a value is told to be: nobody knows when a change happened that was heard of late. */
-static void test_wal_cache__heard_of_late__true_until_it_was_last_known(void **state)
+static void test_wlt_cache__heard_of_late__true_until_it_was_last_known(void **state)
 {
-    struct wal_cache *c = table();
+    struct wlt_cache *c = table();
 
     (void)state;
     put(c, 1, 0, 10, 5); /* asked for at 30 */
     put(c, 2, 0, 10, 6);
-    wal_cache_changed(c, account(1), 11, 25); /* all was known at 25, this one at 30 */
+    wlt_cache_changed(c, account(1), 11, 25); /* all was known at 25, this one at 30 */
     expect_since(c, 1, 0, 10, 5, 30);
-    wal_cache_flush(c, 12, 40);
+    wlt_cache_flush(c, 12, 40);
     expect_since(c, 1, 0, 10, 5, 30);
     expect_since(c, 2, 0, 10, 6, 40);
-    wal_cache_free(c);
+    wlt_cache_free(c);
 }
 
 /* Seqs begin anew with another journal. */
-static void test_wal_cache__clear__neither_values_nor_changes_are_left(void **state)
+static void test_wlt_cache__clear__neither_values_nor_changes_are_left(void **state)
 {
-    struct wal_cache *c = table();
-    struct wal_balance b;
+    struct wlt_cache *c = table();
+    struct wlt_balance b;
 
     (void)state;
     put(c, 1, 0, 1000, 5);
-    wal_cache_changed(c, account(2), 1001, 500);
-    wal_cache_flush(c, 900, 500);
-    wal_cache_clear(c);
+    wlt_cache_changed(c, account(2), 1001, 500);
+    wlt_cache_flush(c, 900, 500);
+    wlt_cache_clear(c);
     assert_false(get(c, 1, 0, &b));
-    assert_int_equal(wal_cache_stats(c).values, 0);
+    assert_int_equal(wlt_cache_stats(c).values, 0);
     put(c, 1, 0, 3, 7);
     expect(c, 1, 0, 3, 7);
     put(c, 2, 0, 3, 8);
     expect(c, 2, 0, 3, 8);
-    assert_int_equal(wal_cache_stats(c).values, 2);
-    wal_cache_free(c);
+    assert_int_equal(wlt_cache_stats(c).values, 2);
+    wlt_cache_free(c);
 }
 
 /* ---- against a reference --------------------------------------------------------------------- */
@@ -331,7 +331,7 @@ struct ref {
 };
 
 struct world {
-    struct wal_cache *c;
+    struct wlt_cache *c;
     struct ron_rand rand;
     struct ref refs[ACCOUNTS][ASSETS];
     uint64_t floors[ACCOUNTS];
@@ -415,12 +415,12 @@ static void step(struct world *w)
 
     w->seq += ron_rand_below(&w->rand, 2);
     if (dice == 0) {
-        wal_cache_flush(w->c, seq, now_ms);
+        wlt_cache_flush(w->c, seq, now_ms);
         for (uint64_t k = 0; k < ACCOUNTS; k++) {
             change(w, k, seq, now_ms);
         }
     } else if (dice < 200) {
-        wal_cache_changed(w->c, account(i), seq, now_ms);
+        wlt_cache_changed(w->c, account(i), seq, now_ms);
         change(w, i, seq, now_ms);
     } else if (dice < 600) {
         put_some(w, i, asset);
@@ -429,17 +429,17 @@ static void step(struct world *w)
     }
 }
 
-static void test_wal_cache__random_steps__as_the_reference(void **state)
+static void test_wlt_cache__random_steps__as_the_reference(void **state)
 {
     struct world w = {.c = table(), .rand = support_rand(), .seq = 100};
-    struct wal_cache_stats stats;
+    struct wlt_cache_stats stats;
     struct ref *oldest;
 
     (void)state;
     for (int i = 0; i < 200000; i++) {
         step(&w);
     }
-    stats = wal_cache_stats(w.c);
+    stats = wlt_cache_stats(w.c);
     assert_int_equal(stats.values, ref_values(&w, &oldest));
     assert_int_equal(stats.hits_total, w.hits);
     assert_int_equal(stats.misses_total, w.misses);
@@ -448,44 +448,44 @@ static void test_wal_cache__random_steps__as_the_reference(void **state)
     assert_in_range(w.refused, 1000, UINT64_MAX);
     assert_in_range(w.hits, 1000, UINT64_MAX);
     assert_in_range(w.evicted, 1000, UINT64_MAX);
-    wal_cache_free(w.c);
+    wlt_cache_free(w.c);
 }
 
 /* Many sets, random keys: B1 alone, and nearly everything that fits is found. */
-static void test_wal_cache__many_accounts__never_an_old_value(void **state)
+static void test_wlt_cache__many_accounts__never_an_old_value(void **state)
 {
     enum { MANY = 2000 };
-    static struct wal_key names[MANY];
+    static struct wlt_key names[MANY];
     static uint64_t newest[MANY];
     struct ron_rand rand = support_rand();
-    struct wal_cache *c = NULL;
+    struct wlt_cache *c = NULL;
     uint64_t found = 0;
     uint64_t seq = 1000;
 
     (void)state;
-    assert_int_equal(wal_cache_new(5, 4000, &c, NULL), RON_OK);
+    assert_int_equal(wlt_cache_new(5, 4000, &c, NULL), RON_OK);
     ron_rand_bytes(&rand, names, sizeof names);
     memset(newest, 0, sizeof newest);
     for (int i = 0; i < 200000; i++) {
         uint64_t k = ron_rand_below(&rand, MANY);
-        struct wal_balance b = {0};
-        bool there = wal_cache_get(c, names[k], names[k], &b);
+        struct wlt_balance b = {0};
+        bool there = wlt_cache_get(c, names[k], names[k], &b);
 
         seq++;
         assert_true(!there || b.last_seq == k);
         if (ron_rand_chance(&rand, 1, 10)) {
             newest[k] = seq;
-            wal_cache_changed(c, names[k], seq, seq);
+            wlt_cache_changed(c, names[k], seq, seq);
         } else if (there && b.outdated_ms == 0) {
             assert_in_range(b.seq, newest[k], seq);
             found++;
         } else {
-            b = (struct wal_balance){.seq = seq - ron_rand_below(&rand, 500), .last_seq = k};
-            wal_cache_put(c, names[k], names[k], &b);
+            b = (struct wlt_balance){.seq = seq - ron_rand_below(&rand, 500), .last_seq = k};
+            wlt_cache_put(c, names[k], names[k], &b);
         }
     }
     assert_in_range(found, 120000, 200000);
-    wal_cache_free(c);
+    wlt_cache_free(c);
 }
 
 /* ---- threads --------------------------------------------------------------------------------- */
@@ -493,9 +493,9 @@ static void test_wal_cache__many_accounts__never_an_old_value(void **state)
 enum { THREADS = 6, STEPS = 30000, HOT = 4 };
 
 struct shared {
-    struct wal_cache *c;
+    struct wlt_cache *c;
     struct ron_au64 seq;            /* of the ledger */
-    struct ron_au64 announced[HOT]; /* changes for which wal_cache_changed has returned */
+    struct ron_au64 announced[HOT]; /* changes for which wlt_cache_changed has returned */
 };
 
 struct actor {
@@ -512,26 +512,26 @@ static void act(void *arg)
     for (int step = 0; step < STEPS; step++) {
         uint64_t i = ron_rand_below(&a->rand, HOT);
         uint64_t floor = ron_au64_load(&s->announced[i]);
-        struct wal_balance b;
+        struct wlt_balance b;
 
         if (a->writes) { /* one writer, so that announcements grow */
             uint64_t seq = ron_au64_add(&s->seq, 1) + 1;
 
-            wal_cache_changed(s->c, account(i), seq, seq);
+            wlt_cache_changed(s->c, account(i), seq, seq);
             ron_au64_store(&s->announced[i], seq);
-        } else if (wal_cache_get(s->c, account(i), pair(i, 0), &b) && b.outdated_ms == 0) {
+        } else if (wlt_cache_get(s->c, account(i), pair(i, 0), &b) && b.outdated_ms == 0) {
             RON_ASSERT_MSG(b.seq >= floor, "B1");
         } else {
-            b = (struct wal_balance){.seq = ron_au64_load(&s->seq)};
+            b = (struct wlt_balance){.seq = ron_au64_load(&s->seq)};
             if (ron_rand_chance(&a->rand, 1, 2)) {
                 b.seq -= RON_MIN(b.seq, (uint64_t)2); /* slow on its way */
             }
-            wal_cache_put(s->c, account(i), pair(i, 0), &b);
+            wlt_cache_put(s->c, account(i), pair(i, 0), &b);
         }
     }
 }
 
-static void test_wal_cache__many_threads__never_an_old_value(void **state)
+static void test_wlt_cache__many_threads__never_an_old_value(void **state)
 {
     struct shared s = {.c = table()};
     struct ron_rand rand = support_rand();
@@ -551,8 +551,8 @@ static void test_wal_cache__many_threads__never_an_old_value(void **state)
     for (int t = 0; t < THREADS; t++) {
         ron_thread_join(threads[t]);
     }
-    assert_in_range(wal_cache_stats(s.c).hits_total, 1, UINT64_MAX);
-    wal_cache_free(s.c);
+    assert_in_range(wlt_cache_stats(s.c).hits_total, 1, UINT64_MAX);
+    wlt_cache_free(s.c);
 }
 
 /* ---- the order of locks ---------------------------------------------------------------------- */
@@ -560,20 +560,20 @@ static void test_wal_cache__many_threads__never_an_old_value(void **state)
 /* Settings and metrics are leaves: nothing is asked while one of them is held. */
 static void get_under_a_leaf(void *arg)
 {
-    struct wal_balance b;
+    struct wlt_balance b;
     struct ron_mutex metrics;
 
     ron_mutex_init(&metrics, RON_RANK_LEAF, "metrics_state");
     ron_mutex_lock(&metrics);
-    (void)wal_cache_get(arg, account(1), pair(1, 1), &b);
+    (void)wlt_cache_get(arg, account(1), pair(1, 1), &b);
     ron_mutex_unlock(&metrics);
     ron_mutex_done(&metrics);
 }
 
-static void test_wal_cache__asked_under_metrics_state__aborts(void **state)
+static void test_wlt_cache__asked_under_metrics_state__aborts(void **state)
 {
-    struct wal_cache *c = table();
-    struct wal_balance b;
+    struct wlt_cache *c = table();
+    struct wlt_balance b;
     struct ron_mutex cfg;
 
     (void)state;
@@ -589,27 +589,27 @@ static void test_wal_cache__asked_under_metrics_state__aborts(void **state)
     assert_false(get(c, 1, 1, &b));
     ron_mutex_unlock(&cfg);
     ron_mutex_done(&cfg);
-    wal_cache_free(c);
+    wlt_cache_free(c);
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wal_cache__put__gives_it_back),
-        cmocka_unit_test(test_wal_cache__large_amounts__are_whole),
-        cmocka_unit_test(test_wal_cache__changed__older_values_are_outdated),
-        cmocka_unit_test(test_wal_cache__changed_before_put__outdated_from_the_start),
-        cmocka_unit_test(test_wal_cache__neighbours_change__errs_on_the_safe_side),
-        cmocka_unit_test(test_wal_cache__older_value__does_not_replace),
-        cmocka_unit_test(test_wal_cache__flush__is_a_change_of_everybody),
-        cmocka_unit_test(test_wal_cache__heard_of_late__true_until_it_was_last_known),
-        cmocka_unit_test(test_wal_cache__clear__neither_values_nor_changes_are_left),
-        cmocka_unit_test(test_wal_cache__no_room__longest_unused_goes),
-        cmocka_unit_test(test_wal_cache__bad_sizes__are_refused),
-        cmocka_unit_test(test_wal_cache__random_steps__as_the_reference),
-        cmocka_unit_test(test_wal_cache__many_accounts__never_an_old_value),
-        cmocka_unit_test(test_wal_cache__many_threads__never_an_old_value),
-        cmocka_unit_test(test_wal_cache__asked_under_metrics_state__aborts),
+        cmocka_unit_test(test_wlt_cache__put__gives_it_back),
+        cmocka_unit_test(test_wlt_cache__large_amounts__are_whole),
+        cmocka_unit_test(test_wlt_cache__changed__older_values_are_outdated),
+        cmocka_unit_test(test_wlt_cache__changed_before_put__outdated_from_the_start),
+        cmocka_unit_test(test_wlt_cache__neighbours_change__errs_on_the_safe_side),
+        cmocka_unit_test(test_wlt_cache__older_value__does_not_replace),
+        cmocka_unit_test(test_wlt_cache__flush__is_a_change_of_everybody),
+        cmocka_unit_test(test_wlt_cache__heard_of_late__true_until_it_was_last_known),
+        cmocka_unit_test(test_wlt_cache__clear__neither_values_nor_changes_are_left),
+        cmocka_unit_test(test_wlt_cache__no_room__longest_unused_goes),
+        cmocka_unit_test(test_wlt_cache__bad_sizes__are_refused),
+        cmocka_unit_test(test_wlt_cache__random_steps__as_the_reference),
+        cmocka_unit_test(test_wlt_cache__many_accounts__never_an_old_value),
+        cmocka_unit_test(test_wlt_cache__many_threads__never_an_old_value),
+        cmocka_unit_test(test_wlt_cache__asked_under_metrics_state__aborts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -14,41 +14,41 @@ static struct ron_str str(const char *text)
     return (struct ron_str){text, strlen(text)};
 }
 
-static void test_wal_key__same_names__same_key(void **state)
+static void test_wlt_key__same_names__same_key(void **state)
 {
-    const struct wal_secret secret = {.bytes = {1, 2, 3}};
+    const struct wlt_secret secret = {.bytes = {1, 2, 3}};
     const char other_place[] = "acct_a";
 
     (void)state;
     assert_true(
-        wal_key_eq(wal_key_of(&secret, WAL_KEY_ACCOUNT_ASSET, str("acct_a"), str("roc")),
-                   wal_key_of(&secret, WAL_KEY_ACCOUNT_ASSET, str(other_place), str("roc"))));
-    assert_true(wal_key_eq(wal_key_of(&secret, WAL_KEY_ACCOUNT, str("acct_a"), str("")),
-                           wal_key_of(&secret, WAL_KEY_ACCOUNT, str("acct_a"), str("roc"))));
-    assert_true(wal_key_eq(
-        wal_key_pair(wal_key_of(&secret, WAL_KEY_ACCOUNT, str("acct_a"), str("")), str("roc")),
-        wal_key_of(&secret, WAL_KEY_ACCOUNT_ASSET, str("acct_a"), str("roc"))));
+        wlt_key_eq(wlt_key_of(&secret, WLT_KEY_ACCOUNT_ASSET, str("acct_a"), str("roc")),
+                   wlt_key_of(&secret, WLT_KEY_ACCOUNT_ASSET, str(other_place), str("roc"))));
+    assert_true(wlt_key_eq(wlt_key_of(&secret, WLT_KEY_ACCOUNT, str("acct_a"), str("")),
+                           wlt_key_of(&secret, WLT_KEY_ACCOUNT, str("acct_a"), str("roc"))));
+    assert_true(wlt_key_eq(
+        wlt_key_pair(wlt_key_of(&secret, WLT_KEY_ACCOUNT, str("acct_a"), str("")), str("roc")),
+        wlt_key_of(&secret, WLT_KEY_ACCOUNT_ASSET, str("acct_a"), str("roc"))));
 }
 
-static void test_wal_key__anything_differs__keys_differ(void **state)
+static void test_wlt_key__anything_differs__keys_differ(void **state)
 {
-    const struct wal_secret one = {.bytes = {1}};
-    const struct wal_secret two = {.bytes = {1, 2}};
-    const struct wal_secret end = {.bytes = {[0] = 1, [15] = 1}};
-    const struct wal_key keys[] = {
-        wal_key_of(&one, WAL_KEY_ACCOUNT, str("ab"), str("")),
-        wal_key_of(&one, WAL_KEY_ACCOUNT, str("a"), str("")),
-        wal_key_of(&one, WAL_KEY_ACCOUNT, str(""), str("")),
-        wal_key_of(&one, WAL_KEY_ACCOUNT_ASSET, str("ab"), str("")),
-        wal_key_of(&one, WAL_KEY_ACCOUNT_ASSET, str("a"), str("b")),
-        wal_key_of(&one, WAL_KEY_ACCOUNT_ASSET, str(""), str("ab")),
-        wal_key_of(&one, WAL_KEY_ACCOUNT_ASSET, str("b"), str("a")),
-        wal_key_of(&one, WAL_KEY_IDEM, str("a"), str("b")),
-        wal_key_of(&one, WAL_KEY_IDEM, str("ab"), str("")),
-        wal_key_of(&two, WAL_KEY_ACCOUNT, str("ab"), str("")),
-        wal_key_of(&end, WAL_KEY_ACCOUNT, str("ab"), str("")),
-        wal_key_of(&two, WAL_KEY_ACCOUNT_ASSET, str("a"), str("b")),
-        wal_key_of(&end, WAL_KEY_ACCOUNT_ASSET, str("a"), str("b")),
+    const struct wlt_secret one = {.bytes = {1}};
+    const struct wlt_secret two = {.bytes = {1, 2}};
+    const struct wlt_secret end = {.bytes = {[0] = 1, [15] = 1}};
+    const struct wlt_key keys[] = {
+        wlt_key_of(&one, WLT_KEY_ACCOUNT, str("ab"), str("")),
+        wlt_key_of(&one, WLT_KEY_ACCOUNT, str("a"), str("")),
+        wlt_key_of(&one, WLT_KEY_ACCOUNT, str(""), str("")),
+        wlt_key_of(&one, WLT_KEY_ACCOUNT_ASSET, str("ab"), str("")),
+        wlt_key_of(&one, WLT_KEY_ACCOUNT_ASSET, str("a"), str("b")),
+        wlt_key_of(&one, WLT_KEY_ACCOUNT_ASSET, str(""), str("ab")),
+        wlt_key_of(&one, WLT_KEY_ACCOUNT_ASSET, str("b"), str("a")),
+        wlt_key_of(&one, WLT_KEY_IDEM, str("a"), str("b")),
+        wlt_key_of(&one, WLT_KEY_IDEM, str("ab"), str("")),
+        wlt_key_of(&two, WLT_KEY_ACCOUNT, str("ab"), str("")),
+        wlt_key_of(&end, WLT_KEY_ACCOUNT, str("ab"), str("")),
+        wlt_key_of(&two, WLT_KEY_ACCOUNT_ASSET, str("a"), str("b")),
+        wlt_key_of(&end, WLT_KEY_ACCOUNT_ASSET, str("a"), str("b")),
     };
 
     (void)state;
@@ -60,21 +60,21 @@ static void test_wal_key__anything_differs__keys_differ(void **state)
     }
 }
 
-static void test_wal_key__half_of_a_key__is_not_the_key(void **state)
+static void test_wlt_key__half_of_a_key__is_not_the_key(void **state)
 {
-    const struct wal_key key = {7, 9};
+    const struct wlt_key key = {7, 9};
 
     (void)state;
-    assert_true(wal_key_eq(key, (struct wal_key){7, 9}));
-    assert_false(wal_key_eq(key, (struct wal_key){7, 8}));
-    assert_false(wal_key_eq(key, (struct wal_key){6, 9}));
+    assert_true(wlt_key_eq(key, (struct wlt_key){7, 9}));
+    assert_false(wlt_key_eq(key, (struct wlt_key){7, 8}));
+    assert_false(wlt_key_eq(key, (struct wlt_key){6, 9}));
 }
 
 /* Every byte of names that are longer than any grammar allows counts. */
-static void test_wal_key__long_names__every_byte_counts(void **state)
+static void test_wlt_key__long_names__every_byte_counts(void **state)
 {
     struct ron_rand rand = support_rand();
-    struct wal_secret secret;
+    struct wlt_secret secret;
     char text[3000];
 
     (void)state;
@@ -85,11 +85,11 @@ static void test_wal_key__long_names__every_byte_counts(void **state)
         size_t at = ron_rand_below(&rand, sizeof text);
         struct ron_str a = {text, cut};
         struct ron_str b = {text + cut, sizeof text - cut};
-        struct wal_key before = wal_key_of(&secret, WAL_KEY_IDEM, a, b);
-        struct wal_key after;
+        struct wlt_key before = wlt_key_of(&secret, WLT_KEY_IDEM, a, b);
+        struct wlt_key after;
 
         text[at] = (char)(text[at] ^ 1);
-        after = wal_key_of(&secret, WAL_KEY_IDEM, a, b);
+        after = wlt_key_of(&secret, WLT_KEY_IDEM, a, b);
         assert_int_not_equal(before.a, after.a);
         assert_int_not_equal(before.b, after.b);
     }
@@ -98,10 +98,10 @@ static void test_wal_key__long_names__every_byte_counts(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wal_key__same_names__same_key),
-        cmocka_unit_test(test_wal_key__anything_differs__keys_differ),
-        cmocka_unit_test(test_wal_key__half_of_a_key__is_not_the_key),
-        cmocka_unit_test(test_wal_key__long_names__every_byte_counts),
+        cmocka_unit_test(test_wlt_key__same_names__same_key),
+        cmocka_unit_test(test_wlt_key__anything_differs__keys_differ),
+        cmocka_unit_test(test_wlt_key__half_of_a_key__is_not_the_key),
+        cmocka_unit_test(test_wlt_key__long_names__every_byte_counts),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

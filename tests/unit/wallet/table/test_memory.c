@@ -41,43 +41,43 @@ static long resident_kib(void)
 }
 
 struct tables {
-    struct wal_nonces *nonces;
-    struct wal_daily *daily;
-    struct wal_cache *cache;
+    struct wlt_nonces *nonces;
+    struct wlt_daily *daily;
+    struct wlt_cache *cache;
 };
 
 static void open_tables(struct tables *t)
 {
-    assert_int_equal(wal_nonces_new(SHARDS, ACCOUNTS, &t->nonces, NULL), RON_OK);
-    assert_int_equal(wal_daily_new(SHARDS, ACCOUNTS, &t->daily, NULL), RON_OK);
-    assert_int_equal(wal_cache_new(SHARDS, ACCOUNTS, &t->cache, NULL), RON_OK);
+    assert_int_equal(wlt_nonces_new(SHARDS, ACCOUNTS, &t->nonces, NULL), RON_OK);
+    assert_int_equal(wlt_daily_new(SHARDS, ACCOUNTS, &t->daily, NULL), RON_OK);
+    assert_int_equal(wlt_cache_new(SHARDS, ACCOUNTS, &t->cache, NULL), RON_OK);
 }
 
 static void close_tables(struct tables *t)
 {
-    wal_nonces_free(t->nonces);
-    wal_daily_free(t->daily);
-    wal_cache_free(t->cache);
+    wlt_nonces_free(t->nonces);
+    wlt_daily_free(t->daily);
+    wlt_cache_free(t->cache);
 }
 
-static struct wal_key key_of(uint32_t i, enum wal_key_kind kind)
+static struct wlt_key key_of(uint32_t i, enum wlt_key_kind kind)
 {
-    static const struct wal_secret secret = {.bytes = {4, 7, 1, 1}};
+    static const struct wlt_secret secret = {.bytes = {4, 7, 1, 1}};
     char text[32];
     int len = snprintf(text, sizeof text, "acct_%u", (unsigned)i);
 
-    return wal_key_of(&secret, kind, (struct ron_str){text, (size_t)len},
+    return wlt_key_of(&secret, kind, (struct ron_str){text, (size_t)len},
                       (struct ron_str){"roc", 3});
 }
 
 static void touch(struct tables *t, uint32_t i)
 {
-    struct wal_key account = key_of(i, WAL_KEY_ACCOUNT);
-    struct wal_key pair = key_of(i, WAL_KEY_ACCOUNT_ASSET);
+    struct wlt_key account = key_of(i, WLT_KEY_ACCOUNT);
+    struct wlt_key pair = key_of(i, WLT_KEY_ACCOUNT_ASSET);
 
-    wal_nonce_learn(t->nonces, account, i);
-    wal_daily_learn(t->daily, pair, 1, ron_money_of(i));
-    wal_cache_put(t->cache, account, pair, &(struct wal_balance){.last_seq = i});
+    wlt_nonce_learn(t->nonces, account, i);
+    wlt_daily_learn(t->daily, pair, 1, ron_money_of(i));
+    wlt_cache_put(t->cache, account, pair, &(struct wlt_balance){.last_seq = i});
 }
 
 /* Of 100,000 how many each table still knows. */
@@ -85,30 +85,30 @@ static void count_known(struct tables *t, uint32_t ret_known[3])
 {
     memset(ret_known, 0, 3 * sizeof *ret_known);
     for (uint32_t i = 0; i < ACCOUNTS; i++) {
-        struct wal_key account = key_of(i, WAL_KEY_ACCOUNT);
-        struct wal_key pair = key_of(i, WAL_KEY_ACCOUNT_ASSET);
-        struct wal_nonce_ticket ticket;
-        struct wal_balance balance;
+        struct wlt_key account = key_of(i, WLT_KEY_ACCOUNT);
+        struct wlt_key pair = key_of(i, WLT_KEY_ACCOUNT_ASSET);
+        struct wlt_nonce_ticket ticket;
+        struct wlt_balance balance;
         struct ron_money left;
         uint64_t expected = 0;
 
-        if (wal_nonce_reserve(t->nonces, account, 0, &ticket, &expected) == WAL_NONCE_WRONG) {
+        if (wlt_nonce_reserve(t->nonces, account, 0, &ticket, &expected) == WLT_NONCE_WRONG) {
             assert_int_equal(expected, i + 1);
             ret_known[0]++;
         }
-        if (wal_daily_reserve(t->daily, pair, 1, RON_MONEY_MAX, ron_money_of(i), &left) ==
-            WAL_DAILY_EXCEEDED) {
+        if (wlt_daily_reserve(t->daily, pair, 1, RON_MONEY_MAX, ron_money_of(i), &left) ==
+            WLT_DAILY_EXCEEDED) {
             support_assert_u128_equal(left.v, 0);
             ret_known[1]++;
         }
-        if (wal_cache_get(t->cache, account, pair, &balance)) {
+        if (wlt_cache_get(t->cache, account, pair, &balance)) {
             assert_int_equal(balance.last_seq, i);
             ret_known[2]++;
         }
     }
 }
 
-static void test_wal_memory__100k_accounts__below_24_mib(void **state)
+static void test_wlt_memory__100k_accounts__below_24_mib(void **state)
 {
     struct tables t;
     uint32_t known[3];
@@ -141,7 +141,7 @@ static void test_wal_memory__100k_accounts__below_24_mib(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wal_memory__100k_accounts__below_24_mib),
+        cmocka_unit_test(test_wlt_memory__100k_accounts__below_24_mib),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

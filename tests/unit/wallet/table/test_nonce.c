@@ -14,282 +14,282 @@
 
 enum { SET = 8 }; /* slots of one set: the smallest table */
 
-static struct wal_nonces *table(void)
+static struct wlt_nonces *table(void)
 {
-    struct wal_nonces *n = NULL;
+    struct wlt_nonces *n = NULL;
 
-    assert_int_equal(wal_nonces_new(1, SET, &n, NULL), RON_OK);
+    assert_int_equal(wlt_nonces_new(1, SET, &n, NULL), RON_OK);
     return n;
 }
 
 /* All in the only set. */
-static struct wal_key account(uint64_t i)
+static struct wlt_key account(uint64_t i)
 {
-    return (struct wal_key){i, i * 1000};
+    return (struct wlt_key){i, i * 1000};
 }
 
-static struct wal_nonce_ticket reserved(struct wal_nonces *n, uint64_t who, uint64_t nonce)
+static struct wlt_nonce_ticket reserved(struct wlt_nonces *n, uint64_t who, uint64_t nonce)
 {
-    struct wal_nonce_ticket t = {0};
+    struct wlt_nonce_ticket t = {0};
     uint64_t expected = 0;
 
-    assert_int_equal(wal_nonce_reserve(n, account(who), nonce, &t, &expected), WAL_NONCE_RESERVED);
+    assert_int_equal(wlt_nonce_reserve(n, account(who), nonce, &t, &expected), WLT_NONCE_RESERVED);
     assert_non_null(t.slot);
     return t;
 }
 
 /* The verdict without RESERVED; what is not to be written is not written. */
-static enum wal_nonce_verdict refused(struct wal_nonces *n, uint64_t who, uint64_t nonce,
+static enum wlt_nonce_verdict refused(struct wlt_nonces *n, uint64_t who, uint64_t nonce,
                                       uint64_t *ret_expected)
 {
-    struct wal_nonce_ticket t = {.word = 77};
-    enum wal_nonce_verdict v;
+    struct wlt_nonce_ticket t = {.word = 77};
+    enum wlt_nonce_verdict v;
 
     *ret_expected = 77;
-    v = wal_nonce_reserve(n, account(who), nonce, &t, ret_expected);
-    assert_int_not_equal(v, WAL_NONCE_RESERVED);
-    assert_int_equal(t.word, v == WAL_NONCE_UNTRACKED ? 0 : 77);
+    v = wlt_nonce_reserve(n, account(who), nonce, &t, ret_expected);
+    assert_int_not_equal(v, WLT_NONCE_RESERVED);
+    assert_int_equal(t.word, v == WLT_NONCE_UNTRACKED ? 0 : 77);
     assert_null(t.slot);
-    if (v != WAL_NONCE_WRONG) {
+    if (v != WLT_NONCE_WRONG) {
         assert_int_equal(*ret_expected, 77);
     }
     return v;
 }
 
-static void expect_next(struct wal_nonces *n, uint64_t who, uint64_t next)
+static void expect_next(struct wlt_nonces *n, uint64_t who, uint64_t next)
 {
     uint64_t expected;
 
-    assert_int_equal(refused(n, who, next + 1, &expected), WAL_NONCE_WRONG);
+    assert_int_equal(refused(n, who, next + 1, &expected), WLT_NONCE_WRONG);
     assert_int_equal(expected, next);
-    assert_int_equal(refused(n, who, next - 1, &expected), WAL_NONCE_WRONG);
+    assert_int_equal(refused(n, who, next - 1, &expected), WLT_NONCE_WRONG);
     assert_int_equal(expected, next);
 }
 
-static void expect_ask(struct wal_nonces *n, uint64_t who)
+static void expect_ask(struct wlt_nonces *n, uint64_t who)
 {
     uint64_t expected;
 
-    assert_int_equal(refused(n, who, 1, &expected), WAL_NONCE_ASK);
+    assert_int_equal(refused(n, who, 1, &expected), WLT_NONCE_ASK);
 }
 
-static void test_wal_nonce__unknown_account__is_asked_for(void **state)
+static void test_wlt_nonce__unknown_account__is_asked_for(void **state)
 {
-    struct wal_nonces *n = table();
+    struct wlt_nonces *n = table();
 
     (void)state;
     expect_ask(n, 1);
-    wal_nonce_learn(n, account(1), 41);
+    wlt_nonce_learn(n, account(1), 41);
     expect_next(n, 1, 42);
     expect_ask(n, 2);
-    wal_nonces_free(n);
+    wlt_nonces_free(n);
 }
 
-static void test_wal_nonce__new_account__begins_at_one(void **state)
+static void test_wlt_nonce__new_account__begins_at_one(void **state)
 {
-    struct wal_nonces *n = table();
+    struct wlt_nonces *n = table();
 
     (void)state;
-    wal_nonce_learn(n, account(1), 0);
+    wlt_nonce_learn(n, account(1), 0);
     expect_next(n, 1, 1);
-    wal_nonce_settle(n, reserved(n, 1, 1), WAL_COMMITTED);
+    wlt_nonce_settle(n, reserved(n, 1, 1), WLT_COMMITTED);
     expect_next(n, 1, 2);
-    wal_nonces_free(n);
+    wlt_nonces_free(n);
 }
 
-static void test_wal_nonce__settled__goes_where_the_picture_says(void **state)
+static void test_wlt_nonce__settled__goes_where_the_picture_says(void **state)
 {
-    struct wal_nonces *n = table();
+    struct wlt_nonces *n = table();
 
     (void)state;
-    wal_nonce_learn(n, account(1), 4);
-    wal_nonce_settle(n, reserved(n, 1, 5), WAL_REFUSED);
+    wlt_nonce_learn(n, account(1), 4);
+    wlt_nonce_settle(n, reserved(n, 1, 5), WLT_REFUSED);
     expect_next(n, 1, 5);
-    wal_nonce_settle(n, reserved(n, 1, 5), WAL_COMMITTED);
+    wlt_nonce_settle(n, reserved(n, 1, 5), WLT_COMMITTED);
     expect_next(n, 1, 6);
-    wal_nonce_settle(n, reserved(n, 1, 6), WAL_UNKNOWN);
+    wlt_nonce_settle(n, reserved(n, 1, 6), WLT_UNKNOWN);
     expect_ask(n, 1);
-    wal_nonce_learn(n, account(1), 6); /* it was committed after all */
+    wlt_nonce_learn(n, account(1), 6); /* it was committed after all */
     expect_next(n, 1, 7);
-    wal_nonces_free(n);
+    wlt_nonces_free(n);
 }
 
-static void test_wal_nonce__in_flight__everybody_else_is_told_so(void **state)
+static void test_wlt_nonce__in_flight__everybody_else_is_told_so(void **state)
 {
-    struct wal_nonces *n = table();
-    struct wal_nonce_ticket t;
+    struct wlt_nonces *n = table();
+    struct wlt_nonce_ticket t;
     uint64_t expected;
 
     (void)state;
-    wal_nonce_learn(n, account(1), 4);
+    wlt_nonce_learn(n, account(1), 4);
     t = reserved(n, 1, 5);
     for (uint64_t nonce = 3; nonce < 8; nonce++) {
-        assert_int_equal(refused(n, 1, nonce, &expected), WAL_NONCE_PENDING);
+        assert_int_equal(refused(n, 1, nonce, &expected), WLT_NONCE_PENDING);
     }
-    wal_nonce_settle(n, t, WAL_COMMITTED);
+    wlt_nonce_settle(n, t, WLT_COMMITTED);
     expect_next(n, 1, 6);
-    wal_nonces_free(n);
+    wlt_nonces_free(n);
 }
 
-static void test_wal_nonce__old_news__change_nothing(void **state)
+static void test_wlt_nonce__old_news__change_nothing(void **state)
 {
-    struct wal_nonces *n = table();
-    struct wal_nonce_ticket t;
+    struct wlt_nonces *n = table();
+    struct wlt_nonce_ticket t;
     uint64_t expected;
 
     (void)state;
-    wal_nonce_learn(n, account(1), 4);
-    wal_nonce_learn(n, account(1), 3);
-    wal_nonce_learn(n, account(1), 9);
+    wlt_nonce_learn(n, account(1), 4);
+    wlt_nonce_learn(n, account(1), 3);
+    wlt_nonce_learn(n, account(1), 9);
     expect_next(n, 1, 5);
     t = reserved(n, 1, 5);
-    wal_nonce_learn(n, account(1), 9);
-    assert_int_equal(refused(n, 1, 10, &expected), WAL_NONCE_PENDING);
-    wal_nonce_settle(n, t, WAL_COMMITTED);
-    wal_nonce_learn(n, account(1), 4);
+    wlt_nonce_learn(n, account(1), 9);
+    assert_int_equal(refused(n, 1, 10, &expected), WLT_NONCE_PENDING);
+    wlt_nonce_settle(n, t, WLT_COMMITTED);
+    wlt_nonce_learn(n, account(1), 4);
     expect_next(n, 1, 6);
-    wal_nonces_free(n);
+    wlt_nonces_free(n);
 }
 
-static void test_wal_nonce__forget__only_what_is_not_reserved(void **state)
+static void test_wlt_nonce__forget__only_what_is_not_reserved(void **state)
 {
-    struct wal_nonces *n = table();
-    struct wal_nonce_ticket t;
+    struct wlt_nonces *n = table();
+    struct wlt_nonce_ticket t;
     uint64_t expected;
 
     (void)state;
-    wal_nonce_forget(n, account(1)); /* nothing there */
-    wal_nonce_learn(n, account(1), 4);
-    wal_nonce_learn(n, account(2), 7);
-    wal_nonce_forget(n, account(1));
+    wlt_nonce_forget(n, account(1)); /* nothing there */
+    wlt_nonce_learn(n, account(1), 4);
+    wlt_nonce_learn(n, account(2), 7);
+    wlt_nonce_forget(n, account(1));
     expect_ask(n, 1);
     expect_next(n, 2, 8);
-    wal_nonce_learn(n, account(1), 4);
+    wlt_nonce_learn(n, account(1), 4);
     t = reserved(n, 1, 5);
-    wal_nonce_forget(n, account(1));
-    assert_int_equal(refused(n, 1, 5, &expected), WAL_NONCE_PENDING);
-    wal_nonce_settle(n, t, WAL_COMMITTED);
+    wlt_nonce_forget(n, account(1));
+    assert_int_equal(refused(n, 1, 5, &expected), WLT_NONCE_PENDING);
+    wlt_nonce_settle(n, t, WLT_COMMITTED);
     expect_next(n, 1, 6);
-    wal_nonces_free(n);
+    wlt_nonces_free(n);
 }
 
 /* N4: whatever happened to the slot since the first settlement, the second one changes nothing. */
-static void test_wal_nonce__forget_all__only_what_is_not_reserved(void **state)
+static void test_wlt_nonce__forget_all__only_what_is_not_reserved(void **state)
 {
-    struct wal_nonces *n = table();
-    struct wal_nonce_ticket t;
+    struct wlt_nonces *n = table();
+    struct wlt_nonce_ticket t;
 
     (void)state;
     for (uint64_t i = 1; i <= SET; i++) {
-        wal_nonce_learn(n, account(i), 10 * i);
+        wlt_nonce_learn(n, account(i), 10 * i);
     }
     t = reserved(n, 3, 31);
-    wal_nonce_forget_all(n);
+    wlt_nonce_forget_all(n);
     for (uint64_t i = 1; i <= SET; i++) {
         uint64_t expected;
 
-        assert_int_equal(refused(n, i, 1, &expected), i == 3 ? WAL_NONCE_PENDING : WAL_NONCE_ASK);
+        assert_int_equal(refused(n, i, 1, &expected), i == 3 ? WLT_NONCE_PENDING : WLT_NONCE_ASK);
     }
-    wal_nonce_settle(n, t, WAL_COMMITTED);
+    wlt_nonce_settle(n, t, WLT_COMMITTED);
     expect_next(n, 3, 32);
-    wal_nonce_learn(n, account(1), 4); /* less than before */
+    wlt_nonce_learn(n, account(1), 4); /* less than before */
     expect_next(n, 1, 5);
-    wal_nonces_free(n);
+    wlt_nonces_free(n);
 }
 
-static void test_wal_nonce__settled_twice__second_one_changes_nothing(void **state)
+static void test_wlt_nonce__settled_twice__second_one_changes_nothing(void **state)
 {
-    const enum wal_settle how[] = {WAL_COMMITTED, WAL_REFUSED, WAL_UNKNOWN};
+    const enum wlt_settle how[] = {WLT_COMMITTED, WLT_REFUSED, WLT_UNKNOWN};
 
     (void)state;
     for (int i = 0; i < 9; i++) {
-        struct wal_nonces *n = table();
-        struct wal_nonce_ticket first;
-        struct wal_nonce_ticket second;
+        struct wlt_nonces *n = table();
+        struct wlt_nonce_ticket first;
+        struct wlt_nonce_ticket second;
         uint64_t next = i / 3 == 0 ? 6 : 5;
         uint64_t expected;
 
-        wal_nonce_learn(n, account(1), 4);
+        wlt_nonce_learn(n, account(1), 4);
         first = reserved(n, 1, 5);
-        wal_nonce_settle(n, first, how[i / 3]);
-        wal_nonce_settle(n, first, how[i % 3]); /* idle or unknown */
-        wal_nonce_learn(n, account(1), 4);
+        wlt_nonce_settle(n, first, how[i / 3]);
+        wlt_nonce_settle(n, first, how[i % 3]); /* idle or unknown */
+        wlt_nonce_learn(n, account(1), 4);
         expect_next(n, 1, next);
         second = reserved(n, 1, next);
-        wal_nonce_settle(n, first, how[i % 3]); /* reserved by another one */
-        assert_int_equal(refused(n, 1, next, &expected), WAL_NONCE_PENDING);
-        wal_nonce_settle(n, second, WAL_COMMITTED);
+        wlt_nonce_settle(n, first, how[i % 3]); /* reserved by another one */
+        assert_int_equal(refused(n, 1, next, &expected), WLT_NONCE_PENDING);
+        wlt_nonce_settle(n, second, WLT_COMMITTED);
         expect_next(n, 1, next + 1);
 
         /* The slot is another account's: idle, then reserved with the same number. */
-        wal_nonce_forget(n, account(1));
-        wal_nonce_learn(n, account(2), 4);
-        wal_nonce_settle(n, first, how[i % 3]);
+        wlt_nonce_forget(n, account(1));
+        wlt_nonce_learn(n, account(2), 4);
+        wlt_nonce_settle(n, first, how[i % 3]);
         expect_next(n, 2, 5);
         second = reserved(n, 2, 5);
         assert_ptr_equal(second.slot, first.slot);
-        wal_nonce_settle(n, first, how[i % 3]);
-        assert_int_equal(refused(n, 2, 5, &expected), WAL_NONCE_PENDING);
-        wal_nonces_free(n);
+        wlt_nonce_settle(n, first, how[i % 3]);
+        assert_int_equal(refused(n, 2, 5, &expected), WLT_NONCE_PENDING);
+        wlt_nonces_free(n);
     }
 }
 
 /* N3 */
-static void test_wal_nonce__all_slots_reserved__newcomers_are_untracked(void **state)
+static void test_wlt_nonce__all_slots_reserved__newcomers_are_untracked(void **state)
 {
-    struct wal_nonces *n = table();
-    struct wal_nonce_ticket t[SET];
+    struct wlt_nonces *n = table();
+    struct wlt_nonce_ticket t[SET];
     uint64_t expected;
 
     (void)state;
     for (uint64_t i = 0; i < SET; i++) {
-        wal_nonce_learn(n, account(i), 10 * i);
+        wlt_nonce_learn(n, account(i), 10 * i);
         t[i] = reserved(n, i, 10 * i + 1);
     }
-    assert_int_equal(refused(n, 99, 1, &expected), WAL_NONCE_UNTRACKED);
-    wal_nonce_learn(n, account(99), 5);
-    assert_int_equal(refused(n, 99, 1, &expected), WAL_NONCE_UNTRACKED);
-    wal_nonce_settle(n, (struct wal_nonce_ticket){0}, WAL_COMMITTED);
-    wal_nonce_settle(n, t[3], WAL_COMMITTED);
+    assert_int_equal(refused(n, 99, 1, &expected), WLT_NONCE_UNTRACKED);
+    wlt_nonce_learn(n, account(99), 5);
+    assert_int_equal(refused(n, 99, 1, &expected), WLT_NONCE_UNTRACKED);
+    wlt_nonce_settle(n, (struct wlt_nonce_ticket){0}, WLT_COMMITTED);
+    wlt_nonce_settle(n, t[3], WLT_COMMITTED);
     expect_ask(n, 99);
-    wal_nonce_learn(n, account(99), 5); /* takes the slot of 3, which is idle */
+    wlt_nonce_learn(n, account(99), 5); /* takes the slot of 3, which is idle */
     expect_next(n, 99, 6);
     for (uint64_t i = 0; i < SET; i++) {
         assert_int_equal(refused(n, i, 10 * i + 1, &expected),
-                         i == 3 ? WAL_NONCE_ASK : WAL_NONCE_PENDING);
-        wal_nonce_settle(n, t[i], WAL_COMMITTED);
+                         i == 3 ? WLT_NONCE_ASK : WLT_NONCE_PENDING);
+        wlt_nonce_settle(n, t[i], WLT_COMMITTED);
     }
     expect_next(n, 99, 6);
-    wal_nonces_free(n);
+    wlt_nonces_free(n);
 }
 
 /* A vacant slot is taken before anybody is pushed out, and those pushed out take turns. */
-static void test_wal_nonce__newcomers__push_out_in_turn(void **state)
+static void test_wlt_nonce__newcomers__push_out_in_turn(void **state)
 {
-    struct wal_nonces *n = table();
+    struct wlt_nonces *n = table();
     uint64_t expected;
     bool asked[SET] = {false};
 
     (void)state;
     for (uint64_t i = 0; i < SET; i++) {
-        wal_nonce_learn(n, account(i), 10);
+        wlt_nonce_learn(n, account(i), 10);
     }
     for (uint64_t i = 0; i < SET; i++) {
         expect_next(n, i, 11);
     }
-    wal_nonce_forget(n, account(5));
-    wal_nonce_learn(n, account(50), 20);
+    wlt_nonce_forget(n, account(5));
+    wlt_nonce_learn(n, account(50), 20);
     for (uint64_t i = 0; i < SET; i++) {
-        assert_int_equal(refused(n, i, 1, &expected), i == 5 ? WAL_NONCE_ASK : WAL_NONCE_WRONG);
+        assert_int_equal(refused(n, i, 1, &expected), i == 5 ? WLT_NONCE_ASK : WLT_NONCE_WRONG);
     }
     for (uint64_t k = 0; k < SET; k++) {
         int out = 0;
 
-        wal_nonce_learn(n, account(100 + k), 20);
+        wlt_nonce_learn(n, account(100 + k), 20);
         expect_next(n, 100 + k, 21);
         for (uint64_t i = 0; i < SET; i++) {
             uint64_t who = i == 5 ? 50 : i;
-            bool now = refused(n, who, 1, &expected) == WAL_NONCE_ASK;
+            bool now = refused(n, who, 1, &expected) == WLT_NONCE_ASK;
 
             assert_true(now || !asked[i]);
             out += now && !asked[i];
@@ -297,42 +297,42 @@ static void test_wal_nonce__newcomers__push_out_in_turn(void **state)
         }
         assert_int_equal(out, 1);
     }
-    wal_nonces_free(n);
+    wlt_nonces_free(n);
 }
 
-static void test_wal_nonce__largest_numbers__are_tracked_or_let_through(void **state)
+static void test_wlt_nonce__largest_numbers__are_tracked_or_let_through(void **state)
 {
-    const uint64_t max = WAL_NONCE_TRACKED_MAX;
-    struct wal_nonces *n = table();
+    const uint64_t max = WLT_NONCE_TRACKED_MAX;
+    struct wlt_nonces *n = table();
     uint64_t expected;
 
     (void)state;
-    wal_nonce_learn(n, account(1), max - 1);
-    wal_nonce_settle(n, reserved(n, 1, max), WAL_COMMITTED);
-    assert_int_equal(refused(n, 1, max, &expected), WAL_NONCE_WRONG);
+    wlt_nonce_learn(n, account(1), max - 1);
+    wlt_nonce_settle(n, reserved(n, 1, max), WLT_COMMITTED);
+    assert_int_equal(refused(n, 1, max, &expected), WLT_NONCE_WRONG);
     assert_int_equal(expected, max + 1);
-    assert_int_equal(refused(n, 1, max + 1, &expected), WAL_NONCE_UNTRACKED);
-    assert_int_equal(refused(n, 2, UINT64_MAX, &expected), WAL_NONCE_UNTRACKED);
-    wal_nonce_learn(n, account(3), max + 1);
-    assert_int_equal(refused(n, 3, 1, &expected), WAL_NONCE_WRONG);
-    assert_int_equal(refused(n, 3, UINT64_MAX, &expected), WAL_NONCE_UNTRACKED);
-    wal_nonces_free(n);
+    assert_int_equal(refused(n, 1, max + 1, &expected), WLT_NONCE_UNTRACKED);
+    assert_int_equal(refused(n, 2, UINT64_MAX, &expected), WLT_NONCE_UNTRACKED);
+    wlt_nonce_learn(n, account(3), max + 1);
+    assert_int_equal(refused(n, 3, 1, &expected), WLT_NONCE_WRONG);
+    assert_int_equal(refused(n, 3, UINT64_MAX, &expected), WLT_NONCE_UNTRACKED);
+    wlt_nonces_free(n);
 }
 
-static void test_wal_nonce__bad_sizes__are_refused(void **state)
+static void test_wlt_nonce__bad_sizes__are_refused(void **state)
 {
-    struct wal_nonces *n = NULL;
+    struct wlt_nonces *n = NULL;
     struct ron_err err = {0};
 
     (void)state;
-    assert_int_equal(wal_nonces_new(0, 8, &n, &err), RON_INVALID);
+    assert_int_equal(wlt_nonces_new(0, 8, &n, &err), RON_INVALID);
     assert_non_null(strstr(err.msg, "0 shards"));
-    assert_int_equal(wal_nonces_new(WAL_SHARDS_MAX + 1, 8, &n, NULL), RON_INVALID);
-    assert_int_equal(wal_nonces_new(1, WAL_NONCE_SLOTS_MAX + 1, &n, NULL), RON_INVALID);
+    assert_int_equal(wlt_nonces_new(WLT_SHARDS_MAX + 1, 8, &n, NULL), RON_INVALID);
+    assert_int_equal(wlt_nonces_new(1, WLT_NONCE_SLOTS_MAX + 1, &n, NULL), RON_INVALID);
     assert_null(n);
-    assert_int_equal(wal_nonces_new(WAL_SHARDS_MAX, 1, &n, NULL), RON_OK);
-    wal_nonces_free(n);
-    wal_nonces_free(NULL);
+    assert_int_equal(wlt_nonces_new(WLT_SHARDS_MAX, 1, &n, NULL), RON_OK);
+    wlt_nonces_free(n);
+    wlt_nonces_free(NULL);
 }
 
 /* ---- against a reference --------------------------------------------------------------------- */
@@ -341,11 +341,11 @@ struct ref {
     bool known; /* false: it may have been pushed out as well */
     bool reserved;
     uint64_t last;
-    struct wal_nonce_ticket ticket;
+    struct wlt_nonce_ticket ticket;
 };
 
 struct world {
-    struct wal_nonces *n;
+    struct wlt_nonces *n;
     struct ron_rand rand;
     struct ref refs[24];
     uint32_t accounts;
@@ -355,14 +355,14 @@ struct world {
     uint32_t wins, asks, wrongs, pendings, untracked;
 };
 
-static void try_reserve(struct world *w, struct ref *r, struct wal_key key)
+static void try_reserve(struct world *w, struct ref *r, struct wlt_key key)
 {
     uint64_t nonce = r->last + ron_rand_below(&w->rand, 3);
     uint64_t expected = 0;
-    struct wal_nonce_ticket t;
+    struct wlt_nonce_ticket t;
 
-    switch (wal_nonce_reserve(w->n, key, nonce, &t, &expected)) {
-    case WAL_NONCE_RESERVED:
+    switch (wlt_nonce_reserve(w->n, key, nonce, &t, &expected)) {
+    case WLT_NONCE_RESERVED:
         assert_true(r->known && !r->reserved);
         assert_int_equal(nonce, r->last + 1);
         r->reserved = true;
@@ -370,24 +370,24 @@ static void try_reserve(struct world *w, struct ref *r, struct wal_key key)
         w->reserved++;
         w->wins++;
         break;
-    case WAL_NONCE_WRONG:
+    case WLT_NONCE_WRONG:
         assert_true(r->known && !r->reserved);
         assert_int_not_equal(nonce, r->last + 1);
         assert_int_equal(expected, r->last + 1);
         w->wrongs++;
         break;
-    case WAL_NONCE_PENDING:
+    case WLT_NONCE_PENDING:
         assert_true(r->reserved);
         w->pendings++;
         break;
-    case WAL_NONCE_ASK:
+    case WLT_NONCE_ASK:
         assert_false(r->reserved);
         assert_true(!w->exact || !r->known);
         assert_in_range(w->reserved, 0, SET - 1);
         r->known = false;
         w->asks++;
         break;
-    case WAL_NONCE_UNTRACKED:
+    case WLT_NONCE_UNTRACKED:
         assert_false(r->reserved);
         assert_int_equal(w->reserved, SET);
         w->untracked++;
@@ -402,9 +402,9 @@ static void settle_some(struct world *w, struct ref *r)
     if (!r->reserved) {
         return;
     }
-    wal_nonce_settle(w->n, r->ticket, (enum wal_settle)how);
-    r->known = how != WAL_UNKNOWN;
-    r->last += how == WAL_COMMITTED;
+    wlt_nonce_settle(w->n, r->ticket, (enum wlt_settle)how);
+    r->known = how != WLT_UNKNOWN;
+    r->last += how == WLT_COMMITTED;
     r->reserved = false;
     w->reserved--;
 }
@@ -413,11 +413,11 @@ static void step(struct world *w)
 {
     uint64_t i = ron_rand_below(&w->rand, w->accounts);
     struct ref *r = &w->refs[i];
-    struct wal_key key = account(i);
+    struct wlt_key key = account(i);
 
     switch (w->busy ? ron_rand_range(&w->rand, 4, 7) : ron_rand_below(&w->rand, 8)) {
     case 0:
-        wal_nonce_forget(w->n, key);
+        wlt_nonce_forget(w->n, key);
         r->known = r->reserved;
         break;
     case 1:
@@ -427,7 +427,7 @@ static void step(struct world *w)
         }
         break;
     case 3:
-        wal_nonce_settle(w->n, r->ticket, r->reserved ? WAL_UNKNOWN : WAL_COMMITTED);
+        wlt_nonce_settle(w->n, r->ticket, r->reserved ? WLT_UNKNOWN : WLT_COMMITTED);
         w->reserved -= r->reserved;
         r->known = r->known && !r->reserved;
         r->reserved = false;
@@ -436,10 +436,10 @@ static void step(struct world *w)
         if (!r->known) {
             r->last += ron_rand_below(&w->rand, 2);
         }
-        wal_nonce_learn(w->n, key, r->known ? r->last + 7 : r->last);
+        wlt_nonce_learn(w->n, key, r->known ? r->last + 7 : r->last);
         /* One that was pushed out, but is taken for known, has learned a wrong number. */
         if (r->known && !w->exact && !r->reserved) {
-            wal_nonce_forget(w->n, key);
+            wlt_nonce_forget(w->n, key);
             r->known = false;
         } else {
             r->known = r->known || w->reserved < SET;
@@ -463,10 +463,10 @@ static void run_model(uint32_t accounts, struct world *w)
     assert_in_range(w->wrongs, 1000, UINT32_MAX);
     assert_in_range(w->pendings, 1000, UINT32_MAX);
     assert_in_range(w->asks, 1000, UINT32_MAX);
-    wal_nonces_free(w->n);
+    wlt_nonces_free(w->n);
 }
 
-static void test_wal_nonce__random_steps_few_accounts__as_the_reference(void **state)
+static void test_wlt_nonce__random_steps_few_accounts__as_the_reference(void **state)
 {
     struct world w;
 
@@ -475,7 +475,7 @@ static void test_wal_nonce__random_steps_few_accounts__as_the_reference(void **s
     assert_int_equal(w.untracked, 0);
 }
 
-static void test_wal_nonce__random_steps_many_accounts__nothing_reserved_is_lost(void **state)
+static void test_wlt_nonce__random_steps_many_accounts__nothing_reserved_is_lost(void **state)
 {
     struct world w;
 
@@ -489,7 +489,7 @@ static void test_wal_nonce__random_steps_many_accounts__nothing_reserved_is_lost
 enum { THREADS = 64, NONCES = 150 };
 
 struct contest {
-    struct wal_nonces *n;
+    struct wlt_nonces *n;
     struct ron_au64 ledger; /* the last nonce that was committed */
     struct ron_au32 inside; /* with a reservation */
     struct ron_au32 winners[NONCES + 1];
@@ -501,21 +501,21 @@ struct runner {
     struct ron_rand rand;
 };
 
-static void commit(struct runner *r, struct wal_nonce_ticket t, uint64_t nonce)
+static void commit(struct runner *r, struct wlt_nonce_ticket t, uint64_t nonce)
 {
     struct contest *c = r->c;
     uint64_t last = nonce - 1;
     uint64_t dice = c->rough ? ron_rand_below(&r->rand, 8) : 7;
-    enum wal_settle how = WAL_REFUSED;
+    enum wlt_settle how = WLT_REFUSED;
 
     if (dice != 0 && ron_au64_cas(&c->ledger, &last, nonce)) {
         ron_au32_add(&c->winners[nonce], 1);
-        how = WAL_COMMITTED;
+        how = WLT_COMMITTED;
     }
     (void)ron_au32_add(&c->inside, UINT32_MAX);
-    wal_nonce_settle(c->n, t, dice == 1 ? WAL_UNKNOWN : how);
-    if (how == WAL_REFUSED) {
-        wal_nonce_forget(c->n, account(1)); /* as a job does when the ledger says so */
+    wlt_nonce_settle(c->n, t, dice == 1 ? WLT_UNKNOWN : how);
+    if (how == WLT_REFUSED) {
+        wlt_nonce_forget(c->n, account(1)); /* as a job does when the ledger says so */
     }
 }
 
@@ -526,16 +526,16 @@ static void contend(void *arg)
     uint64_t nonce = 1;
 
     while (nonce <= NONCES) {
-        struct wal_nonce_ticket t;
+        struct wlt_nonce_ticket t;
         uint64_t expected = 0;
-        enum wal_nonce_verdict v = wal_nonce_reserve(c->n, account(1), nonce, &t, &expected);
+        enum wlt_nonce_verdict v = wlt_nonce_reserve(c->n, account(1), nonce, &t, &expected);
 
-        if (v == WAL_NONCE_RESERVED) {
+        if (v == WLT_NONCE_RESERVED) {
             RON_ASSERT_MSG(ron_au32_add(&c->inside, 1) == 0, "N1");
             commit(r, t, nonce);
-        } else if (v == WAL_NONCE_ASK) {
-            wal_nonce_learn(c->n, account(1), ron_au64_load(&c->ledger));
-        } else if (v == WAL_NONCE_WRONG) {
+        } else if (v == WLT_NONCE_ASK) {
+            wlt_nonce_learn(c->n, account(1), ron_au64_load(&c->ledger));
+        } else if (v == WLT_NONCE_WRONG) {
             nonce = RON_MAX(nonce, expected);
         }
         if (ron_au64_load(&c->ledger) >= nonce) {
@@ -551,7 +551,7 @@ static void run_contest(bool rough)
     struct ron_thread *threads[THREADS];
     struct runner runners[THREADS];
 
-    wal_nonce_learn(c.n, account(1), 0);
+    wlt_nonce_learn(c.n, account(1), 0);
     for (int i = 0; i < THREADS; i++) {
         runners[i] = (struct runner){&c, ron_rand_fork(&rand)};
         assert_int_equal(ron_thread_start(&(struct ron_thread_opts){.name = "rival",
@@ -567,16 +567,16 @@ static void run_contest(bool rough)
     for (uint64_t nonce = 1; nonce <= NONCES; nonce++) {
         assert_int_equal(ron_au32_load(&c.winners[nonce]), 1);
     }
-    wal_nonces_free(c.n);
+    wlt_nonces_free(c.n);
 }
 
-static void test_wal_nonce__64_threads__each_nonce_has_one_winner(void **state)
+static void test_wlt_nonce__64_threads__each_nonce_has_one_winner(void **state)
 {
     (void)state;
     run_contest(false);
 }
 
-static void test_wal_nonce__64_threads_and_lost_answers__each_nonce_has_one_winner(void **state)
+static void test_wlt_nonce__64_threads_and_lost_answers__each_nonce_has_one_winner(void **state)
 {
     (void)state;
     run_contest(true);
@@ -585,22 +585,22 @@ static void test_wal_nonce__64_threads_and_lost_answers__each_nonce_has_one_winn
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_wal_nonce__unknown_account__is_asked_for),
-        cmocka_unit_test(test_wal_nonce__new_account__begins_at_one),
-        cmocka_unit_test(test_wal_nonce__settled__goes_where_the_picture_says),
-        cmocka_unit_test(test_wal_nonce__in_flight__everybody_else_is_told_so),
-        cmocka_unit_test(test_wal_nonce__old_news__change_nothing),
-        cmocka_unit_test(test_wal_nonce__forget__only_what_is_not_reserved),
-        cmocka_unit_test(test_wal_nonce__forget_all__only_what_is_not_reserved),
-        cmocka_unit_test(test_wal_nonce__settled_twice__second_one_changes_nothing),
-        cmocka_unit_test(test_wal_nonce__all_slots_reserved__newcomers_are_untracked),
-        cmocka_unit_test(test_wal_nonce__newcomers__push_out_in_turn),
-        cmocka_unit_test(test_wal_nonce__largest_numbers__are_tracked_or_let_through),
-        cmocka_unit_test(test_wal_nonce__bad_sizes__are_refused),
-        cmocka_unit_test(test_wal_nonce__random_steps_few_accounts__as_the_reference),
-        cmocka_unit_test(test_wal_nonce__random_steps_many_accounts__nothing_reserved_is_lost),
-        cmocka_unit_test(test_wal_nonce__64_threads__each_nonce_has_one_winner),
-        cmocka_unit_test(test_wal_nonce__64_threads_and_lost_answers__each_nonce_has_one_winner),
+        cmocka_unit_test(test_wlt_nonce__unknown_account__is_asked_for),
+        cmocka_unit_test(test_wlt_nonce__new_account__begins_at_one),
+        cmocka_unit_test(test_wlt_nonce__settled__goes_where_the_picture_says),
+        cmocka_unit_test(test_wlt_nonce__in_flight__everybody_else_is_told_so),
+        cmocka_unit_test(test_wlt_nonce__old_news__change_nothing),
+        cmocka_unit_test(test_wlt_nonce__forget__only_what_is_not_reserved),
+        cmocka_unit_test(test_wlt_nonce__forget_all__only_what_is_not_reserved),
+        cmocka_unit_test(test_wlt_nonce__settled_twice__second_one_changes_nothing),
+        cmocka_unit_test(test_wlt_nonce__all_slots_reserved__newcomers_are_untracked),
+        cmocka_unit_test(test_wlt_nonce__newcomers__push_out_in_turn),
+        cmocka_unit_test(test_wlt_nonce__largest_numbers__are_tracked_or_let_through),
+        cmocka_unit_test(test_wlt_nonce__bad_sizes__are_refused),
+        cmocka_unit_test(test_wlt_nonce__random_steps_few_accounts__as_the_reference),
+        cmocka_unit_test(test_wlt_nonce__random_steps_many_accounts__nothing_reserved_is_lost),
+        cmocka_unit_test(test_wlt_nonce__64_threads__each_nonce_has_one_winner),
+        cmocka_unit_test(test_wlt_nonce__64_threads_and_lost_answers__each_nonce_has_one_winner),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

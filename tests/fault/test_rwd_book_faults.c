@@ -10,71 +10,71 @@
 static char dir[BOOK_PATH_SIZE];
 static char path[BOOK_PATH_SIZE];
 
-/* The state of the epoch, or REW_STATE_COUNT when it is not there; asked without faults. */
-static enum rew_state look(struct rew_book *b)
+/* The state of the epoch, or RWD_STATE_COUNT when it is not there; asked without faults. */
+static enum rwd_state look(struct rwd_book *b)
 {
     bool (*hook)(enum ron_fault_kind, const char *) = ron_fault_hook;
-    struct rew_epoch e;
+    struct rwd_epoch e;
     enum ron_rc rc;
 
     ron_fault_hook = NULL;
-    rc = rew_book_get(b, str("e"), &e, NULL);
+    rc = rwd_book_get(b, str("e"), &e, NULL);
     ron_fault_hook = hook;
     RON_ASSERT(rc == RON_OK || rc == RON_NOTFOUND);
-    return rc == RON_OK ? e.state : REW_STATE_COUNT;
+    return rc == RON_OK ? e.state : RWD_STATE_COUNT;
 }
 
-static enum ron_rc step(struct rew_book *b, int n)
+static enum ron_rc step(struct rwd_book *b, int n)
 {
-    struct rew_request r = request_of("e", 1);
-    struct rew_manifest m = manifest_of("e", 1, 25);
-    struct rew_batch rows[3];
-    struct rew_epoch e;
+    struct rwd_request r = request_of("e", 1);
+    struct rwd_manifest m = manifest_of("e", 1, 25);
+    struct rwd_batch rows[3];
+    struct rwd_epoch e;
     size_t count = 0;
     bool flag = false;
 
     switch (n) {
     case 0:
-        return rew_book_reserve(b, &r, 1, &e, NULL);
+        return rwd_book_reserve(b, &r, 1, &e, NULL);
     case 1:
-        return rew_book_move(b, str("e"), REW_RESERVED, REW_COMPUTING, NULL, 2, NULL);
+        return rwd_book_move(b, str("e"), RWD_RESERVED, RWD_COMPUTING, NULL, 2, NULL);
     case 2:
-        return rew_book_seal(b, &m, 3, NULL);
+        return rwd_book_seal(b, &m, 3, NULL);
     case 3:
-        return rew_book_emit(b, str("e"), 10, 4, &flag, NULL);
+        return rwd_book_emit(b, str("e"), 10, 4, &flag, NULL);
     case 4:
-        return rew_book_quarantine(b, str("e"), REW_BREACH_HANDOVER, "", 5, NULL);
+        return rwd_book_quarantine(b, str("e"), RWD_BREACH_HANDOVER, "", 5, NULL);
     case 5:
-        return rew_book_release(b, str("e"), 6, &flag, NULL);
+        return rwd_book_release(b, str("e"), 6, &flag, NULL);
     case 6:
-        RON_TRY(rew_book_batches(b, str("e"), 0, rows, 3, &count, NULL));
-        return rew_book_done(b, str("e"), rows, count, 7, &flag, NULL);
+        RON_TRY(rwd_book_batches(b, str("e"), 0, rows, 3, &count, NULL));
+        return rwd_book_done(b, str("e"), rows, count, 7, &flag, NULL);
     default:
         RON_UNREACHABLE();
     }
 }
 
 /* Where the epoch is before step n, and after the last. */
-static const enum rew_state states[] = {REW_STATE_COUNT, REW_RESERVED, REW_COMPUTING,
-                                        REW_SEALED,      REW_EMITTING, REW_QUARANTINED,
-                                        REW_WITHHELD,    REW_EMITTED};
+static const enum rwd_state states[] = {RWD_STATE_COUNT, RWD_RESERVED, RWD_COMPUTING,
+                                        RWD_SEALED,      RWD_EMITTING, RWD_QUARANTINED,
+                                        RWD_WITHHELD,    RWD_EMITTED};
 
 static enum ron_rc live(void *arg)
 {
     const char *file = arg;
-    struct rew_book *b = NULL;
+    struct rwd_book *b = NULL;
     enum ron_rc rc =
-        book_on_pg ? book_open(file, 3, &b) : rew_book_open(ron_env_linux(), file, &b, NULL);
+        book_on_pg ? book_open(file, 3, &b) : rwd_book_open(ron_env_linux(), file, &b, NULL);
 
     for (int n = 0; rc == RON_OK && n < 7; n++) {
-        enum rew_state found;
+        enum rwd_state found;
 
         rc = step(b, n);
         found = look(b);
         RON_ASSERT(found == states[rc == RON_OK ? n + 1 : n] ||
                    (book_on_pg && rc == RON_IO && found == states[n + 1]));
     }
-    rew_book_close(b);
+    rwd_book_close(b);
     if (book_on_pg) {
         bool (*hook)(enum ron_fault_kind, const char *) = ron_fault_hook;
 
@@ -88,7 +88,7 @@ static enum ron_rc live(void *arg)
     return rc;
 }
 
-static void test_rew_book_faults__every_fault__a_code_and_nothing_changed(void **state)
+static void test_rwd_book_faults__every_fault__a_code_and_nothing_changed(void **state)
 {
     (void)state;
     book_folder(dir);
@@ -98,7 +98,7 @@ static void test_rew_book_faults__every_fault__a_code_and_nothing_changed(void *
     book_remove(dir);
 }
 
-static void test_rew_book_faults__every_fault_of_a_database__a_code_and_nothing_halfway(
+static void test_rwd_book_faults__every_fault_of_a_database__a_code_and_nothing_halfway(
     void **state)
 {
     (void)state;
@@ -114,11 +114,11 @@ static void test_rew_book_faults__every_fault_of_a_database__a_code_and_nothing_
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_rew_book_faults__every_fault__a_code_and_nothing_changed),
+        cmocka_unit_test(test_rwd_book_faults__every_fault__a_code_and_nothing_changed),
     };
     const struct CMUnitTest on_pg[] = {
         cmocka_unit_test(
-            test_rew_book_faults__every_fault_of_a_database__a_code_and_nothing_halfway),
+            test_rwd_book_faults__every_fault_of_a_database__a_code_and_nothing_halfway),
     };
 
     return cmocka_run_group_tests_name("sqlite", tests, NULL, NULL) +

@@ -20,23 +20,23 @@ static const char snapshot_text[] =
     "{\"account\":\"acct_b\",\"bytes_stored\":200,\"bytes_served\":0,\"uptime_seconds\":20}]}";
 
 static struct fixture *fix;
-static struct rew_policy_doc *policy;
-static struct rew_snapshot snapshot;
+static struct rwd_policy_doc *policy;
+static struct rwd_snapshot snapshot;
 static char folder[RON_FILE_PATH_SIZE];
 
 #define STR(text) ((struct ron_str){.ptr = (text), .len = strlen(text)})
 
 static enum ron_rc verify(void)
 {
-    struct rew_manifest m;
+    struct rwd_manifest m;
     struct ron_buf text;
     enum ron_rc rc;
 
-    ron_buf_init(&text, REW_MANIFEST_MAX);
-    rc = rew_verify(&(struct rew_verify_opts){.env = fix->env,
+    ron_buf_init(&text, RWD_MANIFEST_MAX);
+    rc = rwd_verify(&(struct rwd_verify_opts){.env = fix->env,
                                               .folder = folder,
                                               .snapshot = &snapshot,
-                                              .policy = rew_policy_of(policy)},
+                                              .policy = rwd_policy_of(policy)},
                     &text, &m, NULL);
     ron_buf_done(&text);
     return rc;
@@ -61,23 +61,23 @@ static void clear(void)
     bool (*hook)(enum ron_fault_kind kind, const char *site) = ron_fault_hook;
 
     ron_fault_hook = NULL;
-    RON_ASSERT(rew_run_remove(fix->env, fix->dir, STR("e.1"), NULL) == RON_OK);
+    RON_ASSERT(rwd_run_remove(fix->env, fix->dir, STR("e.1"), NULL) == RON_OK);
     ron_fault_hook = hook;
 }
 
 static enum ron_rc publish(void)
 {
-    const struct rew_attester attester = {.key_id = "k", .seed = {7}};
-    struct rew_run run = {0};
+    const struct rwd_attester attester = {.key_id = "k", .seed = {7}};
+    struct rwd_run run = {0};
     enum ron_rc rc;
 
-    RON_TRY(rew_run_compute(
-        &(struct rew_run_opts){.epoch = STR("e.1"), .policy = rew_policy_of(policy)}, &snapshot,
+    RON_TRY(rwd_run_compute(
+        &(struct rwd_run_opts){.epoch = STR("e.1"), .policy = rwd_policy_of(policy)}, &snapshot,
         &run, NULL));
-    rc = rew_run_write(
-        &run, &(struct rew_write_opts){.env = fix->env, .dir = fix->dir, .attester = &attester},
+    rc = rwd_run_write(
+        &run, &(struct rwd_write_opts){.env = fix->env, .dir = fix->dir, .attester = &attester},
         NULL);
-    rew_run_done(&run);
+    rwd_run_done(&run);
     return rc;
 }
 
@@ -110,7 +110,7 @@ static enum ron_rc verify_life(void *arg)
     return verify();
 }
 
-static bool take(void *arg, uint64_t index, const struct rew_payout *payout)
+static bool take(void *arg, uint64_t index, const struct rwd_payout *payout)
 {
     (void)arg;
     (void)index;
@@ -119,26 +119,26 @@ static bool take(void *arg, uint64_t index, const struct rew_payout *payout)
 
 static enum ron_rc read_life(void *arg)
 {
-    struct rew_payouts *p = NULL;
-    struct rew_manifest m;
+    struct rwd_payouts *p = NULL;
+    struct rwd_manifest m;
     struct ron_buf manifest;
     struct ron_buf proof;
     uint64_t index = 0;
     enum ron_rc rc;
 
     (void)arg;
-    ron_buf_init(&manifest, REW_MANIFEST_MAX);
-    ron_buf_init(&proof, REW_PROOF_TEXT_MAX);
-    RON_GOTO(rew_run_load(fix->env, folder, &manifest, &m, NULL), out);
-    RON_GOTO(rew_payouts_open(fix->env, folder, &p, NULL), out);
-    RON_GOTO(rew_payouts_each(p, 0, 2, take, NULL, NULL), out);
-    RON_GOTO(rew_payouts_find(p, STR("acct_b"), &index, NULL), out);
-    rc = rew_payouts_prove(p, index,
+    ron_buf_init(&manifest, RWD_MANIFEST_MAX);
+    ron_buf_init(&proof, RWD_PROOF_TEXT_MAX);
+    RON_GOTO(rwd_run_load(fix->env, folder, &manifest, &m, NULL), out);
+    RON_GOTO(rwd_payouts_open(fix->env, folder, &p, NULL), out);
+    RON_GOTO(rwd_payouts_each(p, 0, 2, take, NULL, NULL), out);
+    RON_GOTO(rwd_payouts_find(p, STR("acct_b"), &index, NULL), out);
+    rc = rwd_payouts_prove(p, index,
                            (struct ron_str){.ptr = (const char *)ron_buf_data(&manifest),
                                             .len = ron_buf_len(&manifest)},
                            &proof, NULL);
 out:
-    rew_payouts_close(p);
+    rwd_payouts_close(p);
     ron_buf_done(&manifest);
     ron_buf_done(&proof);
     return rc;
@@ -153,16 +153,16 @@ static enum ron_rc remove_life(void *arg)
     ron_fault_hook = NULL;
     RON_ASSERT(publish() == RON_OK);
     ron_fault_hook = hook;
-    rc = rew_run_remove(fix->env, fix->dir, STR("e.1"), NULL);
+    rc = rwd_run_remove(fix->env, fix->dir, STR("e.1"), NULL);
     RON_ASSERT(!whole() || rc != RON_OK);
     return rc;
 }
 
-SUPPORT_FAULT_SWEEP(test_rew_run_faults__written__whole_or_not_there, write_life)
-SUPPORT_FAULT_SWEEP(test_rew_run_faults__written_again__kept, again_life)
-SUPPORT_FAULT_SWEEP(test_rew_run_faults__verified__never_good_by_mistake, verify_life)
-SUPPORT_FAULT_SWEEP(test_rew_run_faults__read_and_proven__clean, read_life)
-SUPPORT_FAULT_SWEEP(test_rew_run_faults__removed__whole_or_not_there, remove_life)
+SUPPORT_FAULT_SWEEP(test_rwd_run_faults__written__whole_or_not_there, write_life)
+SUPPORT_FAULT_SWEEP(test_rwd_run_faults__written_again__kept, again_life)
+SUPPORT_FAULT_SWEEP(test_rwd_run_faults__verified__never_good_by_mistake, verify_life)
+SUPPORT_FAULT_SWEEP(test_rwd_run_faults__read_and_proven__clean, read_life)
+SUPPORT_FAULT_SWEEP(test_rwd_run_faults__removed__whole_or_not_there, remove_life)
 
 static int setup(void **state)
 {
@@ -170,17 +170,17 @@ static int setup(void **state)
         return -1;
     }
     fix = *state;
-    RON_ASSERT(rew_policy_read(policy_text, strlen(policy_text), NULL, 0, &policy, NULL) == RON_OK);
-    RON_ASSERT(rew_snapshot_read(snapshot_text, strlen(snapshot_text), REW_FORM_JSON,
-                                 &(struct rew_rows_opts){0}, &snapshot, NULL) == RON_OK);
-    RON_ASSERT(rew_run_path(fix->dir, STR("e.1"), false, folder, NULL) == RON_OK);
+    RON_ASSERT(rwd_policy_read(policy_text, strlen(policy_text), NULL, 0, &policy, NULL) == RON_OK);
+    RON_ASSERT(rwd_snapshot_read(snapshot_text, strlen(snapshot_text), RWD_FORM_JSON,
+                                 &(struct rwd_rows_opts){0}, &snapshot, NULL) == RON_OK);
+    RON_ASSERT(rwd_run_path(fix->dir, STR("e.1"), false, folder, NULL) == RON_OK);
     return publish() == RON_OK ? 0 : -1;
 }
 
 static int teardown(void **state)
 {
-    rew_policy_free(policy);
-    rew_snapshot_done(&snapshot);
+    rwd_policy_free(policy);
+    rwd_snapshot_done(&snapshot);
     return fixture_teardown(state);
 }
 
@@ -188,11 +188,11 @@ int main(void)
 {
 #define CASE(test) cmocka_unit_test_setup_teardown(test, setup, teardown)
     const struct CMUnitTest tests[] = {
-        CASE(test_rew_run_faults__written__whole_or_not_there),
-        CASE(test_rew_run_faults__written_again__kept),
-        CASE(test_rew_run_faults__verified__never_good_by_mistake),
-        CASE(test_rew_run_faults__read_and_proven__clean),
-        CASE(test_rew_run_faults__removed__whole_or_not_there),
+        CASE(test_rwd_run_faults__written__whole_or_not_there),
+        CASE(test_rwd_run_faults__written_again__kept),
+        CASE(test_rwd_run_faults__verified__never_good_by_mistake),
+        CASE(test_rwd_run_faults__read_and_proven__clean),
+        CASE(test_rwd_run_faults__removed__whole_or_not_there),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

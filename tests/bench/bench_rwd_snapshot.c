@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_rew_snapshot.c - what a row of a snapshot costs: read, sorted, written, hashed.
+/* bench_rwd_snapshot.c - what a row of a snapshot costs: read, sorted, written, hashed.
  *
- *   bench_rew_snapshot [ROWS]         times every variant; a million rows unless told
- *   bench_rew_snapshot VARIANT ROWS   reads one snapshot once and prints nothing; for callgrind,
+ *   bench_rwd_snapshot [ROWS]         times every variant; a million rows unless told
+ *   bench_rwd_snapshot VARIANT ROWS   reads one snapshot once and prints nothing; for callgrind,
  *                                     with a number of rows and its double
  *
  * Accounts have 16 bytes, counters 7 to 13 digits, pieces 64 KiB. Variants: canonical text (nothing
@@ -95,16 +95,16 @@ static struct text make_text(enum variant v, uint32_t rows)
     return t;
 }
 
-static void read_text(const struct text *t, struct rew_snapshot *ret_snapshot, uint64_t *ret_parsed)
+static void read_text(const struct text *t, struct rwd_snapshot *ret_snapshot, uint64_t *ret_parsed)
 {
-    struct rew_snapshot_reader *r = NULL;
+    struct rwd_snapshot_reader *r = NULL;
 
-    BENCH_OK(rew_snapshot_reader_new(REW_FORM_ANY, NULL, &r, NULL));
+    BENCH_OK(rwd_snapshot_reader_new(RWD_FORM_ANY, NULL, &r, NULL));
     for (size_t at = 0; at < t->len; at += PIECE) {
-        BENCH_OK(rew_snapshot_feed(r, t->bytes + at, RON_MIN((size_t)PIECE, t->len - at), NULL));
+        BENCH_OK(rwd_snapshot_feed(r, t->bytes + at, RON_MIN((size_t)PIECE, t->len - at), NULL));
     }
     *ret_parsed = bench_cpu_ns();
-    BENCH_OK(rew_snapshot_end(r, ret_snapshot, NULL));
+    BENCH_OK(rwd_snapshot_end(r, ret_snapshot, NULL));
 }
 
 struct figures {
@@ -116,15 +116,15 @@ struct figures {
 static void measure(const struct text *t, uint32_t rows, const struct ron_b3 *cid,
                     struct figures *f, bool counts)
 {
-    struct rew_snapshot s;
+    struct rwd_snapshot s;
     uint64_t start = bench_cpu_ns();
     uint64_t parsed;
     uint64_t end;
 
     read_text(t, &s, &parsed);
     end = bench_cpu_ns();
-    BENCH_TRUE(rew_rows_count(s.rows) == rows && ron_b3_equal(&s.cid, cid));
-    rew_snapshot_done(&s);
+    BENCH_TRUE(rwd_rows_count(s.rows) == rows && ron_b3_equal(&s.cid, cid));
+    rwd_snapshot_done(&s);
     if (counts) {
         bench_add(&f->read, (double)(parsed - start) / rows);
         bench_add(&f->end, (double)(end - parsed) / rows);
@@ -137,11 +137,11 @@ static int count_one(const char *name, uint32_t rows)
     for (size_t v = 0; v < V_COUNT; v++) {
         if (strcmp(variant_names[v], name) == 0) {
             struct text t = make_text((enum variant)v, rows);
-            struct rew_snapshot s;
+            struct rwd_snapshot s;
             uint64_t parsed;
 
             read_text(&t, &s, &parsed);
-            rew_snapshot_done(&s);
+            rwd_snapshot_done(&s);
             ron_free(t.bytes);
             return 0;
         }

@@ -24,16 +24,16 @@ static enum ron_rc append_piece(void *arg, const void *bytes, size_t len, struct
     return ron_buf_append(arg, bytes, len);
 }
 
-static enum ron_rc read_in_pieces(const char *text, size_t len, enum rew_form form, size_t piece,
-                                  struct rew_snapshot *ret_snapshot, struct ron_err *err)
+static enum ron_rc read_in_pieces(const char *text, size_t len, enum rwd_form form, size_t piece,
+                                  struct rwd_snapshot *ret_snapshot, struct ron_err *err)
 {
-    struct rew_snapshot_reader *r = NULL;
+    struct rwd_snapshot_reader *r = NULL;
 
-    RON_ASSERT(rew_snapshot_reader_new(form, NULL, &r, NULL) == RON_OK);
+    RON_ASSERT(rwd_snapshot_reader_new(form, NULL, &r, NULL) == RON_OK);
     for (size_t at = 0; at < len; at += piece) {
-        RON_IGNORE(rew_snapshot_feed(r, text + at, RON_MIN(piece, len - at), NULL)); /* sticks */
+        RON_IGNORE(rwd_snapshot_feed(r, text + at, RON_MIN(piece, len - at), NULL)); /* sticks */
     }
-    return rew_snapshot_end(r, ret_snapshot, err);
+    return rwd_snapshot_end(r, ret_snapshot, err);
 }
 
 /* ---- the oracle ------------------------------------------------------------------------------ */
@@ -87,7 +87,7 @@ static bool accounts_ok(const struct document *d)
     for (size_t i = 0; i < d->contributions.count; i++) {
         struct ron_str a = trimmed(rows[i].account);
 
-        if (!rew_account_ok(a)) {
+        if (!rwd_account_ok(a)) {
             return false;
         }
         for (size_t k = 0; k < i; k++) {
@@ -103,7 +103,7 @@ static bool accounts_ok(const struct document *d)
 
 /* `s` is what the reader made of the text, if it took it. */
 static void compare_with_oracle(const char *text, size_t len, enum ron_rc rc,
-                                const struct rew_snapshot *s)
+                                const struct rwd_snapshot *s)
 {
     char *copy = malloc(len + 1);
     struct ron_arena arena;
@@ -117,7 +117,7 @@ static void compare_with_oracle(const char *text, size_t len, enum ron_rc rc,
     if (good) {
         RON_ASSERT(d.produced_at_millis == s->produced_at_ms);
         RON_ASSERT(d.pool_minor_units.v == s->pool.v);
-        RON_ASSERT(d.contributions.count == rew_rows_count(s->rows));
+        RON_ASSERT(d.contributions.count == rwd_rows_count(s->rows));
     }
     ron_arena_done(&arena);
     free(copy);
@@ -125,40 +125,40 @@ static void compare_with_oracle(const char *text, size_t len, enum ron_rc rc,
 
 /* ---- properties ------------------------------------------------------------------------------ */
 
-static void reread(const struct rew_snapshot *s)
+static void reread(const struct rwd_snapshot *s)
 {
-    struct rew_snapshot again;
+    struct rwd_snapshot again;
     struct ron_buf bytes;
     struct ron_b3 hash;
 
     ron_buf_init(&bytes, 16 * TEXT_MAX);
-    RON_ASSERT(rew_snapshot_write(s, append_piece, &bytes, NULL) == RON_OK);
+    RON_ASSERT(rwd_snapshot_write(s, append_piece, &bytes, NULL) == RON_OK);
     ron_b3_hash(ron_buf_data(&bytes), ron_buf_len(&bytes), &hash);
     RON_ASSERT(ron_b3_equal(&hash, &s->cid));
-    RON_ASSERT(rew_snapshot_read(ron_buf_data(&bytes), ron_buf_len(&bytes), REW_FORM_JSON, NULL,
+    RON_ASSERT(rwd_snapshot_read(ron_buf_data(&bytes), ron_buf_len(&bytes), RWD_FORM_JSON, NULL,
                                  &again, NULL) == RON_OK);
     RON_ASSERT(ron_b3_equal(&again.cid, &s->cid));
-    RON_ASSERT(rew_rows_count(again.rows) == rew_rows_count(s->rows));
-    rew_snapshot_done(&again);
+    RON_ASSERT(rwd_rows_count(again.rows) == rwd_rows_count(s->rows));
+    rwd_snapshot_done(&again);
     ron_buf_done(&bytes);
 }
 
 static void compare_row(const char *text, size_t len)
 {
-    char *copy = calloc(1, len + REW__ROW_QUICK_ROOM);
-    struct rew__row quick;
-    struct rew__row strict;
+    char *copy = calloc(1, len + RWD__ROW_QUICK_ROOM);
+    struct rwd__row quick;
+    struct rwd__row strict;
     const char *end;
 
     RON_ASSERT(copy != NULL);
     memcpy(copy, text, len);
-    end = copy[0] == '{' ? rew__row_quick(copy, &quick) : NULL;
+    end = copy[0] == '{' ? rwd__row_quick(copy, &quick) : NULL;
     if (end != NULL) {
         char *second = malloc((size_t)(end - copy));
 
         RON_ASSERT(second != NULL);
         memcpy(second, copy, (size_t)(end - copy));
-        RON_ASSERT(rew__row_strict(second, (size_t)(end - copy), &strict, NULL) == RON_OK);
+        RON_ASSERT(rwd__row_strict(second, (size_t)(end - copy), &strict, NULL) == RON_OK);
         RON_ASSERT(strict.account.len == quick.account.len);
         RON_ASSERT(memcmp(strict.account.ptr, quick.account.ptr, quick.account.len) == 0);
         RON_ASSERT(memcmp(&strict.counters, &quick.counters, sizeof quick.counters) == 0);
@@ -169,31 +169,31 @@ static void compare_row(const char *text, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct rew_snapshot whole = {0};
-    struct rew_snapshot cut = {0};
+    struct rwd_snapshot whole = {0};
+    struct rwd_snapshot cut = {0};
     struct ron_err whole_err = {0};
     struct ron_err cut_err = {0};
     const char *text = (const char *)data + 2;
-    enum rew_form form;
+    enum rwd_form form;
     enum ron_rc rc;
 
     if (size < 2 || size - 2 > TEXT_MAX) {
         return 0;
     }
     size -= 2;
-    form = (enum rew_form)(data[0] % 3);
-    rc = rew_snapshot_read(text, size, form, NULL, &whole, &whole_err);
+    form = (enum rwd_form)(data[0] % 3);
+    rc = rwd_snapshot_read(text, size, form, NULL, &whole, &whole_err);
     RON_ASSERT(rc == RON_OK || rc == RON_INVALID || rc == RON_LIMIT);
     RON_ASSERT(read_in_pieces(text, size, form, 1 + data[1] % 64, &cut, &cut_err) == rc);
     RON_ASSERT(strcmp(whole_err.msg, cut_err.msg) == 0);
-    if (form == REW_FORM_JSON && rc != RON_LIMIT) {
+    if (form == RWD_FORM_JSON && rc != RON_LIMIT) {
         compare_with_oracle(text, size, rc, &whole);
     }
     if (rc == RON_OK) {
         RON_ASSERT(ron_b3_equal(&whole.cid, &cut.cid));
         reread(&whole);
-        rew_snapshot_done(&whole);
-        rew_snapshot_done(&cut);
+        rwd_snapshot_done(&whole);
+        rwd_snapshot_done(&cut);
     }
     compare_row(text, size);
     return 0;

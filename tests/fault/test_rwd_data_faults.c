@@ -51,57 +51,57 @@ static enum ron_rc checked(enum ron_rc rc, const struct ron_err *err)
 
 static enum ron_rc life(void *arg)
 {
-    struct rew_snapshot_reader *r = NULL;
-    struct rew_snapshot s;
+    struct rwd_snapshot_reader *r = NULL;
+    struct rwd_snapshot s;
     struct ron_err err = {0};
     enum ron_rc rc;
 
     (void)arg;
-    RON_TRY(checked(rew_snapshot_reader_new(REW_FORM_ANY, NULL, &r, &err), &err));
+    RON_TRY(checked(rwd_snapshot_reader_new(RWD_FORM_ANY, NULL, &r, &err), &err));
     for (size_t at = 0; at < ron_buf_len(&text); at += 65536) {
         size_t n = RON_MIN((size_t)65536, ron_buf_len(&text) - at);
 
-        RON_IGNORE(rew_snapshot_feed(r, ron_buf_data(&text) + at, n, NULL)); /* sticks */
+        RON_IGNORE(rwd_snapshot_feed(r, ron_buf_data(&text) + at, n, NULL)); /* sticks */
     }
-    RON_TRY(checked(rew_snapshot_end(r, &s, &err), &err));
-    RON_ASSERT(rew_rows_count(s.rows) == ROWS);
-    RON_ASSERT(rew_rows_counters(s.rows, 0)->bytes_stored == ROWS - 1);
-    rc = checked(rew_snapshot_write(&s, swallow, NULL, &err), &err);
-    rew_snapshot_done(&s);
+    RON_TRY(checked(rwd_snapshot_end(r, &s, &err), &err));
+    RON_ASSERT(rwd_rows_count(s.rows) == ROWS);
+    RON_ASSERT(rwd_rows_counters(s.rows, 0)->bytes_stored == ROWS - 1);
+    rc = checked(rwd_snapshot_write(&s, swallow, NULL, &err), &err);
+    rwd_snapshot_done(&s);
     return rc;
 }
 
 /* Each row is tried until it is taken; then sorting is. */
 static enum ron_rc insist(void *arg)
 {
-    struct rew_rows *rows = NULL;
+    struct rwd_rows *rows = NULL;
     struct ron_err err = {0};
     char name[] = "z";
 
     (void)arg;
-    RON_TRY(checked(rew_rows_new(NULL, &rows, &err), &err));
+    RON_TRY(checked(rwd_rows_new(NULL, &rows, &err), &err));
     for (; name[0] >= 'a'; name[0]--) {
-        uint64_t before = rew_rows_count(rows);
+        uint64_t before = rwd_rows_count(rows);
         int tries = 0;
 
-        while (rew_rows_add(rows, (struct ron_str){name, 1}, &(struct rew_counters){0}, NULL) !=
+        while (rwd_rows_add(rows, (struct ron_str){name, 1}, &(struct rwd_counters){0}, NULL) !=
                RON_OK) {
-            RON_ASSERT(rew_rows_count(rows) == before);
+            RON_ASSERT(rwd_rows_count(rows) == before);
             if (++tries == 3) { /* all later ones fail too */
-                rew_rows_free(rows);
+                rwd_rows_free(rows);
                 return RON_NOMEM;
             }
         }
     }
-    if (rew_rows_seal(rows, NULL) != RON_OK && rew_rows_seal(rows, NULL) != RON_OK) {
-        rew_rows_free(rows);
+    if (rwd_rows_seal(rows, NULL) != RON_OK && rwd_rows_seal(rows, NULL) != RON_OK) {
+        rwd_rows_free(rows);
         return RON_NOMEM;
     }
-    RON_ASSERT(rew_rows_count(rows) == 26);
+    RON_ASSERT(rwd_rows_count(rows) == 26);
     for (uint64_t i = 0; i < 26; i++) {
-        RON_ASSERT(rew_rows_account(rows, i).ptr[0] == (char)('a' + i));
+        RON_ASSERT(rwd_rows_account(rows, i).ptr[0] == (char)('a' + i));
     }
-    rew_rows_free(rows);
+    rwd_rows_free(rows);
     return RON_OK;
 }
 
@@ -121,5 +121,5 @@ int main(void)
         cmocka_unit_test(test_rows__add_failed_and_tried_again__all_there),
     };
 
-    return cmocka_run_group_tests_name("fault.rew_data_faults", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("fault.rwd_data_faults", tests, NULL, NULL);
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scn_wal_work.c - writes of the wallet: listeners, the queue "work" of two, two workers with their
+/* scn_wlt_work.c - writes of the wallet: listeners, the queue "work" of two, two workers with their
  * jobs over shared tables, and a shutdown at any point.
  *
  * A listener never waits: a full or closed queue means that its request is refused. A worker takes
- * requests until the closed queue is empty, and runs each through wal_job; the ledger is a counter
+ * requests until the closed queue is empty, and runs each through wlt_job; the ledger is a counter
  * under a lock. The listeners send the same requests (same key), or rivals for the same nonces. In
  * the model the queue is filled before the workers start: listeners that race with workers and
  * with the shutdown are explored by scn_work_shutdown.c, and both together are too many schedules.
@@ -45,7 +45,7 @@ struct hand {
 /* ---- the ledger ------------------------------------------------------------------------------ */
 
 /* A key that is known is only repeated, and told so: the wallet may have forgotten it. */
-static bool apply(struct shop *s, const struct scn_msg *m, const struct wal_operation *o,
+static bool apply(struct shop *s, const struct scn_msg *m, const struct wlt_operation *o,
                   bool *ret_repeated)
 {
     uint32_t i = s->same_key ? m->seq : (uint32_t)o->nonce - 1;
@@ -73,10 +73,10 @@ static uint64_t last_nonce(struct shop *s)
     return last;
 }
 
-static enum wal_step ask(struct shop *s, const struct scn_msg *m, struct wal_job *job)
+static enum wlt_step ask(struct shop *s, const struct scn_msg *m, struct wlt_job *job)
 {
     char text[512];
-    struct wal_reply reply = {.kind = WAL_REPLY_ANSWERED, .status = 200, .bytes = text};
+    struct wlt_reply reply = {.kind = WLT_REPLY_ANSWERED, .status = 200, .bytes = text};
     bool repeated = false;
     bool outcome =
         ron_buf_len(&job->payload) > 9 && memcmp(ron_buf_data(&job->payload), "/outcome/", 9) == 0;
@@ -97,7 +97,7 @@ static enum wal_step ask(struct shop *s, const struct scn_msg *m, struct wal_job
                                      "\"last_seq\":1,\"seq\":1}",
                                      (unsigned long long)last_nonce(s));
     }
-    return wal_job_answered(&desk.core, job, &reply, desk.now_ns);
+    return wlt_job_answered(&desk.core, job, &reply, desk.now_ns);
 }
 
 /* ---- workers --------------------------------------------------------------------------------- */
@@ -114,30 +114,30 @@ static void parse(const struct shop *s, const struct scn_msg *m, struct order *o
         (void)snprintf(body, sizeof body, "{\"from\":\"a\",\"amount_minor\":\"1\",\"nonce\":%u}",
                        m->seq + 1);
     }
-    order_init(o, WAL_BURN, body, key);
+    order_init(o, WLT_BURN, body, key);
 }
 
 static void handle(struct hand *h, struct scn_msg *m)
 {
     struct shop *s = h->shop;
     struct order o;
-    enum wal_reason reason;
+    enum wlt_reason reason;
 
     scn_receive(&h->party.order, m);
     if (ron_au32_load(&s->closed) != 0) {
         ron_au32_store(&s->after_close, 1);
     }
     parse(s, m, &o);
-    for (o.step = order_begin(&o, 5000); o.step != WAL_STEP_ANSWER;) {
+    for (o.step = order_begin(&o, 5000); o.step != WLT_STEP_ANSWER;) {
         o.step = ask(s, m, &o.job); /* never a wait: the ledger always answers */
     }
     reason = o.job.fault.reason;
-    h->receipts += reason == WAL_REASON_NONE && !o.job.replayed;
-    SCN_CHECK(reason == WAL_REASON_NONE ||
-              reason == (s->same_key ? WAL_REASON_IN_PROGRESS : WAL_REASON_NONCE) ||
-              (!s->same_key && reason == WAL_REASON_NONCE_PENDING));
-    SCN_CHECK(reason != WAL_REASON_NONE || ron_buf_len(&o.out) > 0);
-    if (reason == WAL_REASON_IN_PROGRESS || reason == WAL_REASON_NONCE_PENDING) {
+    h->receipts += reason == WLT_REASON_NONE && !o.job.replayed;
+    SCN_CHECK(reason == WLT_REASON_NONE ||
+              reason == (s->same_key ? WLT_REASON_IN_PROGRESS : WLT_REASON_NONCE) ||
+              (!s->same_key && reason == WLT_REASON_NONCE_PENDING));
+    SCN_CHECK(reason != WLT_REASON_NONE || ron_buf_len(&o.out) > 0);
+    if (reason == WLT_REASON_IN_PROGRESS || reason == WLT_REASON_NONCE_PENDING) {
         ron_au32_store(&s->rivals, 1);
     }
     order_done(&o);
@@ -191,7 +191,7 @@ static void shutdown_main(void *arg)
 
 static void check(struct shop *s, const struct hand *hands)
 {
-    struct wal_nonce_ticket ticket;
+    struct wlt_nonce_ticket ticket;
     uint64_t expected = 0;
     uint64_t receipts = hands[0].receipts + hands[1].receipts;
 
@@ -200,10 +200,10 @@ static void check(struct shop *s, const struct hand *hands)
         SCN_CHECK(s->applied[i] <= 1);
     }
     if (!s->same_key) { /* nothing is reserved */
-        enum wal_nonce_verdict v = wal_nonce_reserve(desk.core.nonces, desk_account("a"),
+        enum wlt_nonce_verdict v = wlt_nonce_reserve(desk.core.nonces, desk_account("a"),
                                                      s->last_nonce + 1, &ticket, &expected);
 
-        SCN_CHECK(v == WAL_NONCE_RESERVED || v == WAL_NONCE_ASK);
+        SCN_CHECK(v == WLT_NONCE_RESERVED || v == WLT_NONCE_ASK);
     }
 }
 
@@ -244,24 +244,24 @@ static void shop_run(bool same_key)
     scn_calm(false);
 }
 
-static void wal_work_same_key(void)
+static void wlt_work_same_key(void)
 {
     shop_run(true);
 }
 
-static void wal_work_same_nonce(void)
+static void wlt_work_same_nonce(void)
 {
     shop_run(false);
 }
 
 const struct scn scn_list[] = {
-    {.name = "wal_work_same_key",
-     .body = wal_work_same_key,
+    {.name = "wlt_work_same_key",
+     .body = wlt_work_same_key,
      .must_see = MUST_SEE,
      .stress_rounds = 10,
      .stress_messages = 20000},
-    {.name = "wal_work_same_nonce",
-     .body = wal_work_same_nonce,
+    {.name = "wlt_work_same_nonce",
+     .body = wlt_work_same_nonce,
      .must_see = MUST_SEE,
      .stress_rounds = 10,
      .stress_messages = 20000},

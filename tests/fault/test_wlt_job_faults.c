@@ -16,7 +16,7 @@ static int setup(void **state)
 {
     (void)state;
     desk_open(3);
-    order_init(&o, WAL_OP_COUNT, BODY, "k");
+    order_init(&o, WLT_OP_COUNT, BODY, "k");
     return 0;
 }
 
@@ -53,38 +53,38 @@ static enum ron_rc run_job(void)
 {
     ron_buf_done(&o.out);
     ron_buf_init(&o.out, DESK_OUT_MAX);
-    wal_job_done(&o.job);
-    wal_job_init(&o.job);
+    wlt_job_done(&o.job);
+    wlt_job_init(&o.job);
     (void)order_begin(&o, 5000);
-    for (int i = 0; i < 20 && o.step != WAL_STEP_ANSWER; i++) {
+    for (int i = 0; i < 20 && o.step != WLT_STEP_ANSWER; i++) {
         answer(&o);
     }
-    RON_ASSERT(o.step == WAL_STEP_ANSWER);
-    return o.job.fault.reason == WAL_REASON_NONE ? RON_OK : RON_NOMEM;
+    RON_ASSERT(o.step == WLT_STEP_ANSWER);
+    return o.job.fault.reason == WLT_REASON_NONE ? RON_OK : RON_NOMEM;
 }
 
 static enum ron_rc life(void *arg)
 {
-    struct wal_nonce_ticket ticket;
+    struct wlt_nonce_ticket ticket;
     uint64_t expected = 0;
-    enum wal_nonce_verdict v;
+    enum wlt_nonce_verdict v;
     enum ron_rc rc;
 
     (void)arg;
     desk_pass_ms(2 * DESK_DAY_MS); /* the answer of the life before is forgotten */
     committed = false;
-    wal_nonce_forget(desk.core.nonces, desk_account("a"));
+    wlt_nonce_forget(desk.core.nonces, desk_account("a"));
     rc = run_job();
-    RON_ASSERT(rc == RON_OK || o.job.fault.reason == WAL_REASON_BUSY ||
-               (committed && o.job.fault.reason == WAL_REASON_INTERNAL));
-    v = wal_nonce_reserve(desk.core.nonces, desk_account("a"), 3, &ticket, &expected);
-    RON_ASSERT(v != WAL_NONCE_PENDING);
-    if (v == WAL_NONCE_RESERVED) {
-        wal_nonce_settle(desk.core.nonces, ticket, WAL_REFUSED);
+    RON_ASSERT(rc == RON_OK || o.job.fault.reason == WLT_REASON_BUSY ||
+               (committed && o.job.fault.reason == WLT_REASON_INTERNAL));
+    v = wlt_nonce_reserve(desk.core.nonces, desk_account("a"), 3, &ticket, &expected);
+    RON_ASSERT(v != WLT_NONCE_PENDING);
+    if (v == WLT_NONCE_RESERVED) {
+        wlt_nonce_settle(desk.core.nonces, ticket, WLT_REFUSED);
     }
     ron_buf_done(&o.out);
-    wal_job_done(&o.job);
-    wal_job_init(&o.job);
+    wlt_job_done(&o.job);
+    wlt_job_init(&o.job);
     return rc;
 }
 
@@ -110,7 +110,7 @@ static void test_job__no_memory_then_memory__receipt(void **state)
     for (size_t n = 1; n < 12; n++) {
         desk_pass_ms(2 * DESK_DAY_MS);
         committed = false;
-        wal_nonce_forget(desk.core.nonces, desk_account("a"));
+        wlt_nonce_forget(desk.core.nonces, desk_account("a"));
         left = n;
         ron_fault_hook = fail_one;
         RON_IGNORE(run_job());
@@ -129,5 +129,5 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_job__no_memory_then_memory__receipt, setup, teardown),
     };
 
-    return cmocka_run_group_tests_name("fault.wal_job_faults", tests, NULL, NULL);
+    return cmocka_run_group_tests_name("fault.wlt_job_faults", tests, NULL, NULL);
 }

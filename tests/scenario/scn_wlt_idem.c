@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scn_wal_idem.c - the wallet's idempotency keys: rivals for one key, jobs that fail, and answers
+/* scn_wlt_idem.c - the wallet's idempotency keys: rivals for one key, jobs that fail, and answers
  * that make room while others look at them.
  *
  * Expected in every schedule: one job of a key at a time, whoever comes after a success gets its
@@ -15,7 +15,7 @@
 enum { PARTIES = 3, ANSWER = 300 };
 
 struct shared {
-    struct wal_idem *store;
+    struct wlt_idem *store;
     uint32_t rounds;
     uint32_t keys;    /* party i wants key i % keys, then the next one */
     uint32_t fail_of; /* one job of so many fails; 0: none */
@@ -40,12 +40,12 @@ static void run_job(struct shared *s, uint32_t k)
     s->running[k] = false;
     ron_stat_add(&s->firsts, 1);
     if (s->fail_of != 0 && number % s->fail_of == 1) {
-        wal_idem_abandon(s->store, (struct wal_key){k, k});
+        wlt_idem_abandon(s->store, (struct wlt_key){k, k});
         return;
     }
     ron_stat_add(&s->kept, 1);
     memset(answer, (int)(k + 1), sizeof answer);
-    wal_idem_finish(s->store, (struct wal_key){k, k}, answer, sizeof answer, 0);
+    wlt_idem_finish(s->store, (struct wlt_key){k, k}, answer, sizeof answer, 0);
 }
 
 static void want(struct party *p, uint32_t k)
@@ -56,23 +56,23 @@ static void want(struct party *p, uint32_t k)
     struct ron_buf out;
 
     ron_buf_init_over(&out, room, sizeof room);
-    switch (wal_idem_begin(s->store, (struct wal_key){k, k}, print, 0, &out)) {
-    case WAL_IDEM_FIRST:
+    switch (wlt_idem_begin(s->store, (struct wlt_key){k, k}, print, 0, &out)) {
+    case WLT_IDEM_FIRST:
         run_job(s, k);
         break;
-    case WAL_IDEM_PENDING:
+    case WLT_IDEM_PENDING:
         ron_stat_add(&s->pendings, 1);
         break;
-    case WAL_IDEM_REPLAY:
+    case WLT_IDEM_REPLAY:
         SCN_CHECK(ron_buf_len(&out) == ANSWER);
         SCN_CHECK(room[0] == k + 1);
         SCN_CHECK(room[ANSWER - 1] == k + 1);
         ron_stat_add(&s->replays, 1);
         break;
-    case WAL_IDEM_FULL:
+    case WLT_IDEM_FULL:
         ron_stat_add(&s->full, 1);
         break;
-    case WAL_IDEM_CONFLICT:
+    case WLT_IDEM_CONFLICT:
         SCN_CHECK(false);
         break;
     }
@@ -90,9 +90,9 @@ static void take_part(void *arg)
 static void run(struct shared *s, uint32_t pending_max)
 {
     static const char *const names[PARTIES] = {"party-0", "party-1", "party-2"};
-    const struct wal_idem_opts opts = {1, 4096, pending_max, 1000};
+    const struct wlt_idem_opts opts = {1, 4096, pending_max, 1000};
     struct party parties[PARTIES];
-    enum ron_rc rc = wal_idem_new(&opts, &s->store, NULL);
+    enum ron_rc rc = wlt_idem_new(&opts, &s->store, NULL);
 
     RON_ASSERT(rc == RON_OK);
     for (uint32_t i = 0; i < PARTIES; i++) {
@@ -104,7 +104,7 @@ static void run(struct shared *s, uint32_t pending_max)
                   ron_stat_get(&s->full) ==
               (uint64_t)PARTIES * s->rounds);
     scn_count(ron_stat_get(&s->firsts) + ron_stat_get(&s->replays));
-    wal_idem_free(s->store);
+    wlt_idem_free(s->store);
 }
 
 static void idem_one_first(void)

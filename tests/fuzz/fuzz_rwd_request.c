@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_rew_request.c - any bytes as the body of a compute.
+/* fuzz_rwd_request.c - any bytes as the body of a compute.
  *
  * Oracle: a refusal is a bad request with a printable sentence; what was taken names a policy by
  * its grammar, an epoch to carry from by its own or none, and its raw members are whole JSON
@@ -25,8 +25,8 @@ static void check_raw(struct ron_str raw, const char *text, size_t len)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    struct rew_work_req w = {0};
-    struct rew_fault fault = {0};
+    struct rwd_work_req w = {0};
+    struct rwd_fault fault = {0};
     char *text = ron_alloc(size + 1);
 
     if (text == NULL) {
@@ -35,13 +35,13 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > 0) {
         memcpy(text, data, size);
     }
-    if (rew_request_read(text, size, &w, &fault)) {
-        RON_ASSERT(rew_policy_id_ok(w.policy_id));
-        RON_ASSERT(w.carry_epoch.len == 0 || rew_epoch_ok(w.carry_epoch));
+    if (rwd_request_read(text, size, &w, &fault)) {
+        RON_ASSERT(rwd_policy_id_ok(w.policy_id));
+        RON_ASSERT(w.carry_epoch.len == 0 || rwd_epoch_ok(w.carry_epoch));
         check_raw(w.snapshot, text, size);
         check_raw(w.policy, text, size);
     } else {
-        RON_ASSERT(fault.error == REW_ERROR_SCHEMA && fault.detail[0] != '\0');
+        RON_ASSERT(fault.error == RWD_ERROR_SCHEMA && fault.detail[0] != '\0');
         for (const char *p = fault.detail; *p != '\0'; p++) {
             RON_ASSERT(*p >= ' ' && *p <= '~');
         }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scn_rew_work.c - runs of the rewarder on their way to the workers: a scheduler, the queue "work"
+/* scn_rwd_work.c - runs of the rewarder on their way to the workers: a scheduler, the queue "work"
  * of two, two workers of which one fails with every run it takes, and a shutdown at any point.
  *
  * A worker that fails puts its run back without waiting, as rewarder/stage/worker.c does: a closed
@@ -103,7 +103,7 @@ static void shutdown_main(void *arg)
     RON_IGNORE(ron_chan_close(p->q.chan));
 }
 
-static void rew_work(void)
+static void rwd_work(void)
 {
     struct pool p = {0};
     struct hand workers[] = {{.pool = &p, .fails = true}, {.pool = &p}};
@@ -147,8 +147,8 @@ static void rew_work(void)
 }
 
 const struct scn scn_list[] = {
-    {.name = "rew_work",
-     .body = rew_work,
+    {.name = "rwd_work",
+     .body = rwd_work,
      .must_see = MUST_SEE,
      .stress_rounds = 10,
      .stress_messages = 20000},

@@ -16,7 +16,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static char led_memory[1 << 21];
 
-static const struct wal_call_rules rules = {.amount_max = {.v = RON_U128_MAX}};
+static const struct wlt_call_rules rules = {.amount_max = {.v = RON_U128_MAX}};
 
 static bool same(struct ron_str a, struct ron_str b)
 {
@@ -24,10 +24,10 @@ static bool same(struct ron_str a, struct ron_str b)
 }
 
 /* In memory of its exact size, so that the sanitizer sees a byte too many. */
-static bool parse(const char *body, size_t len, enum wal_op op, struct ron_str header, char **text,
-                  char **memory, struct wal_call *ret, struct wal_fault *fault)
+static bool parse(const char *body, size_t len, enum wlt_op op, struct ron_str header, char **text,
+                  char **memory, struct wlt_call *ret, struct wlt_fault *fault)
 {
-    size_t room = wal_call_arena_size(len, op == WAL_OP_COUNT);
+    size_t room = wlt_call_arena_size(len, op == WLT_OP_COUNT);
     struct ron_arena arena;
 
     *text = malloc(len + 1);
@@ -35,7 +35,7 @@ static bool parse(const char *body, size_t len, enum wal_op op, struct ron_str h
     RON_ASSERT(*text != NULL && *memory != NULL);
     memcpy(*text, body, len);
     ron_arena_init_over(&arena, *memory, room);
-    return wal_call_parse(*text, len, op, header, &rules, &arena, ret, fault);
+    return wlt_call_parse(*text, len, op, header, &rules, &arena, ret, fault);
 }
 
 static void member(struct ron_json_writer *w, const char *name, struct ron_str text)
@@ -46,7 +46,7 @@ static void member(struct ron_json_writer *w, const char *name, struct ron_str t
 }
 
 /* Members in another order than VALUE has them, absent ones left out. */
-static void write_operation(struct ron_json_writer *w, const struct wal_operation *o)
+static void write_operation(struct ron_json_writer *w, const struct wlt_operation *o)
 {
     member(w, "memo", o->memo);
     member(w, "hold", o->hold);
@@ -62,7 +62,7 @@ static void write_operation(struct ron_json_writer *w, const struct wal_operatio
     member(w, "from", o->from);
 }
 
-static void write_again(const struct wal_call *call, struct ron_buf *out)
+static void write_again(const struct wlt_call *call, struct ron_buf *out)
 {
     struct ron_json_writer w;
 
@@ -75,7 +75,7 @@ static void write_again(const struct wal_call *call, struct ron_buf *out)
         ron_json_open(&w, "operations", '[');
         for (uint32_t i = 0; i < call->count; i++) {
             ron_json_open(&w, NULL, '{');
-            ron_json_text(&w, "op", wal_op_info(call->ops[i].op)->name);
+            ron_json_text(&w, "op", wlt_op_info(call->ops[i].op)->name);
             write_operation(&w, &call->ops[i]);
             ron_json_close(&w, '}');
         }
@@ -85,18 +85,18 @@ static void write_again(const struct wal_call *call, struct ron_buf *out)
     RON_ASSERT(ron_buf_error(out) == RON_OK);
 }
 
-static void check_names(const struct wal_call *call)
+static void check_names(const struct wlt_call *call)
 {
     struct ron_buf body;
-    struct wal_call again;
-    struct wal_fault fault;
+    struct wlt_call again;
+    struct wlt_fault fault;
     char *text;
     char *memory;
 
     ron_buf_init(&body, (size_t)8 << 20);
     write_again(call, &body);
     RON_ASSERT(parse(ron_buf_text(&body), ron_buf_len(&body),
-                     call->batch ? WAL_OP_COUNT : call->ops[0].op, (struct ron_str){"", 0}, &text,
+                     call->batch ? WLT_OP_COUNT : call->ops[0].op, (struct ron_str){"", 0}, &text,
                      &memory, &again, &fault));
     RON_ASSERT(again.count == call->count);
     RON_ASSERT(memcmp(again.fingerprint, call->fingerprint, sizeof call->fingerprint) == 0);
@@ -110,11 +110,11 @@ static void check_names(const struct wal_call *call)
     ron_buf_done(&body);
 }
 
-static void check_entry(const struct wal_operation *o, const struct led_entry *e)
+static void check_entry(const struct wlt_operation *o, const struct led_entry *e)
 {
-    RON_ASSERT(e->kind == (uint8_t)wal_op_info(o->op)->kind);
-    RON_ASSERT(same(e->account, wal_operation_subject(o)));
-    RON_ASSERT(same(e->to, o->op == WAL_ISSUE ? (struct ron_str){"", 0} : o->to));
+    RON_ASSERT(e->kind == (uint8_t)wlt_op_info(o->op)->kind);
+    RON_ASSERT(same(e->account, wlt_operation_subject(o)));
+    RON_ASSERT(same(e->to, o->op == WLT_ISSUE ? (struct ron_str){"", 0} : o->to));
     RON_ASSERT(same(e->asset, o->asset) && same(e->memo, o->memo) && same(e->ref, o->hold));
     RON_ASSERT(e->amount.v == o->amount.v && e->account_nonce == o->nonce);
     RON_ASSERT(e->expires_ms == o->expires_ms);
@@ -122,9 +122,9 @@ static void check_entry(const struct wal_operation *o, const struct led_entry *e
     RON_ASSERT(ron_str_eq(e->id, o->txid));
 }
 
-static void check_bytes(struct wal_call *call)
+static void check_bytes(struct wlt_call *call)
 {
-    struct wal_seal seal = {.ts_ms = 1, .kid = {"k", 1}, .capability_ref = {"c", 1}};
+    struct wlt_seal seal = {.ts_ms = 1, .kid = {"k", 1}, .capability_ref = {"c", 1}};
     struct led_refusals refusals;
     struct led_batch batch;
     struct ron_arena arena;
@@ -136,10 +136,10 @@ static void check_bytes(struct wal_call *call)
             call->ops[i].expires_ms++;
         }
     }
-    ron_buf_init(&out, WAL_ENCODED_MAX);
-    wal_call_encode(call, &seal, &out);
+    ron_buf_init(&out, WLT_ENCODED_MAX);
+    wlt_call_encode(call, &seal, &out);
     RON_ASSERT(ron_buf_error(&out) == RON_OK);
-    RON_ASSERT(ron_buf_len(&out) <= wal_call_encoded_max(call));
+    RON_ASSERT(ron_buf_len(&out) <= wlt_call_encoded_max(call));
     ron_arena_init_over(&arena, led_memory, sizeof led_memory);
     RON_ASSERT(led_batch_decode(ron_buf_data(&out), ron_buf_len(&out), LED_ORIGIN_CALLER, &arena,
                                 &batch, NULL, &refusals));
@@ -150,17 +150,17 @@ static void check_bytes(struct wal_call *call)
     ron_buf_done(&out);
 }
 
-static void check_answer(struct wal_call *call)
+static void check_answer(struct wlt_call *call)
 {
     struct lc_done done = {.seq_first = UINT64_MAX - call->count, .seq_last = UINT64_MAX};
-    size_t max = (size_t)WAL_RECEIPT_MAX * (call->count + 1);
+    size_t max = (size_t)WLT_RECEIPT_MAX * (call->count + 1);
     struct ron_buf out;
 
     ron_buf_init(&out, max);
     for (int dry_run = 0; dry_run < 2; dry_run++) {
         call->dry_run = dry_run != 0;
         ron_buf_clear(&out);
-        wal_call_answer(call, &done, &out);
+        wlt_call_answer(call, &done, &out);
         RON_ASSERT(ron_buf_error(&out) == RON_OK);
         RON_ASSERT(ron_json_check(ron_buf_text(&out), ron_buf_len(&out), NULL) == RON_OK);
     }
@@ -169,11 +169,11 @@ static void check_answer(struct wal_call *call)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    size_t header_len = size > 0 ? data[0] / (WAL_OP_COUNT + 1) * 2U : 0;
-    enum wal_op op = (enum wal_op)(size > 0 ? data[0] % (WAL_OP_COUNT + 1) : 0);
+    size_t header_len = size > 0 ? data[0] / (WLT_OP_COUNT + 1) * 2U : 0;
+    enum wlt_op op = (enum wlt_op)(size > 0 ? data[0] % (WLT_OP_COUNT + 1) : 0);
     struct ron_str header;
-    struct wal_call call;
-    struct wal_fault fault = {0};
+    struct wlt_call call;
+    struct wlt_fault fault = {0};
     char *text;
     char *memory;
 
@@ -188,7 +188,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_answer(&call);
         check_bytes(&call);
     } else {
-        RON_ASSERT(fault.reason == WAL_REASON_BAD_REQUEST);
+        RON_ASSERT(fault.reason == WLT_REASON_BAD_REQUEST);
         RON_ASSERT(strstr(fault.detail, ": ") != NULL);
     }
     free(text);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_wal_call.c - what a write costs the wallet itself: read and name, encode, answer.
+/* bench_wlt_call.c - what a write costs the wallet itself: read and name, encode, answer.
  *
- *   bench_wal_call              times every step, a line "name<TAB>text<TAB>ns" for each
- *   bench_wal_call NAME COUNT   runs one step COUNT times and prints nothing; for callgrind
+ *   bench_wlt_call              times every step, a line "name<TAB>text<TAB>ns" for each
+ *   bench_wlt_call NAME COUNT   runs one step COUNT times and prints nothing; for callgrind
  *
  * The request is a transfer as a client would write it; the batch has 50 of them, and its figures
  * are for one operation. The scanner changes the text in place, so each round begins with a copy,
@@ -19,8 +19,8 @@ static const char transfer[] =
     "\"memo\":\"twelve boxes of pears and one of plums\"}";
 static char batch[32768];
 static const struct ron_str key = {"018f3c5e-7b1a-7c2d-9e4f-5a6b7c8d9e0f", 36};
-static const struct wal_call_rules rules = {.amount_max = {.v = RON_U128_MAX}};
-static const struct wal_seal seal = {
+static const struct wlt_call_rules rules = {.amount_max = {.v = RON_U128_MAX}};
+static const struct wlt_seal seal = {
     .ts_ms = 1700000000000, .kid = {"wallet-1", 8}, .capability_ref = {"0a1b2c3d", 8}};
 static const struct lc_done done = {
     .seq_first = 123456789, .seq_last = 123456789, .commit_ms = 1700000000001};
@@ -41,52 +41,52 @@ static void make_batch(void)
     BENCH_TRUE(len < sizeof batch);
 }
 
-static void read_call(enum wal_op op, struct wal_call *ret)
+static void read_call(enum wlt_op op, struct wlt_call *ret)
 {
-    const char *body = op == WAL_OP_COUNT ? batch : transfer;
-    size_t len = op == WAL_OP_COUNT ? strlen(batch) : sizeof transfer - 1;
+    const char *body = op == WLT_OP_COUNT ? batch : transfer;
+    size_t len = op == WLT_OP_COUNT ? strlen(batch) : sizeof transfer - 1;
     struct ron_arena arena;
-    struct wal_fault fault;
+    struct wlt_fault fault;
 
     memcpy(text, body, len);
     ron_arena_init_over(&arena, memory, sizeof memory);
-    BENCH_TRUE(wal_call_parse(text, len, op, key, &rules, &arena, ret, &fault));
+    BENCH_TRUE(wlt_call_parse(text, len, op, key, &rules, &arena, ret, &fault));
 }
 
-static void run_parse(enum wal_op op, uint64_t count)
+static void run_parse(enum wlt_op op, uint64_t count)
 {
     for (uint64_t i = 0; i < count; i++) {
-        struct wal_call call;
+        struct wlt_call call;
 
         read_call(op, &call);
         BENCH_KEEP(call.fingerprint[0]);
     }
 }
 
-static void run_encode(enum wal_op op, uint64_t count)
+static void run_encode(enum wlt_op op, uint64_t count)
 {
-    struct wal_call call;
+    struct wlt_call call;
     struct ron_buf out;
 
     read_call(op, &call);
     ron_buf_init_over(&out, out_memory, sizeof out_memory);
     for (uint64_t i = 0; i < count; i++) {
         ron_buf_clear(&out);
-        wal_call_encode(&call, &seal, &out);
+        wlt_call_encode(&call, &seal, &out);
     }
     BENCH_OK(ron_buf_error(&out));
 }
 
-static void run_answer(enum wal_op op, uint64_t count)
+static void run_answer(enum wlt_op op, uint64_t count)
 {
-    struct wal_call call;
+    struct wlt_call call;
     struct ron_buf out;
 
     read_call(op, &call);
     ron_buf_init_over(&out, out_memory, sizeof out_memory);
     for (uint64_t i = 0; i < count; i++) {
         ron_buf_clear(&out);
-        wal_call_answer(&call, &done, &out);
+        wlt_call_answer(&call, &done, &out);
     }
     BENCH_OK(ron_buf_error(&out));
 }
@@ -94,18 +94,18 @@ static void run_answer(enum wal_op op, uint64_t count)
 static const struct {
     const char *name;
     const char *text;
-    void (*run)(enum wal_op op, uint64_t count);
-    enum wal_op op;
+    void (*run)(enum wlt_op op, uint64_t count);
+    enum wlt_op op;
     uint64_t timed;
     double each; /* operations in one run */
 } steps[] = {
-    {"parse", "read, check and name a transfer", run_parse, WAL_TRANSFER, 200000, 1},
-    {"encode", "the ledger's batch of it", run_encode, WAL_TRANSFER, 200000, 1},
-    {"answer", "its receipt", run_answer, WAL_TRANSFER, 200000, 1},
-    {"batch_parse", "of a batch of 50, for one operation", run_parse, WAL_OP_COUNT, 4000,
+    {"parse", "read, check and name a transfer", run_parse, WLT_TRANSFER, 200000, 1},
+    {"encode", "the ledger's batch of it", run_encode, WLT_TRANSFER, 200000, 1},
+    {"answer", "its receipt", run_answer, WLT_TRANSFER, 200000, 1},
+    {"batch_parse", "of a batch of 50, for one operation", run_parse, WLT_OP_COUNT, 4000,
      OPERATIONS},
-    {"batch_encode", "the same", run_encode, WAL_OP_COUNT, 4000, OPERATIONS},
-    {"batch_answer", "the same", run_answer, WAL_OP_COUNT, 4000, OPERATIONS},
+    {"batch_encode", "the same", run_encode, WLT_OP_COUNT, 4000, OPERATIONS},
+    {"batch_answer", "the same", run_answer, WLT_OP_COUNT, 4000, OPERATIONS},
 };
 
 static void time_all(void)
@@ -125,7 +125,7 @@ static void time_all(void)
 
             steps[i].run(steps[i].op, steps[i].timed);
             ns = (double)(bench_cpu_ns() - start) / (double)steps[i].timed / steps[i].each;
-            sum += steps[i].op == WAL_TRANSFER ? ns : 0;
+            sum += steps[i].op == WLT_TRANSFER ? ns : 0;
             if (k > 0) {
                 bench_add(&took[i], ns);
             }
@@ -150,7 +150,7 @@ int main(int argc, char **argv)
         return 0;
     }
     if (argc != 3) {
-        fprintf(stderr, "usage: bench_wal_call [NAME COUNT]\n");
+        fprintf(stderr, "usage: bench_wlt_call [NAME COUNT]\n");
         return 2;
     }
     char *end = NULL;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* scn_wal_nonce.c - the wallet's nonces: rivals for one nonce, for one account's first slot, for
+/* scn_wlt_nonce.c - the wallet's nonces: rivals for one nonce, for one account's first slot, for
  * the last slot of a set, and news that come while others reserve, settle and forget.
  *
  * Expected in every schedule: at most one reservation of an account at a time, nobody is told the
@@ -21,11 +21,11 @@ struct book {
 };
 
 struct shared {
-    struct wal_nonces *n;
+    struct wlt_nonces *n;
     struct book books[ACCOUNTS];
     uint32_t rounds;
     bool fresh; /* nothing was learned before */
-    enum wal_settle how;
+    enum wlt_settle how;
     struct ron_stat won, pending, wrong, asked, untracked;
 };
 
@@ -34,9 +34,9 @@ struct party {
     uint64_t account;
 };
 
-static struct wal_key key(uint64_t account)
+static struct wlt_key key(uint64_t account)
 {
-    return (struct wal_key){account, account};
+    return (struct wlt_key){account, account};
 }
 
 /* Numbers of the accounts are far apart, so that a mixture shows. */
@@ -45,28 +45,28 @@ static uint64_t base(uint64_t account)
     return 1000000 * account;
 }
 
-static void hold(struct party *p, struct wal_nonce_ticket t, uint64_t nonce)
+static void hold(struct party *p, struct wlt_nonce_ticket t, uint64_t nonce)
 {
     struct book *b = &p->s->books[p->account];
-    enum wal_settle how = p->s->how;
-    struct wal_nonce_ticket another;
+    enum wlt_settle how = p->s->how;
+    struct wlt_nonce_ticket another;
     uint64_t expected;
 
-    SCN_CHECK(wal_nonce_reserve(p->s->n, key(p->account), nonce, &another, &expected) ==
-              WAL_NONCE_PENDING); /* still there */
+    SCN_CHECK(wlt_nonce_reserve(p->s->n, key(p->account), nonce, &another, &expected) ==
+              WLT_NONCE_PENDING); /* still there */
     SCN_CHECK(b->inside == 0);
     b->inside = 1;
     if (b->last + 1 == nonce) {
         b->last = nonce;
     } else {
-        how = WAL_REFUSED; /* it had learned old news */
+        how = WLT_REFUSED; /* it had learned old news */
     }
     ron_au64_store(&b->told, b->last);
     b->inside = 0;
-    ron_stat_add(&p->s->won, how != WAL_REFUSED);
-    wal_nonce_settle(p->s->n, t, how);
-    if (how == WAL_REFUSED) {
-        wal_nonce_forget(p->s->n, key(p->account));
+    ron_stat_add(&p->s->won, how != WLT_REFUSED);
+    wlt_nonce_settle(p->s->n, t, how);
+    if (how == WLT_REFUSED) {
+        wlt_nonce_forget(p->s->n, key(p->account));
     }
 }
 
@@ -75,30 +75,30 @@ static void reserve_once(struct party *p)
     struct shared *s = p->s;
     struct book *b = &s->books[p->account];
     uint64_t nonce = ron_au64_load(&b->told) + 1;
-    struct wal_nonce_ticket t;
+    struct wlt_nonce_ticket t;
     uint64_t expected = 0;
 
-    switch (wal_nonce_reserve(s->n, key(p->account), nonce, &t, &expected)) {
-    case WAL_NONCE_RESERVED:
+    switch (wlt_nonce_reserve(s->n, key(p->account), nonce, &t, &expected)) {
+    case WLT_NONCE_RESERVED:
         hold(p, t, nonce);
         break;
-    case WAL_NONCE_UNTRACKED:
+    case WLT_NONCE_UNTRACKED:
         SCN_CHECK(t.slot == NULL);
         ron_stat_add(&s->untracked, 1);
         break;
-    case WAL_NONCE_ASK:
+    case WLT_NONCE_ASK:
         ron_stat_add(&s->asked, 1);
-        wal_nonce_learn(s->n, key(p->account), ron_au64_load(&b->told));
+        wlt_nonce_learn(s->n, key(p->account), ron_au64_load(&b->told));
         break;
-    case WAL_NONCE_PENDING:
+    case WLT_NONCE_PENDING:
         ron_stat_add(&s->pending, 1);
         break;
-    case WAL_NONCE_WRONG:
+    case WLT_NONCE_WRONG:
         SCN_CHECK(expected / 1000000 == p->account);
         SCN_CHECK(expected != nonce);
         ron_stat_add(&s->wrong, 1);
         if (expected < nonce) { /* it was old news: as a job does */
-            wal_nonce_forget(s->n, key(p->account));
+            wlt_nonce_forget(s->n, key(p->account));
         }
         break;
     }
@@ -121,7 +121,7 @@ static void reporter(void *arg)
     for (uint32_t i = 0; i < p->s->rounds; i++) {
         uint64_t last = ron_au64_load(&p->s->books[p->account].told);
 
-        wal_nonce_learn(p->s->n, key(p->account), last);
+        wlt_nonce_learn(p->s->n, key(p->account), last);
     }
 }
 
@@ -130,28 +130,28 @@ static void forgetter(void *arg)
     struct party *p = arg;
 
     for (uint32_t i = 0; i < p->s->rounds; i++) {
-        wal_nonce_forget(p->s->n, key(p->account));
+        wlt_nonce_forget(p->s->n, key(p->account));
     }
 }
 
 /* `taken` slots of the only set are reserved for good. */
 static void open_table(struct shared *s, uint64_t taken)
 {
-    enum ron_rc rc = wal_nonces_new(1, SET, &s->n, NULL);
+    enum ron_rc rc = wlt_nonces_new(1, SET, &s->n, NULL);
 
     RON_ASSERT(rc == RON_OK);
     for (uint64_t i = 0; i < taken; i++) {
-        struct wal_nonce_ticket t;
+        struct wlt_nonce_ticket t;
         uint64_t expected;
 
-        wal_nonce_learn(s->n, key(100 + i), 0);
-        RON_ASSERT(wal_nonce_reserve(s->n, key(100 + i), 1, &t, &expected) == WAL_NONCE_RESERVED);
+        wlt_nonce_learn(s->n, key(100 + i), 0);
+        RON_ASSERT(wlt_nonce_reserve(s->n, key(100 + i), 1, &t, &expected) == WLT_NONCE_RESERVED);
     }
     for (uint64_t i = 0; i < ACCOUNTS; i++) {
         s->books[i].last = base(i);
         ron_au64_store(&s->books[i].told, base(i));
         if (!s->fresh) {
-            wal_nonce_learn(s->n, key(i), base(i));
+            wlt_nonce_learn(s->n, key(i), base(i));
         }
     }
 }
@@ -166,7 +166,7 @@ static void close_table(struct shared *s)
     }
     SCN_CHECK(committed == ron_stat_get(&s->won));
     scn_count(committed);
-    wal_nonces_free(s->n);
+    wlt_nonces_free(s->n);
 }
 
 /* Three want the next nonce of an account that is known. */
@@ -191,7 +191,7 @@ static void nonce_rivals(void)
 /* Two meet an account that is not known: both ask, both learn, and it must get one slot. */
 static void nonce_first_slot(void)
 {
-    struct shared s = {.rounds = scn_scale(2, 200000), .fresh = true, .how = WAL_UNKNOWN};
+    struct shared s = {.rounds = scn_scale(2, 200000), .fresh = true, .how = WLT_UNKNOWN};
     struct party p = {&s, 0};
 
     scn_calm(true);
@@ -235,7 +235,7 @@ static void nonce_pushed_out(void)
 
     scn_calm(true);
     open_table(&s, SET - 1);
-    wal_nonce_learn(s.n, key(0), base(0));
+    wlt_nonce_learn(s.n, key(0), base(0));
     scn_calm(false);
     scn_spawn("rival-0", rival, &one);
     scn_spawn("rival-1", rival, &two);
@@ -254,8 +254,8 @@ static void usurper(void *arg)
     struct party *p = arg;
 
     for (uint32_t i = 0; i < p->s->rounds; i++) {
-        wal_nonce_forget(p->s->n, key(0));
-        wal_nonce_learn(p->s->n, key(1), ron_au64_load(&p->s->books[0].told));
+        wlt_nonce_forget(p->s->n, key(0));
+        wlt_nonce_learn(p->s->n, key(1), ron_au64_load(&p->s->books[0].told));
     }
 }
 
@@ -267,7 +267,7 @@ static void nonce_same_number(void)
 
     scn_calm(true);
     open_table(&s, 0);
-    wal_nonce_learn(s.n, key(0), base(0));
+    wlt_nonce_learn(s.n, key(0), base(0));
     scn_calm(false);
     scn_spawn("rival", rival, &p);
     scn_spawn("usurper", usurper, &p);
@@ -280,7 +280,7 @@ static void nonce_same_number(void)
 /* Reserved, settled and forgotten while news come, which are old when they arrive late. */
 static void nonce_news(void)
 {
-    struct shared s = {.rounds = scn_scale(1, 200000), .how = WAL_UNKNOWN};
+    struct shared s = {.rounds = scn_scale(1, 200000), .how = WLT_UNKNOWN};
     struct party p = {&s, 0};
 
     scn_calm(true);
