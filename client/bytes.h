@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* client/bytes.h - big-endian numbers; shared by client/src alone. */
+/* client/bytes.h - big-endian numbers; shared by client/ alone. */
 #pragma once
 
 #include <stddef.h>

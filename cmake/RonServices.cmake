@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # One library per service folder that has sources: ron_ledger from ledger/*.c and its rooms
-# ledger/*/*.c, and so on. A service knows the kernel and no other service (tests/lint/check_includes.py); the program and the
-# tests link all of them through ron_services.
+# ledger/*/*.c, and so on. A service knows the kernel and no other service
+# (tests/lint/check_includes.py); the program and the tests link all of them through ron_services.
 include_guard(GLOBAL)
 
 # How services speak with the ledger; above the kernel, below all of them but the ledger itself.

@@ -25,7 +25,7 @@ class Postgres:
         self.as_user(f"{self.bin}/initdb -D {self.folder}/data -A trust --no-locale -E UTF8")
         self.as_user(f"{self.bin}/pg_ctl -D {self.folder}/data -w -l {self.folder}/log -o '"
                      f"-c listen_addresses= -c unix_socket_directories={self.folder} "
-                     "-c shared_buffers=1GB -c max_wlt_size=4GB -c checkpoint_timeout=15min' start")
+                     "-c shared_buffers=1GB -c max_wal_size=4GB -c checkpoint_timeout=15min' start")
         self.to = ["-h", str(self.folder), "-U", "postgres"]
         subprocess.run(["createdb", *self.to, "bench"], check=True)
         subprocess.run(["psql", *self.to, "-q", "-d", "bench", "-f", PG / "schema.sql"], check=True,

@@ -46,7 +46,7 @@ def check(root):
                     yield path, no, f"a format of floating numbers ({string}): whole numbers only"
 
 
-F = "rewarder/src/rwd_a.c"
+F = "rewarder/calc/a.c"
 CASES = [
     ("a double", {F: "static double a;\n"}, "a floating type"),
     ("a float parameter", {F: "int a(float b);\n"}, "a floating type"),
@@ -59,7 +59,7 @@ CASES = [
     ("the header", {F: "#include <math.h>\n"}, "a header of floating"),
     ("a reader", {F: "int a = (int)strtod(b, 0);\n"}, "a function or constant"),
     ("a format", {F: 'int n = snprintf(t, 9, "%5.1f", x);\n'}, "a format of floating"),
-    ("in a header", {"rewarder/src/rwd_a.h": "double a(void);\n"}, "a floating type"),
+    ("in a header", {"rewarder/calc/a.h": "double a(void);\n"}, "a floating type"),
     ("elsewhere", {"kernel/src/base/a.c": "double a = 1.5;\n"}, None),
     ("only spoken of", {F: "/* no float, no 1.5 */\nint a; // double\n"}, None),
     ("in a text", {F: 'const char *a = "1.5 double 100%";\n'}, None),

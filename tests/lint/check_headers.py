@@ -8,6 +8,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 from common import files, main
+from rooms import TOPS, place
 
 FLAGS = (
     "-std=gnu17 -fsyntax-only -x c -D_GNU_SOURCE -DRON_CHECKED=1 -Wall -Wextra -Wpedantic -Werror "
@@ -18,11 +19,11 @@ BUILDS = [("gcc", 0), ("clang", 0), ("gcc", 1)]
 
 def compile_alone(root, path, compiler, model):
     """The first complaint of a compiler about a header alone, or None."""
-    include = path.as_posix().split("/include/", 1)
-    command = [compiler, *FLAGS, f"-DRON_MODEL={model}", f"-I{root / include[0] / 'include'}",
+    name = path.as_posix().removeprefix("kernel/include/")
+    command = [compiler, *FLAGS, f"-DRON_MODEL={model}", "-iquote", str(root),
                f"-I{root / 'kernel' / 'include'}", "-"]
     # Twice: a header without a guard is caught as well.
-    source = f'#include "{include[1]}"\n' * 2 + "int ron_header_alone(void);\n"
+    source = f'#include "{name}"\n' * 2 + "int ron_header_alone(void);\n"
     done = subprocess.run(command, input=source, text=True, capture_output=True, check=False)
     if done.returncode == 0:
         return None
@@ -30,11 +31,18 @@ def compile_alone(root, path, compiler, model):
     return f"{compiler}, RON_MODEL={model}: {(lines or ['failed'])[0]}"
 
 
+def is_public(path):
+    here = place(path)
+    if here is None:
+        return path.as_posix().startswith("kernel/include/")
+    return path.as_posix().removeprefix(f"{here.top}/") in TOPS[here.top]["public"]
+
+
 def check(root):
     jobs = [
         (path, compiler, model)
         for path in files(root, ".h")
-        if "include" in path.parts[:-1]
+        if is_public(path)
         for compiler, model in BUILDS
     ]
     with ThreadPoolExecutor(max_workers=2) as pool:
@@ -52,6 +60,9 @@ CASES = [
     ("has a warning", {A: GUARD + "int a();\n"}, "prototype"),
     ("breaks under the explorer only",
      {A: GUARD + "#if RON_MODEL\nsize_t a(void);\n#endif\n"}, "MODEL=1"),
+    ("a public header of a service", {"ledger/ledger.h": GUARD + "size_t a(void);\n"},
+     "unknown type name"),
+    ("a private header of a service", {"ledger/svc.h": GUARD + "size_t a(void);\n"}, None),
     ("good", {A: GUARD + "#include <stddef.h>\nsize_t a(void);\n"}, None),
 ]
 

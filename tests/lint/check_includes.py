@@ -3,17 +3,21 @@
 """The dependency law and the doors to the operating system.
 
 1. A module includes only headers of the modules that the table USES allows. A private header (in a
-   src folder) belongs to its own module, and a public header includes public ones only.
+   src folder of the kernel, or any header of a service that rooms.toml does not call public)
+   belongs to its own module, and a public header includes public ones only.
 2. A service never includes another service: they meet on the wire. The auditor knows no service
    at all, least of all the ledger that it audits: it stands on base and io.
 3. Each door of the table DOORS is used only where the table says. That keeps time, randomness,
    network and disk replaceable by the simulator, and threads by the schedule explorer.
+4. Inside a service the rooms of rooms.toml keep their order: an include goes to its own room or to
+   an earlier one, never to another room's priv.h, and is spelled from the root. svc.h is for svc.c.
 Tests may use everything but fences.
 """
 import posixpath
 import re
 
 from common import code_lines, files, main, read
+from rooms import TOPS as ROOMS, place, without_debt
 
 LOW = ["base", "sync", "chan", "task", "io"]
 SERVICES = ["ledger", "wallet", "rewarder", "edge", "interop", "console"]
@@ -87,18 +91,38 @@ def owner(path):
     if parts[:2] == ["kernel", "src"] and len(parts) > 3:
         return parts[2], False
     if parts[0] in TOPS:
-        return parts[0], "include" in parts
+        rooms = ROOMS.get(parts[0], {})
+        return parts[0], "/".join(parts[1:]) in rooms.get("public", [])
     return None, False
 
 
 def resolve(tree, path, name):
     """The file of the tree that an include means, or None."""
-    folders = [path.parent.as_posix(), "kernel/include", "kernel/src", "tests"]
-    folders += [f"{top}/{sub}" for top in TOPS for sub in ("include", "src")]
+    folders = [path.parent.as_posix(), "", "kernel/include", "kernel/src", "tests"]
     for folder in folders:
-        candidate = posixpath.normpath(f"{folder}/{name}")
+        candidate = posixpath.normpath(posixpath.join(folder, name))
         if candidate in tree:
             return tree[candidate]
+    return None
+
+
+def room_fault(path, name, target):
+    """What is wrong with an include inside one service or sectioned module, or None."""
+    here, there = place(path), place(target)
+    if here is None or there is None:
+        return None
+    if here.top in TOPS and name != target.as_posix():
+        return f'"{name}" is spelled "{target.as_posix()}": includes name the path from the root'
+    if here.room == there.room:
+        return None
+    if target.name == "priv.h" or target.stem.endswith("_priv"):
+        return f'"{name}" is private to {there.top}/{there.room}'
+    if there.name == "conf.h":
+        first = ROOMS[there.top].get("conf")
+        if first and here.rank >= ROOMS[there.top]["rooms"].index(first):
+            return None
+    if there.rank > here.rank:
+        return f'room {here.room} must not include "{name}": {there.room} comes after it'
     return None
 
 
@@ -115,7 +139,7 @@ def include_fault(tree, path, name):
     if public and not other_public:
         return f'a public header includes the private "{name}"'
     if other == module:
-        return None
+        return room_fault(path, name, target)
     if not other_public:
         return f'"{name}" is private to {other}'
     if module in SERVICES and other in SERVICES:
@@ -135,7 +159,7 @@ def door_faults(path, lines):
                 break
 
 
-def check(root):
+def every_fault(root):
     tree = {path.as_posix(): path for path in files(root, ".c", ".h")}
     for path in tree.values():
         text = read(root, path)
@@ -152,9 +176,15 @@ def check(root):
         yield from door_faults(path, code_lines(text))
 
 
+def check(root):
+    yield from without_debt(root, "includes", every_fault(root))
+
+
 H = "kernel/include/ron"
 S = "kernel/src"
 CASES = [
+    ("a debt that was paid",
+     {"tests/lint/rooms_debt.txt": "includes: ledger/a.c: an old finding\n"}, "delete it"),
     ("base includes sync", {f"{H}/sync/m.h": "", f"{S}/base/a.c": '#include "ron/sync/m.h"\n'},
      "base must not include"),
     ("chan includes task", {f"{H}/task/t.h": "", f"{S}/chan/a.c": '#include "ron/task/t.h"\n'},
@@ -168,33 +198,53 @@ CASES = [
     ("product includes a test header",
      {"tests/support/p.h": "", f"{S}/chan/a.c": '#include "support/p.h"\n'}, "no header of the"),
     ("service includes service",
-     {"wallet/include/w.h": "", "ledger/src/a.c": '#include "w.h"\n'}, "meet on the wire"),
+     {"wallet/wallet.h": "", "ledger/svc.c": '#include "wallet/wallet.h"\n'}, "meet on the wire"),
     ("kernel includes a service",
-     {"wallet/include/w.h": "", f"{S}/io/a.c": '#include "w.h"\n'}, "io must not include"),
+     {"wallet/wallet.h": "", f"{S}/io/a.c": '#include "wallet/wallet.h"\n'}, "io must not include"),
     ("the auditor includes the ledger",
-     {"ledger/book/book.h": "", "audit/src/a.c": '#include "led_book.h"\n'},
+     {"ledger/book/book.h": "", "audit/run.c": '#include "ledger/book/book.h"\n'},
      "private to ledger"),
     ("the auditor includes the ledger by its path",
-     {"ledger/book/book.h": "", "audit/src/a.c": '#include "../../ledger/src/led_book.h"\n'},
+     {"ledger/book/book.h": "", "audit/run.c": '#include "../ledger/book/book.h"\n'},
      "private to ledger"),
     ("the auditor includes what stands above io",
-     {f"{H}/http/h.h": "", "audit/src/a.c": '#include "ron/http/h.h"\n'}, "audit must not include"),
+     {f"{H}/http/h.h": "", "audit/run.c": '#include "ron/http/h.h"\n'}, "audit must not include"),
     ("the auditor includes base is fine",
-     {f"{H}/base/h.h": "", "audit/src/a.c": '#include "ron/base/h.h"\n'}, None),
+     {f"{H}/base/h.h": "", "audit/run.c": '#include "ron/base/h.h"\n'}, None),
+    ("an earlier room is fine",
+     {"ledger/entry/entry.h": "", "ledger/book/a.c": '#include "ledger/entry/entry.h"\n'}, None),
+    ("a later room", {"ledger/log/log.h": "", "ledger/book/a.c": '#include "ledger/log/log.h"\n'},
+     'room book must not include "ledger/log/log.h": log comes after it'),
+    ("the private header of another room",
+     {"ledger/log/priv.h": "", "ledger/index/a.c": '#include "ledger/log/priv.h"\n'},
+     "private to ledger/log"),
+    ("the service from one of its rooms",
+     {"ledger/svc.h": "", "ledger/stage/a.c": '#include "ledger/svc.h"\n'},
+     "room stage must not include"),
+    ("the settings from a high room",
+     {"ledger/conf.h": "", "ledger/stage/a.c": '#include "ledger/conf.h"\n'}, None),
+    ("the settings from a low room",
+     {"ledger/conf.h": "", "ledger/log/a.c": '#include "ledger/conf.h"\n'},
+     "room log must not include"),
+    ("an include that is not spelled from the root",
+     {"ledger/log/log.h": "", "ledger/log/a.c": '#include "log.h"\n'}, "path from the root"),
+    ("a later room of the HTTP module",
+     {f"{S}/http/ops/ops.h": "", f"{S}/http/tls/a.c": '#include "http/ops/ops.h"\n'},
+     "room tls must not include"),
     ("unknown module", {f"{S}/misc/a.c": "\n"}, "unknown module misc"),
     ("pthread.h outside sync", {f"{S}/chan/a.c": "#include <pthread.h>\n"}, "thread header"),
-    ("pthread call outside sync", {"cli/src/a.c": "pthread_mutex_lock(&m);\n"}, "thread or atomic"),
+    ("pthread call outside sync", {"cli/main.c": "pthread_mutex_lock(&m);\n"}, "thread or atomic"),
     ("_Atomic outside sync", {f"{H}/task/a.h": "_Atomic int x;\n"}, "thread or atomic"),
     ("builtin outside sync", {f"{S}/io/a.c": "__atomic_load_n(p, 0);\n"}, "thread or atomic"),
     ("sync may", {f"{S}/sync/a.c": "#include <pthread.h>\npthread_self();\n"}, None),
     ("fence even in sync", {f"{S}/sync/a.c": "atomic_thread_fence(x);\n"}, "fence"),
     ("fence in a test", {"tests/unit/base/test_a.c": "__sync_synchronize();\n"}, "fence"),
     ("clock in chan", {f"{S}/chan/a.c": "x = clock_gettime(a, b);\n"}, "clock `clock_gettime`"),
-    ("time in a service", {"ledger/src/a.c": "x = time(NULL);\n"}, "clock `time`"),
+    ("time in a service", {"ledger/svc.c": "x = time(NULL);\n"}, "clock `time`"),
     ("rand in task", {f"{S}/task/a.c": "return rand();\n"}, "randomness"),
     ("socket in task", {f"{S}/task/a.c": "fd = socket(a, b, c);\n"}, "network"),
-    ("open in cli", {"cli/src/a.c": "fd = open(path, 0);\n"}, "disk"),
-    ("fsync in a service", {"ledger/src/a.c": "fsync(fd);\n"}, "disk"),
+    ("open in cli", {"cli/main.c": "fd = open(path, 0);\n"}, "disk"),
+    ("fsync in a service", {"ledger/svc.c": "fsync(fd);\n"}, "disk"),
     ("epoll in task", {f"{S}/task/a.c": "epoll_wait(a, b, c, d);\n"}, "poller"),
     ("sleep in io", {f"{S}/io/a.c": "usleep(3);\n"}, "sleep"),
     ("members, comments and strings are no calls",

@@ -150,15 +150,15 @@ CASES = [
      {NAMES: ONE_ROW, PAGE: PAGE_OK, RULES: '  expr: rate(a_total{x="y_z"}[5m]) > 1\n'}, None),
     ("rule with a metric of a service",
      {NAMES: ONE_ROW, PAGE: PAGE_OK, RULES: "  expr: rate(s_total[5m]) > 1\n",
-      "edge/src/m.c": '{.name = "s_total"}'}, None),
+      "edge/answer/m.c": '{.name = "s_total"}'}, None),
     ("rule with a metric of a service's table",
      {NAMES: ONE_ROW, PAGE: PAGE_OK, RULES: "  expr: rate(s_seconds_bucket[5m]) > 1\n",
-      "ledger/src/m.c": 'X(f, HISTOGRAM, NS, "s_seconds", "", NULL, 0, "Help.")'}, None),
+      "ledger/core/m.c": 'X(f, HISTOGRAM, NS, "s_seconds", "", NULL, 0, "Help.")'}, None),
     ("rule with an unknown metric",
      {NAMES: ONE_ROW, PAGE: PAGE_OK, RULES: "  expr: rate(b_total[5m]) > 1\n"},
      "`b_total` is no declared metric"),
     ("board with known metrics",
-     {NAMES: ONE_ROW, PAGE: PAGE_OK, "edge/src/m.c": '{.name = "s_seconds"}', BOARD:
+     {NAMES: ONE_ROW, PAGE: PAGE_OK, "edge/answer/m.c": '{.name = "s_seconds"}', BOARD:
       '{"panels":[{"targets":[{"expr":"sum by (job_name) (rate(a_total[1m]))"},'
       '{"expr":"histogram_quantile(0.9, rate(s_seconds_bucket[5m]))"}]}]}'}, None),
     ("board with an unknown metric",

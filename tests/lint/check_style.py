@@ -21,7 +21,6 @@ NAMED_SOURCES = {"dev", ".ci/run", "CMakeLists.txt", ".clang-format", ".clang-ti
 # Folders that mirror others and are described by the README.md named here.
 MIRRORS = {
     "kernel/include/ron/": "kernel/README.md",
-    "cli/": "cli/README.md",
     "tests/unit/": "tests/unit/README.md",
     "tests/fuzz/corpus/": "tests/fuzz/README.md",
 }
@@ -124,7 +123,7 @@ CASES = [
     ("no licence", seeded("int x;\n"), "do not name the licence"),
     ("licence after #!", seeded("#!/bin/sh\n# SPDX-License-Identifier: Apache-2.0\n", "a.sh"),
      None),
-    ("no README", {"README.md": "x\n", "cli/src/a.c": HEAD}, "no README.md (cli/README.md)"),
+    ("no README", {"README.md": "x\n", "cli/verb/a.c": HEAD}, "no README.md (cli/verb/README.md)"),
     ("mirrored folder", {**README, "kernel/include/ron/base/a.h": HEAD}, "(kernel/README.md)"),
     ("mirrored folder, described",
      {**README, "kernel/README.md": "x\n", "kernel/include/ron/base/a.h": HEAD}, None),

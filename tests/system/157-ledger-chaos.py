@@ -55,7 +55,7 @@ class Databases:
         """Whether the standby has all that the primary has; commits wait for it then."""
         return self.primary.sql(
             "SELECT count(*) FROM pg_stat_replication WHERE state='streaming' AND "
-            "sync_state='sync' AND flush_lsn>=pg_current_wlt_flush_lsn()") == "1"
+            "sync_state='sync' AND flush_lsn>=pg_current_wal_flush_lsn()") == "1"
 
     def fail_over(self):
         if not until(self.in_step, 10):

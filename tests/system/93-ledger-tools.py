@@ -347,7 +347,7 @@ def wrong_options(ledger):
 # ---- the document of the API ---------------------------------------------------------------------
 
 def source_routes():
-    text = (SOURCE / "ledger" / "src" / "ledger/front/routes.c").read_text(encoding="utf-8")
+    text = (SOURCE / "ledger/front/routes.c").read_text(encoding="utf-8")
     return [(m[1].lower(), m[2], "RON_HTTP_ADMIN" in m[3])
             for m in re.finditer(r'\{RON_HTTP_(\w+), "([^"]+)",([^}]*)\}', text)]
 

@@ -3,8 +3,8 @@
  * edge.pml - misses of the edge: requests that share one fill of their target, a bounded queue,
  * workers that may die with a fill in their hands, a store that forgets, and a drain at any moment.
  *
- * Place: the model of live fill: edge/fill/live.c (who joins, who begins) and edge/fill/worker.c (what a
- * worker does with a fill). The queue alone, with its close, is work_queue.pml.
+ * Place: the model of live fill: edge/fill/live.c (who joins, who begins) and edge/fill/worker.c
+ * (what a worker does with a fill). The queue alone, with its close, is work_queue.pml.
  *
  * Model                     C
  *   client(c)                 a request on a loop: edg_table_find, then edg_serve_stored or join();

@@ -5,8 +5,9 @@
  * fail, the journal of actions, actors whose leases may end early, a wallet whose answers may get
  * lost, the audit trail that drops its oldest, and a crash of the whole process at any moment.
  *
- * Place: the model of svc-interop: interop/hook/worker.c, interop/mailbox/store.c, interop/act/act.c,
- * interop/audit/audit.c. The queue alone is work_queue.pml, the wallet's own promise wallet.pml.
+ * Place: the model of svc-interop: interop/hook/worker.c, interop/mailbox/store.c,
+ * interop/act/act.c, interop/audit/audit.c. The queue alone is work_queue.pml, the wallet's own
+ * promise wallet.pml.
  *
  * Model                     C
  *   sender(r)                 a provider with request r; both carry the same delivery. It sends

@@ -3,8 +3,8 @@
  * ledger.pml - Validated -> Sequenced -> Committed, with a crash at any point, a sync that fails,
  * repetitions in parallel, and an operator who resumes.
  *
- * Place: the model of ron-ledger's pipeline: ledger/pipeline/seq.c, ledger/pipeline/commit.c, ledger/recover/recover.c and
- * the tasks around them.
+ * Place: the model of ron-ledger's pipeline: ledger/pipeline/seq.c, ledger/pipeline/commit.c,
+ * ledger/recover/recover.c and the tasks around them.
  *
  * Model                     C
  *   client                    somebody who sends a request with a key until the answer is definite

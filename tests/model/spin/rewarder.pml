@@ -3,8 +3,8 @@
  * rewarder.pml - one epoch from the request to the ledger: clients that repeat themselves, a
  * service that dies at any point, with its book or without, and a network that loses and delays.
  *
- * Place: the model of svc-rewarder: rewarder/book/book.h (states, plan), rewarder/settle/machine.c (the machine
- * of a settlement) and the tasks between them.
+ * Place: the model of svc-rewarder: rewarder/book/book.h (states, plan),
+ * rewarder/settle/machine.c (the machine of a settlement) and the tasks between them.
  *
  * Model                     C
  *   world                     clients that POST compute (the number is the run key) while GET knows
