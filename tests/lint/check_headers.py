@@ -24,7 +24,8 @@ def compile_alone(root, path, compiler, model):
                f"-I{root / 'kernel' / 'include'}", "-"]
     # Twice: a header without a guard is caught as well.
     source = f'#include "{name}"\n' * 2 + "int ron_header_alone(void);\n"
-    done = subprocess.run(command, input=source, text=True, capture_output=True, check=False)
+    done = subprocess.run(command, input=source, text=True, capture_output=True, check=False,
+                          cwd=root)
     if done.returncode == 0:
         return None
     lines = [line for line in done.stderr.splitlines() if "error" in line]
