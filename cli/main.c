@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* audit/main.c - the program `ron`: finds the verb in the table of base/verbs.h and runs it. */
+/* cli/main.c - the program `ron`: finds the verb in the table of base/verbs.h and runs it. */
 #include <stdio.h>
 #include <string.h>
 
