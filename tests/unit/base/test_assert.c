@@ -57,6 +57,13 @@ static void fail_magic(void *arg)
     RON_CHECK_MAGIC(thing, THING_MAGIC);
 }
 
+static void fail_obj(void *arg)
+{
+    const struct thing *thing = RON_OBJ(arg, const struct thing, THING_MAGIC);
+
+    RON_IGNORE(thing);
+}
+
 static void fail_slow(void *arg)
 {
     int *count = arg;
@@ -128,6 +135,11 @@ static void test_assert__magic__catches_null_and_strangers(void **state)
     RON_CHECK_MAGIC(&good, THING_MAGIC);
     support_death(fail_magic, NULL, "thing != NULL");
     support_death(fail_magic, &bad, "thing->magic == THING_MAGIC");
+
+    void *passed = &good;
+    assert_ptr_equal(RON_OBJ(passed, struct thing, THING_MAGIC), &good);
+    support_death(fail_obj, NULL, "arg != NULL");
+    support_death(fail_obj, &bad, "arg->magic == THING_MAGIC", "in fail_obj");
 }
 
 static void test_assert__slow_and_defensive__follow_the_build(void **state)

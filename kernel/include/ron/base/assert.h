@@ -18,6 +18,9 @@
  *   RON_UNREACHABLE()              always on
  *   RON_IMPLIES(a, b)              logic for use inside an assertion
  *   RON_CHECK_MAGIC(ptr, MAGIC)    ptr is not NULL and its field `magic` is MAGIC
+ *   RON_OBJ(ptr, type, MAGIC)      the way from `void *` (task argument, message, callback) to a
+ *                                  type: checks the magic and yields `type *`. MAGIC is four
+ *                                  letters, set by the object's init, zeroed by its done.
  *
  * One condition per assertion, so that the report says which one failed.
  */
@@ -64,3 +67,11 @@ __attribute__((noreturn, cold)) void ron_assert_fail_msg(const char *expr, const
         RON_ASSERT_NAMED_(ron_magic_ptr_ != NULL, #ptr " != NULL");                                \
         RON_ASSERT_NAMED_(ron_magic_ptr_->magic == (MAGIC), #ptr "->magic == " #MAGIC);            \
     } while (0)
+
+#define RON_OBJ(ptr, type, MAGIC)                                                                  \
+    __extension__({                                                                                \
+        type *ron_obj_ = (ptr);                                                                    \
+        RON_ASSERT_NAMED_(ron_obj_ != NULL, #ptr " != NULL");                                      \
+        RON_ASSERT_NAMED_(ron_obj_->magic == (MAGIC), #ptr "->magic == " #MAGIC);                  \
+        ron_obj_;                                                                                  \
+    })
