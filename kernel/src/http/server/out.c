@@ -18,7 +18,7 @@
  *      hold the worker.
  *   O4 a head whose file follows leaves in one segment with its beginning: a small segment before
  *      each large answer keeps the peer's window from growing, and both sides wait for each other
- *      (docs/performance.md, "GET /o of 1 MiB"). */
+ *      (docs/performance/interop.md, "GET /o of 1 MiB"). */
 #include <string.h>
 #include <sys/uio.h>
 
