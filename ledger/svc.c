@@ -275,9 +275,10 @@ static enum ron_rc open_keys(struct led_svc *s, struct ron_err *err)
     }
     ron_cap_ring_init(&s->ring, found);
     s->has_ring = true;
-    return ron_cap_verifier_new(
+    RON_TRY(ron_cap_verifier_new(
         &(struct ron_cap_verifier_opts){.env = ron_app_env(s->app), .ring = &s->ring}, &s->verifier,
-        err);
+        err));
+    return ron_collect_cap(ron_app_metrics(s->app), s->verifier, err);
 }
 
 static enum ron_rc open_guard(struct led_svc *s, struct ron_err *err)

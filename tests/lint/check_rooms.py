@@ -20,7 +20,8 @@ README_LINES = (8, 60)
 # A definition, as the formatter leaves it: the name before the first bracket of a line in column 0,
 # and a brace in column 0 before the next blank line or semicolon.
 HEAD = re.compile(r"^(?!static\b|typedef\b|#|\s)[A-Za-z_][\w\s*]*?\b(\w+)\(")
-WORD = re.compile(r"\b[a-z_][a-z0-9_]*_[a-z0-9_]*\b")
+# A struct may have the name of a function: `struct ron_http_head` is no use of ron_http_head().
+WORD = re.compile(r"(?<!struct )(?<!enum )(?<!union )\b[a-z_][a-z0-9_]*_[a-z0-9_]*\b")
 STRUCT = re.compile(r"^struct (\w+) \{")
 
 
@@ -133,6 +134,8 @@ CASES = [
      None),
     ("a comment is no call", {**R, "ledger/book/a.c": APPLY,
                               "ledger/entry/b.c": "/* led_apply */\n"}, None),
+    ("a struct with the name of a function",
+     {**R, "ledger/book/a.c": APPLY, "ledger/entry/b.c": "struct led_apply *a;\n"}, None),
     ("a static function is nobody else's",
      {**R, "ledger/book/a.c": "static " + APPLY, "ledger/entry/b.c": "led_apply(1);\n"}, None),
     ("a later room of the HTTP module",

@@ -37,7 +37,8 @@ ledger_commit_latency_seconds_count roots_published_total ledger_safe_mode seq_g
 wal_fsync_fail_total io_timeouts_total{op="read",peer=""} auth_failures_total{peer="tcp"}
 rejected_total{reason="insufficient_funds"} rejected_total{reason="safe_mode"} ledger_entries_total
 ledger_head_seq health_ready readyz_degraded{cause="disk_space"}
-service_restarts_total{task="committer"}""".split()
+service_restarts_total{task="committer"} cap_checks_total{result="hit"}
+cap_checks_total{result="miss"} cap_keys limiter_clients{limiter="http"}""".split()
 
 
 def promtool(*arguments, text=None):

@@ -80,6 +80,9 @@ enum ron_rc ron_app_auth_new(struct ron_app *app, const char *key_file, const ch
     a->audience = (struct ron_str){audience, strlen(audience)};
     a->amnesia = ron_conf_bool(conf, ron_conf_find_key(ron_conf_table_of(conf), "amnesia.enabled"));
     rc = open_keys(a, key_file, err);
+    if (rc == RON_OK) {
+        rc = ron_collect_cap(ron_app_metrics(app), a->verifier, err);
+    }
     if (rc != RON_OK) {
         ron_app_auth_free(a);
         return rc;

@@ -14,7 +14,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
-#include "http/tls/priv.h"
+#include "http/tls/lane.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"

@@ -22,10 +22,6 @@
 
 #include "ron/cap/verifier.h"
 #include "ron/cas/cas.h"
-#include "ron/guard/breaker.h"
-#include "ron/guard/gate.h"
-#include "ron/guard/limiter.h"
-#include "ron/guard/retry.h"
 #include "ron/http/server.h"
 #include "ron/obs/health.h"
 #include "ron/obs/metrics.h"
@@ -52,33 +48,13 @@ RON_MUST_USE enum ron_rc ron_http_metrics_new(struct ron_metrics *m,
 void ron_http_metrics_free(struct ron_http_metrics *h);
 /* opts.on_done, with the ron_http_metrics as opts.on_done_arg. */
 void ron_http_metrics_done(void *arg, const struct ron_http_done *done);
-/* inflight_requests of this server. RON_LIMIT. */
+/* inflight_requests of this server; limiter_clients and limiter_overflow_total of its rate limiter
+ * {limiter}, with the name of the server. RON_LIMIT. */
 RON_MUST_USE enum ron_rc ron_collect_http(struct ron_metrics *m, const struct ron_http_server *s,
                                           struct ron_err *err);
 
-/* ---- guards and capabilities: kept by the caller, one collector each ------------------------- */
+/* ---- capabilities and content stores: kept by the caller, one collector each ----------------- */
 
-/* breaker_state, breaker_changes_total, breaker_refused_total, upstream_fail_total: {svc}. */
-struct ron_ops_breaker {
-    const char *svc;
-    const struct ron_breaker *breaker;
-};
-/* backoff_retries_total{svc,op,result}. */
-struct ron_ops_retry {
-    const char *svc;
-    const char *op;
-    const struct ron_retry_stats *stats;
-};
-/* queue_depth, queue_depth_max {queue}; busy_rejections_total {queue}. */
-struct ron_ops_gate {
-    const char *name;
-    const struct ron_gate *gate;
-};
-/* limiter_clients, limiter_overflow_total: {limiter}. */
-struct ron_ops_limiter {
-    const char *name;
-    const struct ron_limiter *limiter;
-};
 /* cap_checks_total, cap_cache_*, cap_keys*, cap_key_reloads_total of a verifier, one for a service.
  * Why tokens were refused is counted where they are: rejected_total{reason}. */
 RON_MUST_USE enum ron_rc ron_collect_cap(struct ron_metrics *m, const struct ron_cap_verifier *v,
@@ -90,11 +66,3 @@ struct ron_ops_cas {
 };
 RON_MUST_USE enum ron_rc ron_collect_cas(struct ron_metrics *m, const struct ron_ops_cas *c,
                                          struct ron_err *err);
-RON_MUST_USE enum ron_rc ron_collect_breaker(struct ron_metrics *m, const struct ron_ops_breaker *b,
-                                             struct ron_err *err);
-RON_MUST_USE enum ron_rc ron_collect_retry(struct ron_metrics *m, const struct ron_ops_retry *r,
-                                           struct ron_err *err);
-RON_MUST_USE enum ron_rc ron_collect_gate(struct ron_metrics *m, const struct ron_ops_gate *g,
-                                          struct ron_err *err);
-RON_MUST_USE enum ron_rc ron_collect_limiter(struct ron_metrics *m, const struct ron_ops_limiter *l,
-                                             struct ron_err *err);

@@ -7,7 +7,6 @@
 #include <string.h>
 
 #include "http/client/priv.h"
-#include "http/ops/collect.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/io/file.h"
@@ -293,36 +292,6 @@ void ron_http_op_counters(const struct ron_http_target *t, uint32_t op,
     for (size_t i = 0; i < RON_HTTP_FETCH_REASON_COUNT; i++) {
         ret_counters->ended[i] = ron_stat_get(&o->ended[i]);
     }
-}
-
-static void collect_target(struct ron_scrape *sc, struct ron_http_target *t)
-{
-    struct ron_metrics *m = ron_scrape_metrics(sc);
-
-    if (t->has_breaker) {
-        ron__collect_breaker(sc, &(struct ron_ops_breaker){t->opts.name, &t->breaker});
-    }
-    for (size_t i = 0; i < t->opts.op_count; i++) {
-        ron__collect_retry(
-            sc, &(struct ron_ops_retry){t->opts.name, t->opts.retry_ops[i], &t->ops[i].retry});
-        ron_scrape_add(sc, ron_metrics_name(m, RON_M_IO_TIMEOUTS),
-                       ron_stat_get(&t->ops[i].io_timeouts), t->opts.ops[i], t->opts.name);
-    }
-}
-
-static void collect_client(struct ron_scrape *sc, void *arg)
-{
-    struct ron_http_client *c = arg;
-
-    for (size_t i = 0; i < c->target_count; i++) {
-        collect_target(sc, c->targets[i]);
-    }
-}
-
-enum ron_rc ron_collect_http_client(struct ron_metrics *m, struct ron_http_client *c,
-                                    struct ron_err *err)
-{
-    return ron_metrics_collector(m, collect_client, c, err);
 }
 
 enum ron_rc ron_http_url_host(const char *url, char *ret_host, size_t size, bool *ret_plain,

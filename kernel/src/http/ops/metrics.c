@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel/src/http/ops/metrics.c - what each answer counts, and collectors of the server and the
- * guards.
+/* kernel/src/http/ops/metrics.c - what each answer counts, and collectors for capabilities and
+ * content stores.
  *
  * The series of a route are found by its place in the table and by its status, without a lookup:
  * usual statuses have a slot each, the rest are looked up by their labels. Label values come from
  * tables of ours (patterns, methods, statuses, reasons), never from a client. */
 #include <stdio.h>
 
-#include "http/ops/collect.h"
 #include "ron/base/alloc.h"
+#include "ron/http/ops.h"
 
 enum {
     SLOTS = 80, /* 200-215, 300-315, 400-431, 500-515 */
@@ -142,96 +142,6 @@ void ron_http_metrics_free(struct ron_http_metrics *h)
 }
 
 /* ---- collectors ------------------------------------------------------------------------------ */
-
-static void collect_http(struct ron_scrape *sc, void *arg)
-{
-    struct ron_http_counters c;
-
-    ron_http_server_counters(arg, &c);
-    ron_scrape_sample(sc, ron_metrics_name(ron_scrape_metrics(sc), RON_M_INFLIGHT), c.inflight,
-                      NULL, 0);
-}
-
-enum ron_rc ron_collect_http(struct ron_metrics *m, const struct ron_http_server *s,
-                             struct ron_err *err)
-{
-    return ron_metrics_collector(m, collect_http, (void *)(uintptr_t)s, err);
-}
-
-void ron__collect_breaker(struct ron_scrape *sc, void *arg)
-{
-    struct ron_metrics *m = ron_scrape_metrics(sc);
-    const struct ron_ops_breaker *b = arg;
-    struct ron_breaker_stats stats;
-
-    ron_breaker_get_stats(b->breaker, &stats);
-    ron_scrape_add(sc, ron_metrics_name(m, RON_M_BREAKER_STATE), (uint64_t)stats.state, b->svc);
-    ron_scrape_add(sc, ron_metrics_name(m, RON_M_BREAKER_REFUSED), stats.refused, b->svc);
-    ron_scrape_add(sc, ron_metrics_name(m, RON_M_UPSTREAM_FAIL), stats.upstream_fail_total, b->svc);
-    for (int s = 0; s < RON_BREAKER_STATE_COUNT; s++) {
-        ron_scrape_add(sc, ron_metrics_name(m, RON_M_BREAKER_CHANGES), stats.entered[s], b->svc,
-                       ron_breaker_state_label((enum ron_breaker_state)s));
-    }
-}
-
-enum ron_rc ron_collect_breaker(struct ron_metrics *m, const struct ron_ops_breaker *b,
-                                struct ron_err *err)
-{
-    return ron_metrics_collector(m, ron__collect_breaker, (void *)(uintptr_t)b, err);
-}
-
-void ron__collect_retry(struct ron_scrape *sc, void *arg)
-{
-    struct ron_metrics *m = ron_scrape_metrics(sc);
-    const struct ron_ops_retry *r = arg;
-
-    for (int v = 0; v < RON_VERDICT_COUNT; v++) {
-        ron_scrape_add(sc, ron_metrics_name(m, RON_M_BACKOFF_RETRIES),
-                       ron_stat_get(&r->stats->backoff_retries_total[v]), r->svc, r->op,
-                       ron_retry_verdict_label((enum ron_retry_verdict)v));
-    }
-}
-
-enum ron_rc ron_collect_retry(struct ron_metrics *m, const struct ron_ops_retry *r,
-                              struct ron_err *err)
-{
-    return ron_metrics_collector(m, ron__collect_retry, (void *)(uintptr_t)r, err);
-}
-
-static void collect_gate(struct ron_scrape *sc, void *arg)
-{
-    struct ron_metrics *m = ron_scrape_metrics(sc);
-    const struct ron_ops_gate *g = arg;
-    struct ron_gate_stats stats;
-
-    ron_gate_get_stats(g->gate, &stats);
-    ron_scrape_add(sc, ron_metrics_name(m, RON_M_QUEUE_DEPTH), stats.inflight, g->name);
-    ron_scrape_add(sc, ron_metrics_name(m, RON_M_QUEUE_DEPTH_MAX), stats.peak, g->name);
-    ron_scrape_add(sc, ron_metrics_name(m, RON_M_BUSY), stats.busy_rejections_total, "", g->name);
-}
-
-enum ron_rc ron_collect_gate(struct ron_metrics *m, const struct ron_ops_gate *g,
-                             struct ron_err *err)
-{
-    return ron_metrics_collector(m, collect_gate, (void *)(uintptr_t)g, err);
-}
-
-static void collect_limiter(struct ron_scrape *sc, void *arg)
-{
-    struct ron_metrics *m = ron_scrape_metrics(sc);
-    const struct ron_ops_limiter *l = arg;
-    struct ron_limiter_stats stats;
-
-    ron_limiter_get_stats(l->limiter, &stats);
-    ron_scrape_add(sc, ron_metrics_name(m, RON_M_LIMITER_CLIENTS), stats.clients, l->name);
-    ron_scrape_add(sc, ron_metrics_name(m, RON_M_LIMITER_OVERFLOW), stats.overflow, l->name);
-}
-
-enum ron_rc ron_collect_limiter(struct ron_metrics *m, const struct ron_ops_limiter *l,
-                                struct ron_err *err)
-{
-    return ron_metrics_collector(m, collect_limiter, (void *)(uintptr_t)l, err);
-}
 
 static void collect_cap(struct ron_scrape *sc, void *arg)
 {

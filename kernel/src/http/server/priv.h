@@ -25,7 +25,7 @@
 #pragma once
 
 #include "http/server/pipe.h"
-#include "http/tls/priv.h"
+#include "http/tls/lane.h"
 #include "ron/base/arena.h"
 #include "ron/base/pool.h"
 #include "ron/base/rand.h"

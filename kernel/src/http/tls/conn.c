@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
-#include "http/tls/priv.h"
+#include "http/tls/lane.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -17,7 +17,7 @@
 #include <openssl/x509v3.h>
 #include <string.h>
 
-#include "http/tls/priv.h"
+#include "http/tls/lane.h"
 #include "ron/base/assert.h"
 #include "ron/io/file.h"
 

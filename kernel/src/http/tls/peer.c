@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "http/tls/priv.h"
+#include "http/tls/lane.h"
 #include "ron/base/assert.h"
 #include "ron/io/addr.h"
 

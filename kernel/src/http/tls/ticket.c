@@ -13,7 +13,7 @@
 #include <openssl/rand.h>
 #include <string.h>
 
-#include "http/tls/priv.h"
+#include "http/tls/lane.h"
 
 static uint64_t now_ms(const struct ron_tls_ctx *ctx)
 {

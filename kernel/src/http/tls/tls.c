@@ -9,7 +9,7 @@
 #include <openssl/err.h>
 #include <string.h>
 
-#include "http/tls/priv.h"
+#include "http/tls/lane.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/obs/metrics.h"

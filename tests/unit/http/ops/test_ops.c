@@ -76,57 +76,6 @@ static void test_ops__answers__counted_by_route_method_status_and_reason(void **
     ron_metrics_free(m);
 }
 
-static void test_ops__guards__collected_under_the_names_of_the_seeds(void **state)
-{
-    const struct ron_env *env = ron_env_linux();
-    struct ron_metrics *m = NULL;
-    struct ron_limiter *l = NULL;
-    struct ron_breaker breaker;
-    struct ron_gate gate;
-    struct ron_retry_stats stats = {0};
-    struct ron_breaker_ticket ticket;
-    const struct ron_breaker_rules rules = {
-        .row_max = 1, .window_ms = 10000, .open_ms = 60000, .probes = 1};
-
-    (void)state;
-    assert_int_equal(ron_metrics_new(NULL, &m, NULL), RON_OK);
-    assert_int_equal(
-        ron_limiter_new(&(struct ron_limiter_opts){.env = env, .rate = {1, 1}}, &l, NULL), RON_OK);
-    ron_breaker_init(&breaker, &rules, &env->clock);
-    assert_int_equal(ron_breaker_admit(&breaker, &ticket, NULL), RON_OK);
-    ron_breaker_report(&breaker, ticket, RON_CALL_FAILURE);
-    assert_int_equal(ron_breaker_admit(&breaker, &ticket, NULL), RON_AGAIN);
-    ron_stat_add(&stats.backoff_retries_total[RON_VERDICT_AGAIN], 3);
-    assert_int_equal(ron_limiter_take(l, "me", 2, NULL), RON_OK);
-    assert_int_equal(ron_collect_breaker(m, &(struct ron_ops_breaker){"ledger", &breaker}, NULL),
-                     RON_OK);
-    assert_int_equal(
-        ron_collect_retry(m, &(struct ron_ops_retry){"ledger", "commit", &stats}, NULL), RON_OK);
-    ron_gate_init(&gate, 1);
-    assert_int_equal(ron_gate_enter(&gate), RON_OK);
-    assert_int_equal(ron_gate_enter(&gate), RON_FULL);
-    assert_int_equal(ron_collect_gate(m, &(struct ron_ops_gate){"jobs", &gate}, NULL), RON_OK);
-    assert_int_equal(ron_collect_limiter(m, &(struct ron_ops_limiter){"clients", l}, NULL), RON_OK);
-    expect_lines(m, (const char *const[]){
-                        "breaker_state{svc=\"ledger\"} 1",
-                        "breaker_refused_total{svc=\"ledger\"} 1",
-                        "breaker_changes_total{svc=\"ledger\",state=\"open\"} 1",
-                        "upstream_fail_total{svc=\"ledger\"} 1",
-                        "backoff_retries_total{svc=\"ledger\",op=\"commit\",result=\"retry\"} 3",
-                        "limiter_clients{limiter=\"clients\"} 1",
-                        "limiter_overflow_total{limiter=\"clients\"} 0",
-                        "queue_depth{queue=\"jobs\"} 1",
-                        "queue_depth_max{queue=\"jobs\"} 1",
-                        "busy_rejections_total{endpoint=\"\",queue=\"jobs\"} 1",
-                        NULL,
-                    });
-    ron_gate_leave(&gate);
-    ron_gate_done(&gate);
-    ron_breaker_done(&breaker);
-    ron_limiter_free(l);
-    ron_metrics_free(m);
-}
-
 static void test_ops__capabilities__collected_without_a_token(void **state)
 {
     const struct ron_env *env = ron_env_linux();
@@ -220,7 +169,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_ops__answers__counted_by_route_method_status_and_reason),
-        cmocka_unit_test(test_ops__guards__collected_under_the_names_of_the_seeds),
         cmocka_unit_test(test_ops__capabilities__collected_without_a_token),
         cmocka_unit_test(test_ops__content_store__every_counter_collected),
     };

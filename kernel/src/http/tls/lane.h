@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* kernel/src/http/tls/priv.h - private: the TLS context, a worker's lane of TLS connections, one
+/* kernel/src/http/tls/lane.h - private: the TLS context, a worker's lane of TLS connections, one
  * connection.
  *
  * Layers: the HTTP side calls ron__tls_read and ron__tls_writev with plain bytes; OpenSSL calls the
