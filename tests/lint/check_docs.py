@@ -10,8 +10,8 @@ backticks is checked when it has the form of
   a verb      `ron VERB ...`, also as a command in a code block: a row of cli/base/verbs.h
   a setting   section.key, RON_SERVICE__KEY: a row of docs/reference
   a route     /path or METHOD /path: a path of api/*.yaml or a route in a C source
-A dotted name may also be a string of a C source (scopes, spans, metrics), and a path that begins
-without a method and with a segment of no route is another's. Placeholders ({x}, <x>, NAME) match anything.
+A dotted name may also be a string of a C source (scopes, spans, metrics). A path without a method
+whose first segment no route has is not ours. Placeholders ({x}, <x>, NAME) match anything.
 """
 import re
 
@@ -28,8 +28,8 @@ QUOTED = re.compile(r"`([^`\n]+)`")
 COMMAND = re.compile(r"^(?:\$ |    )(ron(?: [a-z][a-z|-]*)+)")
 # Names of files that look like settings: ledger.vkey, edge.yaml, run.json.
 FILE_ENDS = CODE + ("json", "vkey", "token", "keys", "txt", "svg", "png", "log", "so", "service",
-                    "deb", "pem", "db", "sock", "key", "mvt", "pmtiles", "mbtiles", "sqlite", "jsonl",
-                    "example")
+                    "deb", "pem", "db", "sock", "key", "mvt", "pmtiles", "mbtiles", "sqlite",
+                    "jsonl", "example")
 # Files that a program writes, described by a format: not of the tree. Folders of it, by their first
 # segment, where that is a name of the tree too.
 MADE = re.compile(r"(ron-data|build|log|ledger|tile|packs|files|keys|tokens|runs|run|inputs"
