@@ -12,7 +12,8 @@
 import re
 
 from common import code_lines, files, main, read
-from rooms import TOPS, place, without_debt
+from debt import without_debt
+from rooms import TOPS, place
 
 SOURCES_MAX = 24
 MEMBERS_MAX = 32
@@ -108,7 +109,7 @@ def every_fault(root):
 
 
 def check(root):
-    yield from without_debt(root, "rooms", every_fault(root))
+    yield from without_debt(root, "rooms", every_fault(root), "rooms")
 
 
 R = {f"{folder}/README.md": "x\n" * 10 for folder in

@@ -1,9 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""rooms.toml, read once, and where a file stands in it; shared by the checks of rooms.
-
-rooms_debt.txt lists findings that are known: they pass, and a line that nothing gives any more
-fails, so the list only shrinks.
-"""
+"""rooms.toml, read once, and where a file stands in it; shared by the checks of rooms."""
 import tomllib
 from collections import namedtuple
 from pathlib import Path
@@ -26,20 +22,3 @@ def place(path):
         rank = row["rooms"].index(rest[0]) if rest[0] in row["rooms"] else -1
         return Place(top, rest[0], rank, "/".join(rest[1:]))
     return None
-
-
-def without_debt(root, check, findings):
-    """The findings that are not in rooms_debt.txt, and the lines of it that nothing gives."""
-    page = root / "tests" / "lint" / "rooms_debt.txt"
-    owed = set()
-    if page.exists():
-        owed = {line for line in page.read_text(encoding="utf-8").splitlines()
-                if line.startswith(f"{check}: ")}
-    seen = set()
-    for path, line, text in findings:
-        known = f"{check}: {path}: {text}"
-        seen.add(known)
-        if known not in owed:
-            yield path, line, text
-    for known in sorted(owed - seen):
-        yield page.relative_to(root), 0, f"nothing gives this any more, delete it: {known}"
