@@ -129,16 +129,6 @@ void led_book_free(struct led_book *b)
 
 /* ---- keys ------------------------------------------------------------------------------------ */
 
-struct led_key led__key(const uint8_t hash_key[16], struct ron_str text)
-{
-    uint8_t out[crypto_shorthash_siphashx24_BYTES];
-    struct led_key key;
-
-    (void)crypto_shorthash_siphashx24(out, (const unsigned char *)text.ptr, text.len, hash_key);
-    memcpy(&key, out, sizeof key);
-    return key;
-}
-
 /* 64 x 64 -> 128 bits, both halves folded together. */
 static uint64_t fold(uint64_t x, uint64_t y)
 {

@@ -35,6 +35,7 @@
 #include <stdint.h>
 
 #include "ledger/entry/entry.h"
+#include "ledger/entry/key.h"
 #include "ron/base/money.h"
 #include "ron/base/rc.h"
 
@@ -76,11 +77,6 @@ void led_book_rest(struct led_book *book);
 void led_book_may_stall(struct led_book *book, bool may_stall);
 
 /* ---- applying -------------------------------------------------------------------------------- */
-
-struct led_key {
-    uint64_t a;
-    uint64_t b;
-};
 
 /* Hashes of an entry, computed once, early, and in parallel. */
 struct led_prep {

@@ -242,7 +242,6 @@ static inline uint32_t led__hash(struct led_key key)
 }
 
 /* book.c */
-struct led_key led__key(const uint8_t hash_key[16], struct ron_str text);
 uint32_t led__find_account(const struct led_book *b, struct led_key key);
 uint32_t led__find_hold(const struct led_book *b, struct led_key key);
 uint32_t led__find_reversal(const struct led_book *b, struct led_key key);

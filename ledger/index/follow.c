@@ -2,8 +2,6 @@
 /* ledger/index/follow.c - what the index takes from the journal; the contract is in follow.h. */
 #include "ledger/index/follow.h"
 
-#include "ledger/pipeline/preval.h"
-
 /* The key of an account is a keyed hash already: its bits are as good as random. */
 bool led_follow_skips(struct led_key account, uint64_t seq)
 {

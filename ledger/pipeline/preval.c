@@ -8,7 +8,6 @@
 
 #include <string.h>
 
-#include "ledger/book/priv.h"
 #include "ledger/guard/remote.h"
 #include "ron/base/macros.h"
 
@@ -19,11 +18,6 @@ enum {
     ALIGN = 16,
     ARRAYS = 8,
 };
-
-struct led_key led_idem_key(const uint8_t hash_key[16], struct ron_str idem_id)
-{
-    return led__key(hash_key, idem_id);
-}
 
 /* ---- parsing --------------------------------------------------------------------------------- */
 

@@ -57,7 +57,3 @@ RON_MUST_USE bool led_preval_parse(const uint8_t hash_key[16], struct led_work *
 
 /* The index: sets checked_seq (V3) and w->look_up. */
 void led_preval_look_up(const struct led_index *index, struct led_work *w);
-
-/* The key of an idem_id, as the index, the sequencer and recovery know it: that of an entry's id
- * with the same text. */
-struct led_key led_idem_key(const uint8_t hash_key[16], struct ron_str idem_id);
