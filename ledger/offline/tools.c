@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger/offline/tools.c - the tools of ledger/ledger.h: recovery, and something to do with what it
- * gives. */
+/* ledger/offline/tools.c - the tools of tool.h: recovery, and a job on its result. */
+#include "ledger/offline/tool.h"
+
 #include <string.h>
 
-#include "ledger/ledger.h"
 #include "ledger/offline/load.h"
 #include "ledger/read/export.h"
 #include "ledger/recover/mark.h"
