@@ -385,7 +385,9 @@ static void drop_work(void *item, void *arg)
 
 static void drop_query(void *item, void *arg)
 {
-    led_query_refuse(arg, item, LED_REASON_DRAINING, NULL);
+    struct led_svc *s = arg;
+
+    led_query_refuse(s->queries, item, LED_REASON_DRAINING, NULL);
 }
 
 static void drop_chunk(void *item, void *arg)

@@ -27,6 +27,7 @@
 #include "ledger/recover/recover.h"
 #include "ledger/replica/lead.h"
 #include "ledger/work/pool.h"
+#include "ledger/work/query.h"
 #include "ron/chan/watch.h"
 
 enum {
@@ -241,9 +242,6 @@ bool led_admin_takes(enum led_ask ask);
 void led_admin_serve(struct led_svc *s, struct led_query *q);
 
 /* ---- fronts ---------------------------------------------------------------------------------- */
-
-/* The envelope of a reason; `detail` NULL: what the reason means. */
-struct ron_http_error led_http_error(enum led_reason reason, const char *detail);
 
 /* Writes what a refused batch is answered: the envelope of every error, and with it all of its
  * reasons and the root of the head, which it left as it was. Counts it, and returns the status. */

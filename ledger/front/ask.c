@@ -220,24 +220,6 @@ bool led_ask_parse(struct ron_str path, struct ron_str query, struct led_query *
     return no_as_http(ret_error, RON_HTTP_NOT_FOUND);
 }
 
-bool led_ask_is_public(const struct led_query *q)
-{
-    static const char bundle[] = "tile/entries/";
-
-    switch ((int)q->ask) {
-    case LED_ASK_INCLUSION:
-    case LED_ASK_CONSISTENCY:
-    case LED_ASK_ROOTS:
-    case LED_ASK_HEAD:
-    case LED_ASK_CHECKPOINT:
-        return true;
-    case LED_ASK_TILE: /* Bundles hold the entries themselves. */
-        return q->text_len < sizeof bundle - 1 || memcmp(q->text, bundle, sizeof bundle - 1) != 0;
-    default:
-        return false;
-    }
-}
-
 void led_ask_write_head(struct ron_json_writer *j, uint64_t seq, const struct ron_tree_hash *root,
                         uint64_t ts_ms)
 {

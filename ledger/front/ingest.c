@@ -13,38 +13,6 @@
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-/* X(reason, "CODE"): the code of the envelope for each reason. */
-static const char *const codes[LED_REASON_COUNT] = {
-    [LED_REASON_OK] = "OK",
-    [LED_REASON_UNAUTH] = "UNAUTH",
-    [LED_REASON_CAP_INVALID] = "FORBIDDEN",
-    [LED_REASON_UNKNOWN_KIND] = "UNKNOWN_KIND",
-    [LED_REASON_POLICY_DENIED] = "POLICY_DENIED",
-    [LED_REASON_BUSY] = "BACKPRESSURE",
-    [LED_REASON_TOO_LARGE] = "TOO_LARGE",
-    [LED_REASON_TIMEOUT] = "TIMEOUT",
-    [LED_REASON_INTERNAL] = "INTERNAL",
-    [LED_REASON_INVALID] = "MALFORMED",
-    [LED_REASON_CONFLICT] = "CONFLICT",
-    [LED_REASON_INSUFFICIENT_FUNDS] = "INSUFFICIENT_FUNDS",
-    [LED_REASON_NONCE_CONFLICT] = "NONCE_CONFLICT",
-    [LED_REASON_IDEM_MISMATCH] = "IDEMPOTENCY_CONFLICT",
-    [LED_REASON_NOT_FOUND] = "NOT_FOUND",
-    [LED_REASON_SAFE_MODE] = "SAFE_MODE",
-    [LED_REASON_DRAINING] = "DRAINING",
-    [LED_REASON_NOT_LEADER] = "NOT_LEADER",
-};
-
-struct ron_http_error led_http_error(enum led_reason reason, const char *detail)
-{
-    return (struct ron_http_error){.status = led_reason_http_status(reason),
-                                   .code = codes[reason],
-                                   .message = detail != NULL ? detail : led_reason_doc(reason),
-                                   .reason = led_reason_name(reason),
-                                   .retryable = led_reason_retryable(reason),
-                                   .retry_after_s = reason == LED_REASON_SAFE_MODE ? 30 : 0};
-}
-
 void led_front_fail(struct ron_http_call *call, enum led_reason reason, const char *detail)
 {
     struct ron_http_error error = led_http_error(reason, detail);

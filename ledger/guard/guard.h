@@ -35,6 +35,7 @@
 
 #include "ledger/entry/entry.h"
 #include "ledger/guard/policy.h"
+#include "ledger/work/caller.h"
 #include "ron/base/arena.h"
 #include "ron/cap/verifier.h"
 #include "ron/obs/metrics.h"
@@ -72,27 +73,6 @@ uint32_t led_scopes_privileged(void); /* LED_SCOPE_BIT of all of them */
 enum led_scope led_scope_of_kind(uint8_t kind);
 
 /* ---- the caller ------------------------------------------------------------------------------ */
-
-/* X(NAME, "label of auth_failures_total") */
-#define LED_PEER_TABLE(X)                                                                          \
-    X(TCP, "tcp")                                                                                  \
-    X(MTLS, "mtls")                                                                                \
-    X(UDS, "uds")
-
-enum led_peer {
-#define X(name, label) LED_PEER_##name,
-    LED_PEER_TABLE(X)
-#undef X
-        LED_PEER_COUNT
-};
-
-/* Who sends a request; small, so that it travels with the work. */
-struct led_caller {
-    struct ron_str token; /* lives as long as the request; empty: none */
-    enum ron_cap_why why; /* when there is no token: what ron_cap_bearer said */
-    uint32_t peer_scopes; /* of led_guard_peer_scopes */
-    uint8_t peer;         /* enum led_peer */
-};
 
 /* What is known of a caller once the token was opened. Lies in the arena of the work. */
 struct led_auth {

@@ -105,7 +105,6 @@ enum led_known { LED_KNOWN_NOT, LED_KNOWN_IN_FLIGHT, LED_KNOWN_COMMITTED };
 enum led_known led_seq_find(const struct led_seq *s, struct led_key key, uint64_t *ret_seq);
 /* Durable seqs, smallest first, at which the key was seen lately; how many, at most `max`. An id
  * and an idem_id of the same text give two; more only where hashes are equal. */
-enum { LED_SEQ_CANDIDATES_MAX = 8 };
 size_t led_seq_candidates(const struct led_seq *s, struct led_key key, uint64_t *ret_seqs,
                           size_t max);
 /* Whether the key is in flight, also one that was seen at durable seqs before. */

@@ -149,7 +149,7 @@ void led_admin_serve(struct led_svc *s, struct led_query *q)
     enum ron_rc rc;
 
     if (is_long(q->ask) && !ron_au32_cas(&s->admin_busy, &idle, 1)) {
-        led_query_refuse(s, q, LED_REASON_CONFLICT, "another long operation is under way");
+        led_query_refuse(s->queries, q, LED_REASON_CONFLICT, "another long operation is under way");
         return;
     }
     rc = act(s, q, out, &err);
@@ -157,9 +157,9 @@ void led_admin_serve(struct led_svc *s, struct led_query *q)
         ron_au32_store(&s->admin_busy, 0);
     }
     if (rc == RON_OK) {
-        led_query_answer(s, q, 200, "application/json");
+        led_query_answer(s->queries, q, 200, "application/json");
         return;
     }
     ron_buf_clear(out);
-    led_query_refuse(s, q, reason_of(q->ask, rc), err.msg);
+    led_query_refuse(s->queries, q, reason_of(q->ask, rc), err.msg);
 }

@@ -82,7 +82,7 @@ void led_svc_look_up(struct led_svc *s, struct led_work *w)
     q->work = w;
     rc = ron_chan_try_send(s->asks, q, NULL);
     if (rc != RON_OK) {
-        led_query_refuse(s, q, rc == RON_CLOSED ? LED_REASON_DRAINING : LED_REASON_BUSY,
+        led_query_refuse(s->queries, q, rc == RON_CLOSED ? LED_REASON_DRAINING : LED_REASON_BUSY,
                          "too many requests wait for the journal");
     }
 }

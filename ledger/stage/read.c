@@ -107,7 +107,7 @@ static void failed(struct led_svc *s, struct led_query *q, enum ron_rc rc,
                              : rc == RON_CLOSED                   ? LED_REASON_NOT_LEADER
                                                                   : LED_REASON_INTERNAL;
 
-    led_query_refuse(s, q, reason, err->msg[0] != '\0' ? err->msg : NULL);
+    led_query_refuse(s->queries, q, reason, err->msg[0] != '\0' ? err->msg : NULL);
 }
 
 /* V4 of replica/lead.h: that it is not here means nothing where the log may go on without us. */
@@ -292,7 +292,7 @@ static void export(struct led_reading *rd, struct led_query *q)
                                                   .length = RON_HTTP_UNKNOWN}) != RON_OK) {
         ron_free(piece);
         led_export_free(x);
-        led_query_refuse(s, q, LED_REASON_BUSY, "too many exports are under way");
+        led_query_refuse(s->queries, q, LED_REASON_BUSY, "too many exports are under way");
         return;
     }
     led_query_put(s->queries, q);
@@ -347,12 +347,12 @@ static void serve(struct led_reading *rd, struct led_query *q)
         return;
     }
     if (led_reply_cancelled(&q->reply)) {
-        led_query_refuse(s, q, LED_REASON_TIMEOUT, NULL);
+        led_query_refuse(s->queries, q, LED_REASON_TIMEOUT, NULL);
         return;
     }
     if (q->ask == LED_ASK_EXPORT) {
         if (!begin_export(s)) {
-            led_query_refuse(s, q, LED_REASON_BUSY, "too many exports are under way");
+            led_query_refuse(s->queries, q, LED_REASON_BUSY, "too many exports are under way");
             return;
         }
         export(rd, q);
@@ -368,7 +368,7 @@ static void serve(struct led_reading *rd, struct led_query *q)
     if (q->ask == LED_ASK_TILE) {
         say_immutable(s, q);
     }
-    led_query_answer(s, q, 200, type);
+    led_query_answer(s->queries, q, 200, type);
 }
 
 static enum ron_rc read_handle(struct ron_task *t, void *arg, void **items, size_t count)
@@ -385,11 +385,12 @@ static enum ron_rc read_handle(struct ron_task *t, void *arg, void **items, size
             continue;
         }
         if (!led_svc_lease(s)) {
-            led_query_refuse(s, q, LED_REASON_SAFE_MODE, "the journal is being opened anew");
+            led_query_refuse(s->queries, q, LED_REASON_SAFE_MODE,
+                             "the journal is being opened anew");
             continue;
         }
         if (fresh_reader(rd) != RON_OK) {
-            led_query_refuse(s, q, LED_REASON_BUSY, "no memory for a reader");
+            led_query_refuse(s->queries, q, LED_REASON_BUSY, "no memory for a reader");
         } else {
             serve(rd, q);
         }

@@ -209,7 +209,7 @@ static void answer_balances(struct led_svc *s, struct led_query *q)
     struct led_account account = {0};
 
     if (!led_book_account(book, name, LED_COMMITTED, &account)) {
-        led_query_refuse(s, q, LED_REASON_NOT_FOUND, "no entry names this account");
+        led_query_refuse(s->queries, q, LED_REASON_NOT_FOUND, "no entry names this account");
         return;
     }
     ron_json_begin(&list.w, led_reply_body(&q->reply));
@@ -223,7 +223,7 @@ static void answer_balances(struct led_svc *s, struct led_query *q)
     led_book_each(book, name, LED_COMMITTED, see_balance, &list);
     ron_json_close(&list.w, ']');
     ron_json_close(&list.w, '}');
-    led_query_answer(s, q, 200, "application/json");
+    led_query_answer(s->queries, q, 200, "application/json");
 }
 
 static void see_supply(void *arg, struct ron_str asset, struct ron_money supply)
@@ -247,7 +247,7 @@ static void answer_supply(struct led_svc *s, struct led_query *q)
     led_book_supplies(led_seq_book(s->eng.seq), LED_COMMITTED, see_supply, &list);
     ron_json_close(&list.w, ']');
     ron_json_close(&list.w, '}');
-    led_query_answer(s, q, 200, "application/json");
+    led_query_answer(s->queries, q, 200, "application/json");
 }
 
 static bool see_hold(void *arg, const struct led_open_hold *hold)
@@ -279,7 +279,7 @@ static void answer_holds(struct led_svc *s, struct led_query *q)
     led_book_holds_of(led_seq_book(s->eng.seq), name, LED_COMMITTED, see_hold, &list);
     ron_json_close(&list.w, ']');
     ron_json_close(&list.w, '}');
-    led_query_answer(s, q, 200, "application/json");
+    led_query_answer(s->queries, q, 200, "application/json");
 }
 
 /* To the readers. */
@@ -288,7 +288,7 @@ static void pass_on(struct led_svc *s, struct led_query *q)
     enum ron_rc rc = ron_chan_try_send(s->reads, q, NULL);
 
     if (rc != RON_OK) {
-        led_query_refuse(s, q, rc == RON_CLOSED ? LED_REASON_DRAINING : LED_REASON_BUSY,
+        led_query_refuse(s->queries, q, rc == RON_CLOSED ? LED_REASON_DRAINING : LED_REASON_BUSY,
                          "no reader is free");
     }
 }
@@ -299,11 +299,11 @@ static void answer_freeze(struct led_svc *s, struct led_query *q)
     enum ron_rc rc = led_book_freeze(led_seq_book_mut(s->eng.seq), name, q->flag);
 
     if (rc == RON_AGAIN || rc == RON_NOMEM) {
-        led_query_refuse(s, q, LED_REASON_BUSY, "not at this moment; try again");
+        led_query_refuse(s->queries, q, LED_REASON_BUSY, "not at this moment; try again");
         return;
     }
     if (rc != RON_OK) {
-        led_query_refuse(s, q, LED_REASON_INTERNAL, NULL);
+        led_query_refuse(s->queries, q, LED_REASON_INTERNAL, NULL);
         return;
     }
     pass_on(s, q); /* A reader writes it down. */
@@ -338,7 +338,8 @@ static void answer_work(struct led_svc *s, struct led_query *q)
 {
     if ((q->work->look_up & LED_LOOK_ORIGINAL) != 0 &&
         led_seq_find_refs(s->eng.seq, q->work) != RON_OK) {
-        led_query_refuse(s, q, LED_REASON_BUSY, "no memory for so many reversals; try again");
+        led_query_refuse(s->queries, q, LED_REASON_BUSY,
+                         "no memory for so many reversals; try again");
         return;
     }
     add_facts(s, q);
@@ -532,7 +533,7 @@ static void seq_stop(struct ron_task *t, void *arg)
     ron_chan_recv_forget(s->asks, &st->asks_node);
     while (ron_chan_try_recv_many(s->asks, items, ASKS_PER_ROUND, &count) == RON_OK) {
         for (size_t i = 0; i < count; i++) {
-            led_query_refuse(s, items[i], LED_REASON_DRAINING, NULL);
+            led_query_refuse(s->queries, items[i], LED_REASON_DRAINING, NULL);
         }
     }
 }

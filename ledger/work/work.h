@@ -18,10 +18,12 @@
 
 #include "ledger/book/book.h"
 #include "ledger/entry/entry.h"
-#include "ledger/guard/guard.h"
+#include "ledger/work/caller.h"
 #include "ron/base/arena.h"
 #include "ron/merkle/hash.h"
 #include "ron/obs/trace.h"
+
+struct led_auth; /* guard/guard.h */
 
 enum led_work_kind {
     LED_WORK_INGEST,
@@ -77,6 +79,7 @@ struct led_candidates {
     const uint64_t *seqs;
     size_t count;
 };
+enum { LED_SEQ_CANDIDATES_MAX = 8 };
 
 struct led_work {
     uint32_t magic;

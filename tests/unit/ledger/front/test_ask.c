@@ -5,7 +5,7 @@
 #include "support/support.h"
 
 #include "client/client.h"
-#include "ledger/svc.h"
+#include "ledger/front/ask.h"
 
 static struct led_query q;
 static struct ron_http_error error;
