@@ -234,7 +234,7 @@ def clean_root(package, root):
 def changes():
     """What docs/ops/install.md says to do, but for systemd: the commands of its second part."""
     text = (TREE / "docs/ops/install.md").read_text(encoding="utf-8")
-    part = text.split("## What may only look")[1].split("\n## ")[0]
+    part = text.split("## Enabling payments")[1].split("\n## ")[0]
     lines = re.findall(r"^    (.*)$", part, re.M)
     return "\n".join(x for x in lines if not x.startswith("systemctl")) + "\n"
 
