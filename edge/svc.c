@@ -153,7 +153,8 @@ static enum ron_rc open_store(struct edg_svc *s, struct ron_err *err)
     RON_TRY(ron_sup_add(ron_app_sup(s->app), &task, NULL, err));
     s->cas_metrics = (struct ron_ops_cas){.store = s->store, .name = "edge"};
     RON_TRY(ron_collect_cas(ron_app_metrics(s->app), &s->cas_metrics, err));
-    return edg_s3_open(s, bytes, err);
+    RON_TRY(edg_s3_open(s, bytes, err));
+    return edg_s3_readers_add(s, err);
 }
 
 /* The origins of today, as the index names them; the gateway's records are apart. */

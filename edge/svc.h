@@ -18,7 +18,7 @@
 #include "edge/answer/error.h"
 #include "edge/conf.h"
 #include "edge/files/files.h"
-#include "edge/origin/origin.h"
+#include "edge/fill/origins.h"
 #include "edge/pack/pack.h"
 #include "edge/stored/table.h"
 #include "ron/app/auth.h"
@@ -148,6 +148,8 @@ void edg_read_take(struct edg_svc *s, struct edg_read *take_read);
 /* Frees it; answers if there is somebody to answer. */
 void edg_read_drop(struct edg_svc *s, struct edg_read *take_read, enum edg_error error);
 RON_MUST_USE enum ron_rc edg_readers_add(struct edg_svc *s, struct ron_err *err);
+/* Readers of the bucket with their queue; nothing without a tier. */
+RON_MUST_USE enum ron_rc edg_s3_readers_add(struct edg_svc *s, struct ron_err *err);
 
 /* From open things to what is answered; each takes its handle. */
 struct edg_content edg_content_of_file(struct edg_svc *s, const struct edg_file *take_file);

@@ -9,11 +9,9 @@
 
 /* ---- objects --------------------------------------------------------------------------------- */
 
-/* The tier, its channel and readers; nothing without [s3]. After the store. */
+/* The tier; nothing without [s3]. After the store. */
 RON_MUST_USE enum ron_rc edg_s3_open(struct edg_svc *s, uint64_t store_bytes, struct ron_err *err);
-/* Hands a read that the local store cannot serve to a reader of the bucket; takes it. */
-void edg_s3_pass(struct edg_svc *s, struct edg_read *take_read);
-/* On such a reader: brings the object of the read into the local store. */
+/* On a reader of the bucket: brings the object of the read into the local store. */
 enum ron_rc edg_s3_bring(struct edg_svc *s, const struct edg_read *r);
 /* After the commit of an object of an origin: the bucket is to have it, too. What goes wrong is
  * counted; the object can be had again. */

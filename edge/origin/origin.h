@@ -1,14 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge/origin/origin.h - the origins that may fill the store, and one exchange with one of them.
+/* edge/origin/origin.h - an origin that may fill the store, and one exchange with it.
  *
- * Place: edge, below the fills. An origin is named in the settings ([origins.NAME]); nothing else
- * is ever contacted (ron/http/client.h judges the host, the address and each redirect). A client's
- * own headers never reach an origin: all that is asked for is the same for everybody.
+ * A client's own headers never reach an origin: the request is the same for every client.
  *
- * Threads: made at the start, then read by all. edg_exchange_run on a worker that may block. */
+ * Threads: an origin does not change after the start. edg_exchange_run on a worker that may
+ * block. */
 #pragma once
 
-#include "edge/conf.h"
 #include "edge/origin/ledger.h"
 #include "edge/origin/pipe.h"
 #include "edge/stored/table.h"
@@ -29,31 +27,6 @@ struct edg_origin {
     uint64_t checkpoint_s;
     const struct ron_app_token *token; /* for those; NULL: none */
 };
-
-struct edg_origins {
-    struct ron_http_client *client;
-    size_t count;
-    struct edg_origin at[EDG_ORIGINS_MAX];
-    struct ron_app_tokens tokens[EDG_ORIGINS_MAX];
-};
-
-/* RON_INVALID names the setting. */
-RON_MUST_USE enum ron_rc edg_origins_check(const struct ron_conf_snap *conf, struct ron_err *err);
-/* Adds the client's task. Nothing to do without origins. */
-RON_MUST_USE enum ron_rc edg_origins_open(struct edg_origins *o, struct ron_app *app,
-                                          const struct ron_conf_snap *conf, uint64_t object_max,
-                                          struct ron_err *err);
-void edg_origins_close(struct edg_origins *o);
-/* A target of a client for the origin of a section: its host, what it may reach and whom it trusts;
- * the rest is `like`. */
-RON_MUST_USE enum ron_rc edg_origin_target(struct ron_http_client *client,
-                                           const struct ron_conf_snap *conf, uint32_t section,
-                                           const struct ron_http_target_opts *like,
-                                           struct ron_http_target **ret_target,
-                                           struct ron_err *err);
-/* NULL when there is none of that name. */
-const struct edg_origin *edg_origins_find(const struct edg_origins *o, struct ron_str name,
-                                          uint32_t *ret_index);
 
 /* Whether this origin is asked for such a target at all. */
 bool edg_origin_serves(const struct edg_origin *origin, struct ron_str target);

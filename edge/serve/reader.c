@@ -32,13 +32,6 @@ struct edg_content edg_content_of_file(struct edg_svc *s, const struct edg_file 
     return c;
 }
 
-void edg_tag_of(const struct ron_b3 *id, char ret_tag[EDG_TAG_LEN + 1])
-{
-    memcpy(ret_tag, "b3:", 3);
-    ron_b3_format_hex(id, ret_tag + 3);
-    ret_tag[EDG_TAG_LEN] = '\0';
-}
-
 struct edg_content edg_content_of_tile(struct edg_svc *s, const struct edg_tile *take_tile)
 {
     struct edg_content c = {.blob = take_tile->blob,
@@ -80,21 +73,6 @@ void edg_answer_no_tile(struct edg_out *out, const struct edg_pack *pack)
 }
 
 /* ---- the task -------------------------------------------------------------------------------- */
-
-void edg_read_drop(struct edg_svc *s, struct edg_read *take_read, enum edg_error error)
-{
-    if (take_read->reply != NULL) {
-        struct edg_out out = {.s = s, .reply = take_read->reply, .head = take_read->head};
-
-        edg_fail(&out, error);
-    }
-    if (take_read->content.blob.release != NULL) {
-        take_read->content.blob.release(take_read->content.blob.arg);
-    }
-    edg_stored_unref(take_read->stored);
-    edg_pack_unref(take_read->pack);
-    ron_free(take_read);
-}
 
 static void read_file(struct edg_svc *s, struct edg_read *r, struct edg_out *out)
 {
@@ -229,6 +207,18 @@ static void read_stored(struct edg_read *r, struct edg_out *out)
     }
 }
 
+/* Hands a read that the local store cannot serve to a reader of the bucket; takes it. */
+static void edg_s3_pass(struct edg_svc *s, struct edg_read *take_read)
+{
+    enum ron_rc rc;
+
+    take_read->deep = true;
+    rc = ron_chan_try_send(s->s3_reads, take_read, NULL);
+    if (rc != RON_OK) {
+        edg_read_drop(s, take_read, rc == RON_CLOSED ? EDG_ERROR_DRAINING : EDG_ERROR_BUSY);
+    }
+}
+
 /* Whether a read is one for the bucket: the local store has not got its object. */
 static bool is_deep(struct edg_svc *s, const struct edg_read *r)
 {
@@ -298,6 +288,50 @@ enum ron_rc edg_readers_add(struct edg_svc *s, struct ron_err *err)
                                                    .mode = RON_TASK_BLOCKING,
                                                    .stage = 1,
                                                    .input = s->reads,
+                                                   .batch_max = 1,
+                                                   .handle = handle,
+                                                   .arg = s},
+                            NULL, err));
+    }
+    return RON_OK;
+}
+
+/* ---- readers of the bucket ------------------------------------------------------------------- */
+
+static void drop_read(void *item, void *arg)
+{
+    edg_read_drop(arg, item, EDG_ERROR_DRAINING);
+}
+
+enum ron_rc edg_s3_readers_add(struct edg_svc *s, struct ron_err *err)
+{
+    uint32_t count;
+
+    if (s->tier == NULL) {
+        return RON_OK;
+    }
+    count = ron_tier_fetches(s->tier);
+    RON_TRY(ron_chan_new(
+        &(struct ron_chan_opts){.registry = ron_app_registry(s->app),
+                                .env = s->env,
+                                .name = "s3_reads",
+                                .producers = "http, readers",
+                                .consumers = "s3-readers",
+                                .drop_text = "answered 429 rate_limit; busy_rejections_total",
+                                .capacity = (uint32_t)ron_conf_int(s->conf, EDG_Q_READS),
+                                .policy = RON_CHAN_REJECT,
+                                .wake_batch = 1,
+                                .drop = drop_read,
+                                .drop_arg = s},
+        &s->s3_reads, err));
+    for (uint32_t i = 0; i < count; i++) {
+        (void)snprintf(s->s3_reader_names[i], sizeof s->s3_reader_names[i], "s3-reader-%u", i);
+        RON_TRY(ron_sup_add(ron_app_sup(s->app),
+                            &(struct ron_task_def){.name = s->s3_reader_names[i],
+                                                   .kind = "reader",
+                                                   .mode = RON_TASK_BLOCKING,
+                                                   .stage = 1,
+                                                   .input = s->s3_reads,
                                                    .batch_max = 1,
                                                    .handle = handle,
                                                    .arg = s},

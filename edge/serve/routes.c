@@ -18,61 +18,6 @@
 #include "edge/serve/demo.h"
 #include "ron/base/alloc.h"
 
-/* ---- to a reader ----------------------------------------------------------------------------- */
-
-struct edg_read *edg_read_new(enum edg_read_kind kind, const char *path)
-{
-    size_t len = path != NULL ? strlen(path) : 0;
-    struct edg_read *r = ron_alloc_zero(sizeof *r + len + 1);
-
-    if (r != NULL) {
-        r->kind = kind;
-        memcpy(r->path, path != NULL ? path : "", len + 1);
-    }
-    return r;
-}
-
-void edg_read_submit(struct edg_out *out, struct edg_read *take_read)
-{
-    struct edg_svc *s = out->s;
-    struct edg_read *r = take_read;
-    enum ron_rc rc;
-
-    if (r == NULL) {
-        edg_fail(out, EDG_ERROR_BUSY);
-        return;
-    }
-    if (r->kind != EDG_READ_PURGE) {
-        edg_count_of(s, EDG_M_MISSES, "cold", 1);
-    }
-    rc = ron_http_defer(out->call, &r->reply);
-    if (rc == RON_OK) {
-        r->head = out->head;
-        rc = ron_chan_try_send(r->deep ? s->s3_reads : s->reads, r, NULL);
-        if (rc == RON_OK) {
-            return;
-        }
-        ron_http_undefer(out->call, r->reply);
-        r->reply = NULL;
-    }
-    edg_read_drop(s, r, EDG_ERROR_BUSY);
-    edg_fail(out, rc == RON_CLOSED ? EDG_ERROR_DRAINING : EDG_ERROR_BUSY);
-}
-
-void edg_submit_stored(struct edg_out *out, const struct edg_stored *take_stored,
-                       const struct edg_status *status)
-{
-    struct edg_read *r = edg_read_new(EDG_READ_STORED, NULL);
-
-    if (r != NULL) {
-        r->stored = take_stored;
-        r->status = *status;
-    } else {
-        edg_stored_unref(take_stored);
-    }
-    edg_read_submit(out, r);
-}
-
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* Somebody is to look whether the file is still the same. A full queue is no harm: the next request
