@@ -1,20 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edge/svc.c - `ron edge`: from settings to running tasks, and back.
  *
- * Place: service. Build order: metrics, files, channels, packs, readers, routes. Taken down
- * in reverse after everything has stopped. */
-#include "edge/svc.h"
-
+ * Only this file knows all rooms. Build order: metrics, files, queues, store, fills, gateway,
+ * packs, readers, routes; each part gets pointers to the parts that it uses, which were built
+ * before it. Everything is taken down in reverse after all tasks have stopped. */
 #include <stdio.h>
 #include <string.h>
 
 #include "edge/edge.h"
 #include "edge/fill/tier.h"
-#include "edge/gateway/gateway.h"
 #include "edge/serve/demo.h"
+#include "edge/serve/serve.h"
 #include "edge/stored/index.h"
 #include "ron/base/alloc.h"
 #include "ron/io/file.h"
+
+struct edg_svc {
+    struct edg_site site;
+    struct edg_reads reads;
+    struct edg_store store;
+    struct edg_fills fills;
+    struct edg_gateway *gateway; /* NULL: there is none */
+    struct edg_packs packs;
+    struct edg_serve serve;
+};
 
 static const struct ron_conf_key keys[] = {EDG_CONF(RON_CONF_ROW)};
 
@@ -107,17 +116,17 @@ const struct ron_conf_table edg_conf_table = {.service = "edge",
 
 static enum ron_rc open_files(struct edg_svc *s, struct ron_err *err)
 {
-    struct ron_conf_str dir = ron_conf_str(s->conf, EDG_FILES_DIR);
+    struct ron_conf_str dir = ron_conf_str(s->site.conf, EDG_FILES_DIR);
     enum ron_rc rc;
 
     if (dir.len == 0) {
         return RON_OK;
     }
     rc = edg_files_new(
-        &(struct edg_files_opts){.env = s->env,
+        &(struct edg_files_opts){.env = s->site.env,
                                  .dir = dir.text,
-                                 .check_ms = (uint32_t)ron_conf_ms(s->conf, EDG_FILES_CHECK)},
-        &s->files, err);
+                                 .check_ms = (uint32_t)ron_conf_ms(s->site.conf, EDG_FILES_CHECK)},
+        &s->serve.files, err);
     if (rc != RON_OK) {
         ron_err_prefix(err, "edge.files_dir");
     }
@@ -126,35 +135,35 @@ static enum ron_rc open_files(struct edg_svc *s, struct ron_err *err)
 
 static enum ron_rc open_store(struct edg_svc *s, struct ron_err *err)
 {
-    uint64_t bytes = (uint64_t)ron_conf_bytes(s->conf, EDG_STORE_BYTES);
-    uint64_t object = (uint64_t)ron_conf_bytes(s->conf, EDG_OBJECT_BYTES);
-    const char *dir = ron_conf_str(s->conf, EDG_DIR).text;
+    uint64_t bytes = (uint64_t)ron_conf_bytes(s->site.conf, EDG_STORE_BYTES);
+    uint64_t object = (uint64_t)ron_conf_bytes(s->site.conf, EDG_OBJECT_BYTES);
+    const char *dir = ron_conf_str(s->site.conf, EDG_DIR).text;
     char path[1024];
 
-    if (s->amnesia) {
-        bytes = (uint64_t)ron_conf_bytes(s->conf, EDG_AMNESIA_BYTES);
+    if (s->store.amnesia) {
+        bytes = (uint64_t)ron_conf_bytes(s->site.conf, EDG_AMNESIA_BYTES);
     } else {
         int len = snprintf(path, sizeof path, "%s/store", dir);
 
         if (len <= 0 || (size_t)len >= sizeof path) {
             return ron_err_set(err, RON_LIMIT, "edge.dir: the path is too long");
         }
-        RON_TRY(ron_mkdirs(s->env, dir, 0700, err));
+        RON_TRY(ron_mkdirs(s->site.env, dir, 0700, err));
     }
-    RON_TRY(ron_cas_new(&(struct ron_cas_opts){.env = s->env,
-                                               .dir = s->amnesia ? NULL : path,
+    RON_TRY(ron_cas_new(&(struct ron_cas_opts){.env = s->site.env,
+                                               .dir = s->store.amnesia ? NULL : path,
                                                .bytes_max = bytes,
                                                .object_bytes_max = RON_MIN(bytes, object)},
-                        &s->store, err));
-    struct ron_task_def task = ron_cas_task(s->store);
+                        &s->store.cas, err));
+    struct ron_task_def task = ron_cas_task(s->store.cas);
 
     task.name = "store";
     task.stage = 2;
-    RON_TRY(ron_sup_add(ron_app_sup(s->app), &task, NULL, err));
-    s->cas_metrics = (struct ron_ops_cas){.store = s->store, .name = "edge"};
-    RON_TRY(ron_collect_cas(ron_app_metrics(s->app), &s->cas_metrics, err));
-    RON_TRY(edg_s3_open(s, bytes, err));
-    return edg_s3_readers_add(s, err);
+    RON_TRY(ron_sup_add(ron_app_sup(s->site.app), &task, NULL, err));
+    s->store.cas_metrics = (struct ron_ops_cas){.store = s->store.cas, .name = "edge"};
+    RON_TRY(ron_collect_cas(ron_app_metrics(s->site.app), &s->store.cas_metrics, err));
+    RON_TRY(edg_s3_open(&s->site, &s->store, bytes, err));
+    return edg_s3_readers_add(&s->serve, err);
 }
 
 /* The origins of today, as the index names them; the gateway's records are apart. */
@@ -162,12 +171,12 @@ static size_t index_origins(struct edg_svc *s, struct edg_index_origin *ret)
 {
     size_t count = 0;
 
-    for (size_t i = 0; i < s->origins.count; i++) {
-        ret[count++] =
-            (struct edg_index_origin){s->origins.at[i].name, s->origins.at[i].url, (uint32_t)i};
+    for (size_t i = 0; i < s->fills.origins.count; i++) {
+        ret[count++] = (struct edg_index_origin){s->fills.origins.at[i].name,
+                                                 s->fills.origins.at[i].url, (uint32_t)i};
     }
     if (s->gateway != NULL) {
-        ret[count++] = (struct edg_index_origin){"", edg_gateway_url(s), EDG_GATEWAY};
+        ret[count++] = (struct edg_index_origin){"", edg_gateway_url(s->gateway), EDG_GATEWAY};
     }
     return count;
 }
@@ -176,149 +185,98 @@ static size_t index_origins(struct edg_svc *s, struct edg_index_origin *ret)
 static void move_index(struct edg_svc *s, bool load)
 {
     struct edg_index_origin origins[EDG_ORIGINS_MAX + 1];
-    struct edg_index_opts opts = {.env = s->env,
-                                  .dir = ron_conf_str(s->conf, EDG_DIR).text,
-                                  .table = s->stored,
+    struct edg_index_opts opts = {.env = s->site.env,
+                                  .dir = ron_conf_str(s->site.conf, EDG_DIR).text,
+                                  .table = s->store.table,
                                   .origins = origins,
                                   .origin_count = index_origins(s, origins)};
     struct ron_err err = {0};
     size_t records = 0;
     enum ron_rc rc;
 
-    if (s->amnesia || s->stored == NULL) {
+    if (s->store.amnesia || s->store.table == NULL) {
         return;
     }
     rc = load ? edg_index_load(&opts, &records, &err) : edg_index_save(&opts, &records, &err);
     if (rc != RON_OK) {
-        RON_LOG(s->log, WARN, "the index of stored answers is lost", RON_LOG_ERR(&err));
+        RON_LOG(s->site.log, WARN, "the index of stored answers is lost", RON_LOG_ERR(&err));
     } else {
-        RON_LOG(s->log, INFO, "the index of stored answers",
+        RON_LOG(s->site.log, INFO, "the index of stored answers",
                 RON_LOG_STR("was", load ? "taken" : "kept"), RON_LOG_U64("records", records));
     }
-}
-
-static void drop_fill(void *item, void *arg)
-{
-    edg_fill_drop(arg, item, EDG_ERROR_DRAINING);
 }
 
 /* Only with origins: a store, the table of what is in it, and the workers that fill it. With a
  * bucket alone the store is there for /cas. */
 static enum ron_rc open_live(struct edg_svc *s, struct ron_err *err)
 {
-    bool origins = ron_conf_section_count(s->conf, "origins") > 0;
+    bool origins = ron_conf_section_count(s->site.conf, "origins") > 0;
 
-    if ((!origins && !ron_tier_configured(s->conf)) ||
-        (s->amnesia && ron_conf_bytes(s->conf, EDG_AMNESIA_BYTES) == 0)) {
+    if ((!origins && !ron_tier_configured(s->site.conf)) ||
+        (s->store.amnesia && ron_conf_bytes(s->site.conf, EDG_AMNESIA_BYTES) == 0)) {
         return RON_OK;
     }
     RON_TRY(open_store(s, err));
     if (!origins) {
         return RON_OK;
     }
-    RON_TRY(ron_needs_add(ron_app_needs(s->app), "fill_queue", false, &s->need_fill, err));
-    RON_TRY(edg_table_new(&(struct edg_table_opts){.env = s->env}, &s->stored, err));
-    RON_TRY(edg_origins_open(&s->origins, s->app, s->conf,
-                             (uint64_t)ron_conf_bytes(s->conf, EDG_OBJECT_BYTES), err));
-    RON_TRY(edg_gateway_open(s, err));
+    RON_TRY(edg_table_new(&(struct edg_table_opts){.env = s->site.env}, &s->store.table, err));
+    RON_TRY(edg_fills_open(&s->fills, err));
+    RON_TRY(edg_gateway_open(&s->fills, &s->gateway, err));
     move_index(s, true);
-    s->index_taken = true;
-    RON_TRY(ron_chan_new(
-        &(struct ron_chan_opts){.registry = ron_app_registry(s->app),
-                                .env = s->env,
-                                .name = "work",
-                                .producers = "http",
-                                .consumers = "workers",
-                                .drop_text = "answered 429 rate_limit; busy_rejections_total",
-                                .capacity = (uint32_t)ron_conf_int(s->conf, EDG_Q_WORK),
-                                .policy = RON_CHAN_REJECT,
-                                .wake_batch = 1,
-                                .drop = drop_fill,
-                                .drop_arg = s},
-        &s->work, err));
-    return edg_fills_add(s, err);
-}
-
-static void drop_read(void *item, void *arg)
-{
-    edg_read_drop(arg, item, EDG_ERROR_DRAINING);
-}
-
-static void drop_wish(void *item, void *arg)
-{
-    (void)arg;
-    ron_free(item);
-}
-
-static enum ron_rc make_channels(struct edg_svc *s, struct ron_err *err)
-{
-    RON_TRY(ron_chan_new(
-        &(struct ron_chan_opts){.registry = ron_app_registry(s->app),
-                                .env = s->env,
-                                .name = "reads",
-                                .producers = "http",
-                                .consumers = "readers",
-                                .drop_text = "answered 429 rate_limit; busy_rejections_total",
-                                .capacity = (uint32_t)ron_conf_int(s->conf, EDG_Q_READS),
-                                .policy = RON_CHAN_REJECT,
-                                .wake_batch = 1,
-                                .drop = drop_read,
-                                .drop_arg = s},
-        &s->reads, err));
-    return ron_chan_new(
-        &(struct ron_chan_opts){.registry = ron_app_registry(s->app),
-                                .env = s->env,
-                                .name = "reloads",
-                                .producers = "signals",
-                                .consumers = "verifier",
-                                .drop_text = "one that waits stands for those that come",
-                                .capacity = 1,
-                                .policy = RON_CHAN_REJECT,
-                                .wake_batch = 1,
-                                .drop = drop_wish,
-                                .drop_arg = s},
-        &s->reloads, err);
+    s->store.index_taken = true;
+    return edg_fills_add(&s->fills, err);
 }
 
 /* ---- build, reload, take down ---------------------------------------------------------------- */
 
+/* A collector reads several rooms, so it belongs here. */
+static void collect(struct ron_scrape *scrape, void *arg)
+{
+    struct edg_svc *s = arg;
+    struct edg_files_stats stats = {0};
+
+    if (s->serve.files != NULL) {
+        edg_files_get_stats(s->serve.files, &stats);
+    }
+    edg_scrape(&s->site, scrape, EDG_M_FILES_OPEN, stats.entries);
+    edg_scrape(&s->site, scrape, EDG_M_FILES_BYTES, stats.memory_bytes);
+}
+
 static enum ron_rc build(struct ron_app *app, struct ron_err *err)
 {
     struct edg_svc *s = ron_alloc_zero(sizeof *s);
+    const char *key_file;
 
     if (s == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the edge");
     }
     ron_app_set_state(app, s);
-    s->app = app;
-    s->env = ron_app_env(app);
-    s->conf = ron_app_conf(app);
-    s->log = ron_app_log(app);
-    s->amnesia = ron_conf_bool(s->conf, RON_APP_AMNESIA);
-    ron_mutex_init(&s->fills.mu, RON_RANK_SHARED, "edge.fills");
-    ron_list_init(&s->fills.list);
-    s->late_fill =
-        (struct ron_http_late){.handle = edg_fill_late, .arg = s, .early_ms = EDG_LATE_MS};
-    s->multipart = ron_conf_bool(s->conf, EDG_MULTIPART);
-    s->tile_204 = ron_conf_bool(s->conf, EDG_TILE_204);
-    s->hsts = ron_conf_bool(s->conf, EDG_HSTS) && ron_conf_str(s->conf, RON_APP_TLS_CERT).len > 0;
-    s->cache_control = ron_conf_str(s->conf, EDG_CACHE_CONTROL).text;
-    ron_mutex_init(&s->packs_mu, RON_RANK_SHARED, "edge.routing_table");
-    RON_TRY(edg_metrics_new(s, err));
-    RON_TRY(ron_needs_add(ron_app_needs(app), "packs_verified", false, &s->need_packs, err));
+    edg_site_init(&s->site, app, &s->reads);
+    s->store.amnesia = ron_conf_bool(s->site.conf, RON_APP_AMNESIA);
+    edg_fills_init(&s->fills, &s->site, &s->store);
+    edg_packs_init(&s->packs, &s->site);
+    s->serve.site = &s->site;
+    s->serve.store = &s->store;
+    s->serve.fills = &s->fills;
+    s->serve.packs = &s->packs;
+    RON_TRY(edg_metrics_new(&s->site, err));
+    RON_TRY(ron_metrics_collector(ron_app_metrics(app), collect, s, err));
     RON_TRY(open_files(s, err));
-    if (ron_conf_str(s->conf, EDG_KEY_FILE).len > 0) {
-        RON_TRY(
-            ron_app_auth_new(app, ron_conf_str(s->conf, EDG_KEY_FILE).text, "edge", &s->auth, err));
+    key_file = ron_conf_str(s->site.conf, EDG_KEY_FILE).text;
+    if (*key_file != '\0') {
+        RON_TRY(ron_app_auth_new(app, key_file, "edge", &s->serve.auth, err));
     }
-    RON_TRY(make_channels(s, err));
+    RON_TRY(edg_reads_open(&s->serve, err));
+    RON_TRY(edg_packs_open(&s->packs, err));
     RON_TRY(open_live(s, err));
-    RON_TRY(edg_events_add(s, err));
-    RON_TRY(edg_demo_open(s, err));
-    RON_TRY(edg_packs_add(s, err));
-    RON_TRY(edg_readers_add(s, err));
-    edg_routes_fill(s);
-    ron_app_set_on_refusal(app, edg_refusal, s);
+    RON_TRY(edg_events_add(&s->site, err));
+    RON_TRY(edg_demo_open(&s->site, &s->serve.demo, err));
+    RON_TRY(edg_packs_add(&s->packs, edg_demo_pack(s->serve.demo), err));
+    RON_TRY(edg_readers_add(&s->serve, err));
+    s->serve.gateway = s->gateway;
+    edg_routes_fill(&s->serve);
+    ron_app_set_on_refusal(app, edg_refusal, &s->site);
     return RON_OK;
 }
 
@@ -326,10 +284,10 @@ static void reloaded(struct ron_app *app)
 {
     struct edg_svc *s = ron_app_state(app);
 
-    if (s->auth != NULL) {
-        ron_app_auth_reload(s->auth, ron_conf_str(s->conf, EDG_KEY_FILE).text);
+    if (s->serve.auth != NULL) {
+        ron_app_auth_reload(s->serve.auth, ron_conf_str(s->site.conf, EDG_KEY_FILE).text);
     }
-    edg_packs_reload(ron_app_state(app));
+    edg_packs_reload(&s->packs);
 }
 
 static void take_down(struct ron_app *app)
@@ -339,38 +297,24 @@ static void take_down(struct ron_app *app)
     if (s == NULL) {
         return;
     }
-    if (s->reads != NULL) {
-        ron_chan_free(s->reads); /* answers what is left in it */
-    }
-    if (s->reloads != NULL) {
-        ron_chan_free(s->reloads);
-    }
-    if (s->work != NULL) {
-        ron_chan_free(s->work); /* likewise */
-    }
-    if (s->s3_reads != NULL) {
-        ron_chan_free(s->s3_reads); /* likewise */
-    }
-    edg_fills_free(s);
-    if (s->index_taken) {
+    edg_reads_free(&s->reads);
+    edg_fills_stop(&s->fills);
+    if (s->store.index_taken) {
         move_index(s, false);
     }
-    edg_gateway_close(s);
-    edg_origins_close(&s->origins);
-    edg_table_free(s->stored);
-    ron_tier_free(s->tier);
-    if (s->store != NULL) {
-        ron_cas_free(s->store);
+    edg_gateway_close(s->gateway);
+    edg_fills_free(&s->fills);
+    edg_table_free(s->store.table);
+    ron_tier_free(s->store.tier);
+    if (s->store.cas != NULL) {
+        ron_cas_free(s->store.cas);
     }
-    ron_app_auth_free(s->auth);
-    edg_packs_free(s);
-    edg_demo_close(s);
-    edg_events_free(s);
-    edg_files_free(s->files);
-    edg_metrics_free(s);
-    ron_mutex_done(&s->fills.mu);
-    ron_mutex_done(&s->packs_mu);
-    edg_shared_free(s);
+    ron_app_auth_free(s->serve.auth);
+    edg_packs_free(&s->packs);
+    edg_demo_close(s->serve.demo);
+    edg_events_free(&s->site);
+    edg_files_free(s->serve.files);
+    edg_metrics_free(&s->site);
     ron_free(s);
 }
 

@@ -9,7 +9,7 @@
  *     event: fill    {"ts":..,"origin":"map","outcome":"filled","status":200,"bytes":1234} */
 #include <stdio.h>
 
-#include "edge/svc.h"
+#include "edge/answer/site.h"
 #include "ron/base/json.h"
 #include "ron/http/events.h"
 
@@ -36,7 +36,7 @@ static bool write_event(struct ron_buf *out, const void *message, const char *to
     return true;
 }
 
-void edg_events_tell(struct edg_svc *s, const struct edg_event *event, const char *name)
+void edg_events_tell(struct edg_site *s, const struct edg_event *event, const char *name)
 {
     struct edg_event copy = *event;
 
@@ -50,8 +50,8 @@ void edg_events_tell(struct edg_svc *s, const struct edg_event *event, const cha
 
 void edg_events_http(struct ron_http_call *call, void *arg)
 {
-    struct edg_svc *s = arg;
-    struct edg_out out = {.s = s, .call = call, .head = ron_http_head(call)};
+    struct edg_site *s = arg;
+    struct edg_out out = {.site = s, .call = call, .head = ron_http_head(call)};
     enum ron_rc rc = ron_http_events_join(s->events, call, (struct ron_str){0}, UINT64_MAX);
 
     if (rc != RON_OK) {
@@ -59,7 +59,7 @@ void edg_events_http(struct ron_http_call *call, void *arg)
     }
 }
 
-enum ron_rc edg_events_add(struct edg_svc *s, struct ron_err *err)
+enum ron_rc edg_events_add(struct edg_site *s, struct ron_err *err)
 {
     if (!ron_conf_bool(s->conf, EDG_EVENTS)) {
         return RON_OK;
@@ -82,7 +82,7 @@ enum ron_rc edg_events_add(struct edg_svc *s, struct ron_err *err)
         &s->events, err);
 }
 
-void edg_events_free(struct edg_svc *s)
+void edg_events_free(struct edg_site *s)
 {
     ron_http_events_free(s->events);
     s->events = NULL;

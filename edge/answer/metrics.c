@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edge/answer/metrics.c - what the edge counts, under the names of the specification. */
-#include "edge/svc.h"
+#include "edge/answer/site.h"
 #include "ron/base/alloc.h"
 #include "ron/obs/collect.h"
 
@@ -35,20 +35,8 @@ static void on_done(void *arg, const struct ron_http_done *done)
     }
 }
 
-static void collect(struct ron_scrape *scrape, void *arg)
-{
-    struct edg_svc *s = arg;
-    struct edg_files_stats stats = {0};
-
-    if (s->files != NULL) {
-        edg_files_get_stats(s->files, &stats);
-    }
-    ron_scrape_add(scrape, s->metrics->of[EDG_M_FILES_OPEN], stats.entries, NULL);
-    ron_scrape_add(scrape, s->metrics->of[EDG_M_FILES_BYTES], stats.memory_bytes, NULL);
-}
-
 /* A rate needs the zero before the first event, so series that are known are made at the start. */
-static void make_series(struct edg_svc *s)
+static void make_series(struct edg_site *s)
 {
     static const struct {
         int metric;
@@ -75,7 +63,7 @@ static void make_series(struct edg_svc *s)
     }
 }
 
-enum ron_rc edg_metrics_new(struct edg_svc *s, struct ron_err *err)
+enum ron_rc edg_metrics_new(struct edg_site *s, struct ron_err *err)
 {
     struct edg_metrics *m = ron_alloc_zero(sizeof *m);
 
@@ -86,37 +74,42 @@ enum ron_rc edg_metrics_new(struct edg_svc *s, struct ron_err *err)
     RON_TRY(ron_metrics_declare_all(ron_app_metrics(s->app), defs, EDG_M_COUNT, m->of, err));
     make_series(s);
     ron_app_set_on_done(s->app, on_done, s);
-    return ron_metrics_collector(ron_app_metrics(s->app), collect, s, err);
+    return RON_OK;
 }
 
-void edg_metrics_free(struct edg_svc *s)
+void edg_metrics_free(struct edg_site *s)
 {
     ron_free(s->metrics);
     s->metrics = NULL;
 }
 
-void edg_count_of(struct edg_svc *s, int metric, const char *label, uint64_t n)
+void edg_count_of(struct edg_site *s, int metric, const char *label, uint64_t n)
 {
     ron_counter_add(ron_metric_series(s->metrics->of[metric], label), n);
 }
 
-void edg_count_hit(struct edg_svc *s, enum edg_source source, bool range, uint64_t bytes)
+void edg_count_hit(struct edg_site *s, enum edg_source source, bool range, uint64_t bytes)
 {
     ron_counter_add(s->metrics->hits[source][range], 1);
     ron_counter_add(s->metrics->bytes[source], bytes);
 }
 
-void edg_set_of(struct edg_svc *s, int metric, const char *label, uint64_t value)
+void edg_set_of(struct edg_site *s, int metric, const char *label, uint64_t value)
 {
     ron_gauge_set(ron_metric_series(s->metrics->of[metric], label), (int64_t)value);
 }
 
-void edg_count(struct edg_svc *s, int metric, uint64_t n)
+void edg_count(struct edg_site *s, int metric, uint64_t n)
 {
     ron_counter_add(ron_metric_only(s->metrics->of[metric]), n);
 }
 
-void edg_observe(struct edg_svc *s, int metric, uint64_t ns)
+void edg_observe(struct edg_site *s, int metric, uint64_t ns)
 {
     ron_histogram_observe(ron_metric_only(s->metrics->of[metric]), ns);
+}
+
+void edg_scrape(struct edg_site *s, struct ron_scrape *scrape, int metric, uint64_t value)
+{
+    ron_scrape_add(scrape, s->metrics->of[metric], value, NULL);
 }

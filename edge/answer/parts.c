@@ -7,8 +7,8 @@
  * http.multipart_ranges says so: most clients ask for one range, and each part costs a read. */
 #include <string.h>
 
+#include "edge/answer/read.h"
 #include "edge/rules/multipart.h"
-#include "edge/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/http/stream.h"
 
@@ -16,7 +16,7 @@ bool edg_parts_asked(const struct edg_out *out)
 {
     struct ron_str range;
 
-    return out->s->multipart && out->head->method == RON_HTTP_GET &&
+    return out->site->multipart && out->head->method == RON_HTTP_GET &&
            ron_http_field_get(out->head, "Range", &range) == RON_OK &&
            memchr(range.ptr, ',', range.len) != NULL;
 }
@@ -54,7 +54,7 @@ static enum ron_rc write_range(struct edg_out *out, const struct ron_http_blob *
                                const struct ron_http_range *range, uint8_t *room,
                                struct ron_deadline deadline)
 {
-    const struct ron_env *env = out->s->env;
+    const struct ron_env *env = out->site->env;
     uint64_t at = range->first;
     enum ron_rc rc = RON_OK;
 
@@ -114,7 +114,7 @@ void edg_parts_answer(struct edg_out *out, const struct edg_content *take_conten
     uint64_t random[EDG_BOUNDARY_BYTES / sizeof(uint64_t)];
 
     for (size_t i = 0; i < RON_ARRAY_LEN(random); i++) {
-        random[i] = out->s->env->rand_u64(out->s->env);
+        random[i] = out->site->env->rand_u64(out->site->env);
     }
     if (plan == NULL || room == NULL ||
         edg_multipart_plan(selection->ranges, selection->range_count, c->blob.length, type_of(c),

@@ -5,7 +5,7 @@
  * (serve/reader.c). A full queue is answered 429; nothing waits here. */
 #include <string.h>
 
-#include "edge/svc.h"
+#include "edge/answer/read.h"
 #include "ron/base/alloc.h"
 
 void edg_tag_of(const struct ron_b3 *id, char ret_tag[EDG_TAG_LEN + 1])
@@ -27,10 +27,10 @@ struct edg_read *edg_read_new(enum edg_read_kind kind, const char *path)
     return r;
 }
 
-void edg_read_drop(struct edg_svc *s, struct edg_read *take_read, enum edg_error error)
+void edg_read_drop(struct edg_site *s, struct edg_read *take_read, enum edg_error error)
 {
     if (take_read->reply != NULL) {
-        struct edg_out out = {.s = s, .reply = take_read->reply, .head = take_read->head};
+        struct edg_out out = {.site = s, .reply = take_read->reply, .head = take_read->head};
 
         edg_fail(&out, error);
     }
@@ -44,7 +44,7 @@ void edg_read_drop(struct edg_svc *s, struct edg_read *take_read, enum edg_error
 
 void edg_read_submit(struct edg_out *out, struct edg_read *take_read)
 {
-    struct edg_svc *s = out->s;
+    struct edg_site *s = out->site;
     struct edg_read *r = take_read;
     enum ron_rc rc;
 
@@ -58,7 +58,7 @@ void edg_read_submit(struct edg_out *out, struct edg_read *take_read)
     rc = ron_http_defer(out->call, &r->reply);
     if (rc == RON_OK) {
         r->head = out->head;
-        rc = ron_chan_try_send(r->deep ? s->s3_reads : s->reads, r, NULL);
+        rc = ron_chan_try_send(r->deep ? s->reads->bucket : s->reads->disk, r, NULL);
         if (rc == RON_OK) {
             return;
         }

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "edge/svc.h"
+#include "edge/answer/site.h"
 #include "ron/http/date.h"
 #include "ron/http/stream.h"
 
@@ -53,11 +53,27 @@ void edg_answer_text(struct edg_out *out, int status, const char *type, const st
     ron_http_answer(out->call, status, type, ron_buf_data(body), ron_buf_len(body));
 }
 
+void edg_site_init(struct edg_site *s, struct ron_app *app, struct edg_reads *reads)
+{
+    const struct ron_conf_snap *conf = ron_app_conf(app);
+
+    *s = (struct edg_site){.app = app,
+                           .env = ron_app_env(app),
+                           .conf = conf,
+                           .log = ron_app_log(app),
+                           .tile_204 = ron_conf_bool(conf, EDG_TILE_204),
+                           .hsts = ron_conf_bool(conf, EDG_HSTS) &&
+                                   ron_conf_str(conf, RON_APP_TLS_CERT).len > 0,
+                           .multipart = ron_conf_bool(conf, EDG_MULTIPART),
+                           .cache_control = ron_conf_str(conf, EDG_CACHE_CONTROL).text,
+                           .reads = reads};
+}
+
 /* What the listener refuses before a route sees it looks like what a route refuses. */
 void edg_refusal(void *arg, struct ron_http_call *call, const struct ron_http_head *head,
                  const struct ron_http_error *error)
 {
-    struct edg_out out = {.s = arg, .call = call, .head = head};
+    struct edg_out out = {.site = arg, .call = call, .head = head};
 
     edg_add_site(&out);
     add(&out, "X-Reason", text_of(error->reason));
@@ -74,7 +90,7 @@ static bool header_of(const struct ron_http_head *head, const char *name, struct
  * the browser keeps the answer from the page. */
 static bool allow_origin(struct edg_out *out)
 {
-    struct ron_conf_list list = ron_conf_list(out->s->conf, EDG_CORS);
+    struct ron_conf_list list = ron_conf_list(out->site->conf, EDG_CORS);
     struct ron_str origin;
 
     if (list.count == 0) {
@@ -103,7 +119,7 @@ void edg_add_site(struct edg_out *out)
     if (!out->stored) {
         add(out, "Referrer-Policy", text_of("no-referrer"));
     }
-    if (!out->stored && out->s->hsts) {
+    if (!out->stored && out->site->hsts) {
         add(out, "Strict-Transport-Security", text_of("max-age=31536000"));
     }
     if (allow_origin(out)) {
@@ -212,26 +228,26 @@ static bool select_part(struct edg_out *out, const struct edg_content *c, bool p
         .size = c->blob.length, .etag = &etag, .mtime_s = c->mtime_s, .multipart = parts};
 
     out->stored = c->extra != NULL;
-    ron_http_select(out->head, &repr, ron_env_wall_ms(out->s->env) / 1000, ret_answer);
+    ron_http_select(out->head, &repr, ron_env_wall_ms(out->site->env) / 1000, ret_answer);
     add_fields(out, c, ret_answer);
     switch (ret_answer->status) {
     case 412:
         edg_fail(out, EDG_ERROR_PRECONDITION);
         return false;
     case 416:
-        edg_count_of(out->s, EDG_M_RANGES, "416", 1);
+        edg_count_of(out->site, EDG_M_RANGES, "416", 1);
         edg_fail(out, EDG_ERROR_INVALID_RANGE);
         return false;
     case 304:
-        edg_count_hit(out->s, c->source, false, 0);
+        edg_count_hit(out->site, c->source, false, 0);
         edg_add_site(out);
         edg_answer_empty(out, 304);
         return false;
     default:
         if (ret_answer->status == 206) {
-            edg_count_of(out->s, EDG_M_RANGES, "206", 1);
+            edg_count_of(out->site, EDG_M_RANGES, "206", 1);
         }
-        edg_count_hit(out->s, c->source, ret_answer->status == 206, ret_answer->length);
+        edg_count_hit(out->site, c->source, ret_answer->status == 206, ret_answer->length);
         edg_add_site(out);
         return true;
     }
@@ -332,7 +348,7 @@ void edg_answer_object(struct edg_out *out, struct ron_cas_obj *take_obj,
                                      .length = ron_cas_obj_size(take_obj),
                                      .release = release_object,
                                      .arg = take_obj},
-                            .mtime_s = mtime_of(extra, ron_env_wall_ms(out->s->env) / 1000),
+                            .mtime_s = mtime_of(extra, ron_env_wall_ms(out->site->env) / 1000),
                             /* Of a stored answer it is among its fields. */
                             .type = extra != NULL ? NULL : "application/octet-stream",
                             /* The name of an object is its content: it can never change. */

@@ -13,7 +13,7 @@
  *      stores looks afterwards, and drops it again: nothing of it stays. */
 #include <string.h>
 
-#include "edge/gateway/gateway.h"
+#include "edge/fill/tier.h"
 #include "ron/base/alloc.h"
 
 static bool same(struct ron_str a, struct ron_str b)
@@ -45,7 +45,7 @@ static struct ron_str put_text(char **at, struct ron_str text)
     return copy;
 }
 
-static struct edg_fill *fill_new(struct edg_svc *s, const struct edg_want *want)
+static struct edg_fill *fill_new(struct edg_fills *fills, const struct edg_want *want)
 {
     size_t count = want->request.count;
     size_t len = want->target.len;
@@ -68,8 +68,8 @@ static struct edg_fill *fill_new(struct edg_svc *s, const struct edg_want *want)
     }
     f->want.request.at = f->fields;
     f->want.stale = want->stale != NULL ? edg_stored_ref(want->stale) : NULL;
-    f->deadline = ron_deadline_after_ms(ron_env_now_ns(s->env),
-                                        (uint64_t)ron_conf_ms(s->conf, EDG_FILL_TIMEOUT));
+    f->deadline = ron_deadline_after_ms(ron_env_now_ns(fills->site->env),
+                                        (uint64_t)ron_conf_ms(fills->site->conf, EDG_FILL_TIMEOUT));
     return f;
 }
 
@@ -80,30 +80,31 @@ void edg_fill_free(struct edg_fill *f)
 }
 
 /* On the loop, shortly before the request would time out: the fill goes on. */
-void edg_fill_late(struct ron_http_call *call, void *arg)
+static void on_late(struct ron_http_call *call, void *arg)
 {
-    struct edg_out out = {.s = arg, .call = call, .head = ron_http_head(call)};
+    struct edg_out out = {.site = arg, .call = call, .head = ron_http_head(call)};
 
-    edg_count(out.s, EDG_M_FILL_LATE, 1);
+    edg_count(out.site, EDG_M_FILL_LATE, 1);
     edg_fail(&out, EDG_ERROR_FILLING);
 }
 
-/* Before the waiter joins. Who has less time than the fill has is told 202 when it is over; who has
- * more hears how it ended. A gateway's client asks its application, which makes no such promise. */
-static void promise(struct edg_svc *s, const struct edg_waiter *w, const struct edg_fill *f)
+/* Before the waiter joins: a request that ends before its fill is answered 202, where the origin
+ * allows it; a request with more time gets the result. */
+static void promise(struct edg_fills *fills, const struct edg_waiter *w, const struct edg_fill *f)
 {
     uint64_t wait_ns = ron_http_reply_deadline(w->reply).at_ns;
     bool outlived = f->deadline.at_ns > ron_sat_add_u64(wait_ns, EDG_LATE_MS * RON_NS_PER_MS);
 
     ron_http_reply_set_late(w->reply,
-                            outlived && f->want.origin != EDG_GATEWAY ? &s->late_fill : NULL);
+                            outlived && fills->ops[f->want.origin]->late ? &fills->late : NULL);
 }
 
 /* Joins or begins the fill; `waiter` is NULL for one that nobody waits for. RON_FULL, RON_CLOSED or
  * RON_NOMEM: the waiter is the caller's still. */
-static enum ron_rc join(struct edg_svc *s, const struct edg_want *want, struct edg_waiter *waiter)
+static enum ron_rc join(struct edg_fills *fills, const struct edg_want *want,
+                        struct edg_waiter *waiter)
 {
-    struct edg_fill *fresh = fill_new(s, want); /* not under the lock */
+    struct edg_fill *fresh = fill_new(fills, want); /* not under the lock */
     struct edg_fill *x;
     enum ron_rc rc = RON_OK;
 
@@ -113,10 +114,10 @@ static enum ron_rc join(struct edg_svc *s, const struct edg_want *want, struct e
     if (waiter != NULL) {
         ron_http_reply_from(waiter->reply, &fresh->from);
     }
-    ron_mutex_lock(&s->fills.mu);
-    x = want->alone ? NULL : find(&s->fills, want);
+    ron_mutex_lock(&fills->mu);
+    x = want->alone ? NULL : find(fills, want);
     if (waiter != NULL) {
-        promise(s, waiter, x != NULL ? x : fresh);
+        promise(fills, waiter, x != NULL ? x : fresh);
     }
     if (x != NULL && x->waiter_count >= EDG_WAITERS_MAX) {
         rc = RON_FULL;
@@ -125,40 +126,39 @@ static enum ron_rc join(struct edg_svc *s, const struct edg_want *want, struct e
         x->waiters = waiter;
         x->waiter_count++;
     } else if (x == NULL) {
-        rc = ron_chan_try_send(s->work, fresh, NULL);
+        rc = ron_chan_try_send(fills->work, fresh, NULL);
         if (rc == RON_OK) {
             x = fresh;
             x->waiters = waiter;
             x->waiter_count = waiter != NULL;
-            ron_list_push_back(&s->fills.list, &x->link);
+            ron_list_push_back(&fills->list, &x->link);
             fresh = NULL;
         }
     }
-    ron_mutex_unlock(&s->fills.mu);
+    ron_mutex_unlock(&fills->mu);
     if (fresh != NULL) {
         edg_fill_free(fresh);
     }
     if (rc == RON_OK && fresh != NULL && waiter != NULL) {
-        edg_count(s, EDG_M_COLLAPSED, 1);
+        edg_count(fills->site, EDG_M_COLLAPSED, 1);
     }
     return rc;
 }
 
-void edg_fills_calm(struct edg_svc *s)
+void edg_fills_calm(struct edg_fills *fills)
 {
     struct ron_chan_stats stats;
 
-    if (ron_need_state(s->need_fill) != RON_NEED_OK) {
-        ron_chan_get_stats(s->work, &stats);
-        if (stats.depth <= (uint64_t)ron_conf_int(s->conf, EDG_Q_WORK) / 2) {
-            ron_need_set(s->need_fill, RON_NEED_OK, NULL, 0);
+    if (ron_need_state(fills->need) != RON_NEED_OK) {
+        ron_chan_get_stats(fills->work, &stats);
+        if (stats.depth <= (uint64_t)ron_conf_int(fills->site->conf, EDG_Q_WORK) / 2) {
+            ron_need_set(fills->need, RON_NEED_OK, NULL, 0);
         }
     }
 }
 
-void edg_fill_wait(struct edg_out *out, const struct edg_want *want)
+void edg_fill_wait(struct edg_fills *fills, struct edg_out *out, const struct edg_want *want)
 {
-    struct edg_svc *s = out->s;
     struct edg_waiter *w = ron_alloc_zero(sizeof *w);
     enum ron_rc rc = RON_NOMEM;
 
@@ -168,7 +168,7 @@ void edg_fill_wait(struct edg_out *out, const struct edg_want *want)
         rc = out->call != NULL ? ron_http_defer(out->call, &w->reply) : RON_OK;
     }
     if (rc == RON_OK) {
-        rc = join(s, want, w);
+        rc = join(fills, want, w);
         if (rc == RON_OK) {
             return;
         }
@@ -177,23 +177,23 @@ void edg_fill_wait(struct edg_out *out, const struct edg_want *want)
         }
     }
     ron_free(w);
-    if (rc == RON_FULL && ron_need_state(s->need_fill) == RON_NEED_OK) {
-        ron_need_set(s->need_fill, RON_NEED_DEGRADED, "the queue of fills is full: misses are 429",
+    if (rc == RON_FULL && ron_need_state(fills->need) == RON_NEED_OK) {
+        ron_need_set(fills->need, RON_NEED_DEGRADED, "the queue of fills is full: misses are 429",
                      0);
-        edg_fills_calm(s); /* The workers may have looked last before it was told. */
+        edg_fills_calm(fills); /* The workers may have looked last before it was told. */
     }
     edg_fail(out, rc == RON_CLOSED ? EDG_ERROR_DRAINING : EDG_ERROR_BUSY);
 }
 
-void edg_fill_behind(struct edg_svc *s, const struct edg_want *want)
+void edg_fill_behind(struct edg_fills *fills, const struct edg_want *want)
 {
-    (void)join(s, want, NULL);
+    (void)join(fills, want, NULL);
 }
 
-void edg_fills_spoil(struct edg_svc *s, uint32_t origin, struct ron_str target)
+void edg_fills_spoil(struct edg_fills *fills, uint32_t origin, struct ron_str target)
 {
-    ron_mutex_lock(&s->fills.mu);
-    RON_LIST_FOREACH(node, &s->fills.list)
+    ron_mutex_lock(&fills->mu);
+    RON_LIST_FOREACH(node, &fills->list)
     {
         struct edg_fill *x = RON_LIST_ENTRY(node, struct edg_fill, link);
 
@@ -201,13 +201,14 @@ void edg_fills_spoil(struct edg_svc *s, uint32_t origin, struct ron_str target)
             x->spoiled = true;
         }
     }
-    ron_mutex_unlock(&s->fills.mu);
+    ron_mutex_unlock(&fills->mu);
 }
 
-void edg_fills_spoil_path(struct edg_svc *s, uint32_t origin, struct ron_str path, bool prefix)
+void edg_fills_spoil_path(struct edg_fills *fills, uint32_t origin, struct ron_str path,
+                          bool prefix)
 {
-    ron_mutex_lock(&s->fills.mu);
-    RON_LIST_FOREACH(node, &s->fills.list)
+    ron_mutex_lock(&fills->mu);
+    RON_LIST_FOREACH(node, &fills->list)
     {
         struct edg_fill *x = RON_LIST_ENTRY(node, struct edg_fill, link);
 
@@ -215,29 +216,29 @@ void edg_fills_spoil_path(struct edg_svc *s, uint32_t origin, struct ron_str pat
             x->spoiled = true;
         }
     }
-    ron_mutex_unlock(&s->fills.mu);
+    ron_mutex_unlock(&fills->mu);
 }
 
-bool edg_fill_spoiled(struct edg_svc *s, const struct edg_fill *f)
+bool edg_fill_spoiled(struct edg_fills *fills, const struct edg_fill *f)
 {
     bool spoiled;
 
-    ron_mutex_lock(&s->fills.mu);
+    ron_mutex_lock(&fills->mu);
     spoiled = f->spoiled;
-    ron_mutex_unlock(&s->fills.mu);
+    ron_mutex_unlock(&fills->mu);
     return spoiled;
 }
 
-struct edg_waiter *edg_fill_end(struct edg_svc *s, struct edg_fill *f)
+struct edg_waiter *edg_fill_end(struct edg_fills *fills, struct edg_fill *f)
 {
     struct edg_waiter *turned = NULL;
     struct edg_waiter *w;
 
-    ron_mutex_lock(&s->fills.mu);
+    ron_mutex_lock(&fills->mu);
     ron_list_remove(&f->link);
     w = f->waiters;
     f->waiters = NULL;
-    ron_mutex_unlock(&s->fills.mu);
+    ron_mutex_unlock(&fills->mu);
     while (w != NULL) { /* Those who came first are answered first. */
         struct edg_waiter *next = w->next;
 
@@ -246,4 +247,43 @@ struct edg_waiter *edg_fill_end(struct edg_svc *s, struct edg_fill *f)
         w = next;
     }
     return turned;
+}
+
+/* ---- build and take down --------------------------------------------------------------------- */
+
+void edg_fills_init(struct edg_fills *fills, struct edg_site *site, struct edg_store *store)
+{
+    *fills = (struct edg_fills){
+        .site = site,
+        .store = store,
+        .late = {.handle = on_late, .arg = site, .early_ms = EDG_LATE_MS},
+    };
+    ron_mutex_init(&fills->mu, RON_RANK_SHARED, "edge.fills");
+    ron_list_init(&fills->list);
+}
+
+void edg_fills_register(struct edg_fills *fills, uint32_t origin, const struct edg_origin_ops *ops,
+                        void *arg)
+{
+    fills->ops[origin] = ops;
+    fills->ops_arg[origin] = arg;
+}
+
+enum ron_rc edg_fills_open(struct edg_fills *fills, struct ron_err *err)
+{
+    const struct edg_site *site = fills->site;
+
+    RON_TRY(ron_needs_add(ron_app_needs(site->app), "fill_queue", false, &fills->need, err));
+    if (fills->store->tier != NULL) {
+        RON_TRY(edg_shared_new(fills, err));
+    }
+    return edg_origins_open(&fills->origins, site->app, site->conf,
+                            (uint64_t)ron_conf_bytes(site->conf, EDG_OBJECT_BYTES), err);
+}
+
+void edg_fills_free(struct edg_fills *fills)
+{
+    edg_origins_close(&fills->origins);
+    edg_shared_free(fills);
+    ron_mutex_done(&fills->mu);
 }

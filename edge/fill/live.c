@@ -5,97 +5,104 @@
  * what must be asked for is joined to the fill of its target, or begins one (fills.c). */
 #include <stdio.h>
 
-#include "edge/gateway/gateway.h"
+#include "edge/answer/read.h"
+#include "edge/fill/fills.h"
+#include "edge/rules/fresh_update.h"
 
 /* ---- stored answers -------------------------------------------------------------------------- */
 
-bool edg_serve_stored(struct edg_out *out, const struct edg_stored *take_stored,
-                      const struct edg_status *status)
+bool edg_serve_stored(struct edg_fills *fills, struct edg_out *out,
+                      const struct edg_stored *take_stored, const struct edg_status *status)
 {
-    struct edg_svc *s = out->s;
-    struct edg_extra extra = {.stored = take_stored,
-                              .age_s = edg_life_age_s(&take_stored->life, ron_env_wall_ms(s->env)),
-                              .status = *status};
+    const struct edg_origin_ops *ops = fills->ops[take_stored->origin];
+    struct edg_extra extra = {
+        .stored = take_stored,
+        .age_s = edg_life_age_s(&take_stored->life, ron_env_wall_ms(fills->site->env)),
+        .status = *status};
     struct ron_cas_obj *obj = NULL;
     struct ron_err err = {0};
     enum ron_rc rc;
 
-    bool passed_on = take_stored->origin == EDG_GATEWAY;
-
-    if (take_stored->status != 200 && !passed_on) { /* remembered as absent */
-        edg_stored_unref(take_stored);
-        edg_fail(out, EDG_ERROR_NOT_FOUND);
-        return true;
-    }
-    if (passed_on && take_stored->size == 0) {
-        edg_gateway_answer(out, NULL, &extra);
+    if (ops->verbatim ? take_stored->size == 0 : take_stored->status != 200) {
+        ops->serve(out, NULL, &extra);
         edg_stored_unref(take_stored);
         return true;
     }
-    rc = out->call != NULL ? ron_cas_get(s->store, &take_stored->id, &obj)
-                           : ron_cas_open(s->store, &take_stored->id, &obj, &err);
+    rc = out->call != NULL ? ron_cas_get(fills->store->cas, &take_stored->id, &obj)
+                           : ron_cas_open(fills->store->cas, &take_stored->id, &obj, &err);
     if (rc == RON_OK && out->call != NULL && !edg_object_is_plain(obj)) {
         ron_cas_release(obj);
         rc = RON_AGAIN;
     }
     if (rc == RON_OK) {
-        if (passed_on) {
-            edg_gateway_answer(out, obj, &extra);
-        } else {
-            edg_answer_object(out, obj, &extra);
-        }
+        ops->serve(out, obj, &extra);
         edg_stored_unref(take_stored);
         return true;
     }
     /* On the loop: whether the disk or the bucket has it, a reader finds out. */
-    if (rc == RON_AGAIN || (rc == RON_NOTFOUND && out->call != NULL && s->tier != NULL)) {
+    if (rc == RON_AGAIN ||
+        (rc == RON_NOTFOUND && out->call != NULL && fills->store->tier != NULL)) {
         edg_submit_stored(out, take_stored, status);
         return true;
     }
     /* Evicted, or damaged and set aside: the record is worth nothing. */
-    (void)edg_table_drop_one(s->stored, take_stored);
+    (void)edg_table_drop_one(fills->store->table, take_stored);
     edg_stored_unref(take_stored);
     return false;
 }
 
-void edg_refill(struct edg_out *out, const struct edg_stored *take_stored)
+void edg_refill(struct edg_fills *fills, struct edg_out *out, const struct edg_stored *take_stored)
+{
+    uint32_t origin = take_stored->origin;
+
+    edg_count_of(out->site, EDG_M_MISSES, "cold", 1);
+    fills->ops[origin]->refill(fills->ops_arg[origin], out, take_stored);
+    edg_stored_unref(take_stored);
+}
+
+void edg_live_serve(struct edg_out *out, struct ron_cas_obj *take_obj,
+                    const struct edg_extra *extra)
+{
+    if (take_obj == NULL) { /* remembered as absent */
+        edg_fail(out, EDG_ERROR_NOT_FOUND);
+    } else {
+        edg_answer_object(out, take_obj, extra);
+    }
+}
+
+void edg_live_refill(void *arg, struct edg_out *out, const struct edg_stored *stored)
 {
     struct edg_want want = {
-        .origin = take_stored->origin, .target = take_stored->target, .fwd = EDG_FWD_URI_MISS};
+        .origin = stored->origin, .target = stored->target, .fwd = EDG_FWD_URI_MISS};
 
-    edg_count_of(out->s, EDG_M_MISSES, "cold", 1);
-    if (take_stored->origin == EDG_GATEWAY) {
-        edg_gateway_read(out); /* The record is gone: it is a miss now. */
-    } else {
-        edg_fill_wait(out, &want);
-    }
-    edg_stored_unref(take_stored);
+    edg_fill_wait(arg, out, &want);
 }
 
 /* ---- a request ------------------------------------------------------------------------------- */
 
-static const struct edg_stored *look_up(struct edg_svc *s, uint32_t origin, struct ron_str target)
+static const struct edg_stored *look_up(struct edg_fills *fills, uint32_t origin,
+                                        struct ron_str target)
 {
     const struct edg_stored *found = NULL;
     bool others;
 
-    return edg_table_find(s->stored, origin, target, edg_origin_request(), &found, &others) ==
-                   RON_OK
+    return edg_table_find(fills->store->table, origin, target, edg_origin_request(), &found,
+                          &others) == RON_OK
                ? found
                : NULL;
 }
 
-static void answer(struct edg_out *out, uint32_t origin, struct ron_str target)
+static void answer(struct edg_fills *fills, struct edg_out *out, uint32_t origin,
+                   struct ron_str target)
 {
-    struct edg_svc *s = out->s;
-    const struct edg_stored *stored = look_up(s, origin, target);
+    const struct edg_stored *stored = look_up(fills, origin, target);
     struct edg_want want = {
         .origin = origin, .target = target, .stale = stored, .fwd = EDG_FWD_STALE};
     struct edg_ask ask;
     struct edg_use use;
 
     edg_ask_read(out->head->method, edg_fields_of(out->head), &ask);
-    edg_use(stored != NULL ? &stored->life : NULL, &ask, ron_env_wall_ms(s->env), &use);
+    edg_use(stored != NULL ? &stored->life : NULL, &ask, ron_env_wall_ms(fills->site->env), &use);
     if (use.verdict == EDG_TIMEOUT_504) {
         edg_stored_unref(stored);
         edg_fail(out, EDG_ERROR_NOT_CACHED);
@@ -105,25 +112,25 @@ static void answer(struct edg_out *out, uint32_t origin, struct ron_str target)
         struct edg_status status = {.has_ttl = true, .ttl_s = use.ttl_s};
 
         if (use.refresh) {
-            edg_fill_behind(s, &want);
+            edg_fill_behind(fills, &want);
         }
-        if (edg_serve_stored(out, stored, &status)) {
+        if (edg_serve_stored(fills, out, stored, &status)) {
             return;
         }
         stored = NULL;
     }
-    edg_count_of(s, EDG_M_MISSES, stored != NULL ? "stale" : "cold", 1);
+    edg_count_of(fills->site, EDG_M_MISSES, stored != NULL ? "stale" : "cold", 1);
     want.stale = stored;
     want.fwd = stored != NULL ? EDG_FWD_STALE : EDG_FWD_URI_MISS;
-    want.shared = s->tier != NULL && stored == NULL && !ask.no_cache &&
+    want.shared = fills->store->tier != NULL && stored == NULL && !ask.no_cache &&
                   ask.max_age_s == EDG_SECONDS_NONE && ask.min_fresh_s == 0;
-    edg_fill_wait(out, &want);
+    edg_fill_wait(fills, out, &want);
     edg_stored_unref(stored);
 }
 
-void edg_live(struct edg_out *out, struct ron_str origin, struct ron_str path)
+void edg_live(struct edg_fills *fills, struct edg_out *out, struct ron_str origin,
+              struct ron_str path)
 {
-    struct edg_svc *s = out->s;
     struct ron_str query = out->head->query;
     char target[EDG_LOCATION_MAX + 1];
     uint32_t index = 0;
@@ -133,7 +140,7 @@ void edg_live(struct edg_out *out, struct ron_str origin, struct ron_str path)
         edg_fail(out, EDG_ERROR_BAD_PATH);
         return;
     }
-    if (edg_origins_find(&s->origins, origin, &index) == NULL) {
+    if (edg_origins_find(&fills->origins, origin, &index) == NULL) {
         edg_fail(out, EDG_ERROR_NOT_ALLOWED);
         return;
     }
@@ -144,9 +151,9 @@ void edg_live(struct edg_out *out, struct ron_str origin, struct ron_str path)
         edg_fail(out, EDG_ERROR_BAD_PATH);
         return;
     }
-    if (!edg_origin_serves(&s->origins.at[index], (struct ron_str){target, (size_t)len})) {
+    if (!edg_origin_serves(&fills->origins.at[index], (struct ron_str){target, (size_t)len})) {
         edg_fail(out, EDG_ERROR_NOT_ALLOWED);
         return;
     }
-    answer(out, index, (struct ron_str){target, (size_t)len});
+    answer(fills, out, index, (struct ron_str){target, (size_t)len});
 }

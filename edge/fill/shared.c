@@ -15,7 +15,6 @@
 #include <string.h>
 
 #include "edge/fill/tier.h"
-#include "edge/gateway/gateway.h"
 #include "edge/stored/index.h"
 #include "ron/base/alloc.h"
 
@@ -41,38 +40,39 @@ struct edg_shared {
     } purges[PURGES_MAX];
 };
 
-enum ron_rc edg_shared_new(struct edg_svc *s, struct ron_err *err)
+enum ron_rc edg_shared_new(struct edg_fills *fills, struct ron_err *err)
 {
-    s->shared = ron_alloc_zero(sizeof *s->shared);
-    if (s->shared == NULL) {
+    fills->shared = ron_alloc_zero(sizeof *fills->shared);
+    if (fills->shared == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for what was purged");
     }
-    ron_mutex_init(&s->shared->mu, RON_RANK_LEAF, "edge.shared");
+    ron_mutex_init(&fills->shared->mu, RON_RANK_LEAF, "edge.shared");
     return RON_OK;
 }
 
-void edg_shared_free(struct edg_svc *s)
+void edg_shared_free(struct edg_fills *fills)
 {
-    if (s->shared != NULL) {
-        ron_mutex_done(&s->shared->mu);
-        ron_free(s->shared);
+    if (fills->shared != NULL) {
+        ron_mutex_done(&fills->shared->mu);
+        ron_free(fills->shared);
     }
 }
 
-static struct ron_deadline patience(struct edg_svc *s)
+static struct ron_deadline patience(struct edg_fills *fills)
 {
-    return ron_deadline_after_ms(ron_env_now_ns(s->env), PATIENCE_MS);
+    return ron_deadline_after_ms(ron_env_now_ns(fills->site->env), PATIENCE_MS);
 }
 
-static struct edg_index_origin origin_of(struct edg_svc *s, uint32_t origin)
+static struct edg_index_origin origin_of(struct edg_fills *fills, uint32_t origin)
 {
-    return (struct edg_index_origin){s->origins.at[origin].name, s->origins.at[origin].url, origin};
+    return (struct edg_index_origin){fills->origins.at[origin].name, fills->origins.at[origin].url,
+                                     origin};
 }
 
-static void origin_hash(struct edg_svc *s, uint32_t origin, struct ron_str target,
+static void origin_hash(struct edg_fills *fills, uint32_t origin, struct ron_str target,
                         struct ron_b3 *ret)
 {
-    struct edg_index_origin o = origin_of(s, origin);
+    struct edg_index_origin o = origin_of(fills, origin);
     struct ron_b3_hasher h;
 
     ron_b3_init(&h);
@@ -82,22 +82,23 @@ static void origin_hash(struct edg_svc *s, uint32_t origin, struct ron_str targe
     ron_b3_final(&h, ret);
 }
 
-static void key_of(struct edg_svc *s, uint32_t origin, struct ron_str target, char ret[KEY_SIZE])
+static void key_of(struct edg_fills *fills, uint32_t origin, struct ron_str target,
+                   char ret[KEY_SIZE])
 {
     char hex[RON_B3_HEX_LEN];
     struct ron_b3 hash;
 
-    origin_hash(s, origin, target, &hash);
+    origin_hash(fills, origin, target, &hash);
     ron_b3_format_hex(&hash, hex);
     (void)snprintf(ret, KEY_SIZE, "r/%.2s/%.*s", hex, (int)sizeof hex, hex);
 }
 
 /* ---- purges ---------------------------------------------------------------------------------- */
 
-static void remember(struct edg_svc *s, const struct ron_b3 *origin, struct ron_str prefix)
+static void remember(struct edg_fills *fills, const struct ron_b3 *origin, struct ron_str prefix)
 {
-    struct edg_shared *m = s->shared;
-    uint64_t now_ms = ron_env_wall_ms(s->env);
+    struct edg_shared *m = fills->shared;
+    uint64_t now_ms = ron_env_wall_ms(fills->site->env);
 
     ron_mutex_lock(&m->mu);
     prefix.len = RON_MIN(prefix.len, (size_t)PREFIX_MAX); /* more than was asked for, never less */
@@ -110,10 +111,10 @@ static void remember(struct edg_svc *s, const struct ron_b3 *origin, struct ron_
     ron_mutex_unlock(&m->mu);
 }
 
-static bool is_purged(struct edg_svc *s, const struct ron_b3 *origin,
+static bool is_purged(struct edg_fills *fills, const struct ron_b3 *origin,
                       const struct edg_stored *record)
 {
-    struct edg_shared *m = s->shared;
+    struct edg_shared *m = fills->shared;
     uint64_t born_ms = record->life.response_ms;
     bool purged;
 
@@ -128,21 +129,22 @@ static bool is_purged(struct edg_svc *s, const struct ron_b3 *origin,
     return purged;
 }
 
-void edg_shared_purge(struct edg_svc *s, uint32_t origin, struct ron_str target, bool prefix)
+void edg_shared_purge(struct edg_fills *fills, uint32_t origin, struct ron_str target, bool prefix)
 {
     struct ron_err err = {0};
     struct ron_b3 hash;
     char key[KEY_SIZE];
 
-    if (s->tier == NULL || origin == EDG_GATEWAY) {
+    if (fills->store->tier == NULL || origin >= fills->origins.count) {
         return;
     }
-    origin_hash(s, origin, (struct ron_str){"", 0}, &hash);
-    remember(s, &hash, target);
-    if (!prefix && ron_tier_writes(s->tier)) {
-        key_of(s, origin, target, key);
-        if (ron_s3_delete(ron_tier_s3(s->tier), key, patience(s), &err) != RON_OK) {
-            RON_LOG(s->log, WARN, "a purged record is still in the bucket", RON_LOG_ERR(&err));
+    origin_hash(fills, origin, (struct ron_str){"", 0}, &hash);
+    remember(fills, &hash, target);
+    if (!prefix && ron_tier_writes(fills->store->tier)) {
+        key_of(fills, origin, target, key);
+        if (ron_s3_delete(ron_tier_s3(fills->store->tier), key, patience(fills), &err) != RON_OK) {
+            RON_LOG(fills->site->log, WARN, "a purged record is still in the bucket",
+                    RON_LOG_ERR(&err));
         }
     }
 }
@@ -160,13 +162,13 @@ static bool fields_are_sound(struct edg_fields f)
 }
 
 /* What of the record may be used: a label, and with "found" the record as ours. */
-static const char *judge(struct edg_svc *s, const struct edg_fill *f, struct ron_str bytes,
+static const char *judge(struct edg_fills *fills, const struct edg_fill *f, struct ron_str bytes,
                          const struct edg_stored **ret_record)
 {
-    struct edg_index_origin origin = origin_of(s, f->want.origin);
+    struct edg_index_origin origin = origin_of(fills, f->want.origin);
     struct edg_index_opts opts = {.origins = &origin, .origin_count = 1};
     struct ron_http_field fields[EDG_STORED_FIELDS_MAX];
-    uint64_t now_ms = ron_env_wall_ms(s->env);
+    uint64_t now_ms = ron_env_wall_ms(fills->site->env);
     const struct edg_stored *made;
     struct edg_stored like;
     struct ron_err err = {0};
@@ -181,8 +183,8 @@ static const char *judge(struct edg_svc *s, const struct edg_fill *f, struct ron
         !fields_are_sound(like.fields) || like.life.response_ms > now_ms + SKEW_MS) {
         return "bad";
     }
-    origin_hash(s, f->want.origin, (struct ron_str){"", 0}, &hash);
-    if (is_purged(s, &hash, &like)) {
+    origin_hash(fills, f->want.origin, (struct ron_str){"", 0}, &hash);
+    if (is_purged(fills, &hash, &like)) {
         return "purged";
     }
     edg_ask_read(RON_HTTP_GET, (struct edg_fields){0}, &ask);
@@ -192,7 +194,7 @@ static const char *judge(struct edg_svc *s, const struct edg_fill *f, struct ron
     }
     like.vary = (struct ron_str){"", 0}; /* made anew from the fields */
     like.key = (struct ron_str){"", 0};
-    made = edg_record_make(s, like, edg_origin_request(), like.fields, &keep);
+    made = edg_record_make(fills->site, like, edg_origin_request(), like.fields, &keep);
     if (made == NULL || !keep) {
         edg_stored_unref(made);
         return "bad";
@@ -202,20 +204,21 @@ static const char *judge(struct edg_svc *s, const struct edg_fill *f, struct ron
 }
 
 /* Whether its bytes are here, or could be brought. */
-static bool bring(struct edg_svc *s, const struct edg_stored *record, struct ron_deadline deadline)
+static bool bring(struct edg_fills *fills, const struct edg_stored *record,
+                  struct ron_deadline deadline)
 {
     struct ron_cas_obj *obj = NULL;
     struct ron_err err = {0};
-    bool here = ron_cas_open(s->store, &record->id, &obj, &err) == RON_OK ||
-                (ron_tier_fetch(s->tier, &record->id, deadline, &err) == RON_OK &&
-                 ron_cas_open(s->store, &record->id, &obj, &err) == RON_OK);
+    bool here = ron_cas_open(fills->store->cas, &record->id, &obj, &err) == RON_OK ||
+                (ron_tier_fetch(fills->store->tier, &record->id, deadline, &err) == RON_OK &&
+                 ron_cas_open(fills->store->cas, &record->id, &obj, &err) == RON_OK);
 
     here = here && ron_cas_obj_size(obj) == record->size;
     ron_cas_release(obj);
     return here;
 }
 
-const struct edg_stored *edg_shared_find(struct edg_svc *s, const struct edg_fill *f)
+const struct edg_stored *edg_shared_find(struct edg_fills *fills, const struct edg_fill *f)
 {
     const struct edg_stored *record = NULL;
     const char *result = "absent";
@@ -224,30 +227,30 @@ const struct edg_stored *edg_shared_find(struct edg_svc *s, const struct edg_fil
     char key[KEY_SIZE];
     enum ron_rc rc;
 
-    key_of(s, f->want.origin, f->want.target, key);
-    rc = ron_s3_get(ron_tier_s3(s->tier), key, 0, RECORD_MAX, NULL,
-                    ron_deadline_min(patience(s), f->deadline), &got, &err);
+    key_of(fills, f->want.origin, f->want.target, key);
+    rc = ron_s3_get(ron_tier_s3(fills->store->tier), key, 0, RECORD_MAX, NULL,
+                    ron_deadline_min(patience(fills), f->deadline), &got, &err);
     if (rc == RON_OK) {
-        result = judge(s, f, got.bytes, &record);
+        result = judge(fills, f, got.bytes, &record);
         ron_s3_got_done(&got);
     } else if (rc != RON_NOTFOUND) {
         result = "failed";
     }
-    if (record != NULL && !bring(s, record, f->deadline)) {
+    if (record != NULL && !bring(fills, record, f->deadline)) {
         edg_stored_unref(record);
         record = NULL;
         result = "absent";
     }
-    edg_count_of(s, EDG_M_SHARED, result, 1);
+    edg_count_of(fills->site, EDG_M_SHARED, result, 1);
     if (record != NULL) {
-        (void)edg_table_put(s->stored, edg_stored_ref(record));
+        (void)edg_table_put(fills->store->table, edg_stored_ref(record));
     }
     return record;
 }
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-void edg_shared_tell(struct edg_svc *s, const struct edg_stored *record)
+void edg_shared_tell(struct edg_fills *fills, const struct edg_stored *record)
 {
     struct edg_index_origin origin;
     struct edg_index_opts opts = {.origins = &origin, .origin_count = 1};
@@ -256,18 +259,18 @@ void edg_shared_tell(struct edg_svc *s, const struct edg_stored *record)
     char key[KEY_SIZE];
     enum ron_rc rc;
 
-    if (!ron_tier_writes(s->tier) || record->status != 200 || record->life.no_cache ||
-        edg_life_ttl_s(&record->life, ron_env_wall_ms(s->env)) <= 0) {
+    if (!ron_tier_writes(fills->store->tier) || record->status != 200 || record->life.no_cache ||
+        edg_life_ttl_s(&record->life, ron_env_wall_ms(fills->site->env)) <= 0) {
         return;
     }
-    origin = origin_of(s, record->origin);
+    origin = origin_of(fills, record->origin);
     ron_buf_init(&bytes, RECORD_MAX);
     rc = edg_index_pack(&opts, record, &bytes);
     if (rc == RON_OK) {
-        key_of(s, record->origin, record->target, key);
-        rc = ron_s3_put(ron_tier_s3(s->tier), key, ron_buf_data(&bytes), ron_buf_len(&bytes), 0,
-                        patience(s), &err);
+        key_of(fills, record->origin, record->target, key);
+        rc = ron_s3_put(ron_tier_s3(fills->store->tier), key, ron_buf_data(&bytes),
+                        ron_buf_len(&bytes), 0, patience(fills), &err);
     }
     ron_buf_done(&bytes);
-    edg_count_of(s, EDG_M_SHARED, rc == RON_OK ? "told" : "untold", 1);
+    edg_count_of(fills->site, EDG_M_SHARED, rc == RON_OK ? "told" : "untold", 1);
 }

@@ -8,45 +8,44 @@
  * here. A bucket that fails is a miss for whatever an origin has; for /cas it is a 503. */
 #include "edge/fill/tier.h"
 
-enum ron_rc edg_s3_open(struct edg_svc *s, uint64_t store_bytes, struct ron_err *err)
+enum ron_rc edg_s3_open(const struct edg_site *site, struct edg_store *store, uint64_t store_bytes,
+                        struct ron_err *err)
 {
-    RON_TRY(ron_tier_new(
-        &(struct ron_tier_opts){.env = s->env,
-                                .registry = ron_app_registry(s->app),
-                                .sup = ron_app_sup(s->app),
-                                .metrics = ron_app_metrics(s->app),
-                                .needs = ron_app_needs(s->app),
-                                .log = s->log,
-                                .conf = s->conf,
-                                .environ = ron_app_environ(s->app),
-                                .store = s->store,
-                                .store_bytes = store_bytes,
-                                .dir = s->amnesia ? NULL : ron_conf_str(s->conf, EDG_DIR).text,
-                                .stage = 2},
-        &s->tier, err));
-    if (s->tier == NULL) {
-        return RON_OK;
-    }
-    return edg_shared_new(s, err);
+    const char *dir = ron_conf_str(site->conf, EDG_DIR).text;
+
+    return ron_tier_new(&(struct ron_tier_opts){.env = site->env,
+                                                .registry = ron_app_registry(site->app),
+                                                .sup = ron_app_sup(site->app),
+                                                .metrics = ron_app_metrics(site->app),
+                                                .needs = ron_app_needs(site->app),
+                                                .log = site->log,
+                                                .conf = site->conf,
+                                                .environ = ron_app_environ(site->app),
+                                                .store = store->cas,
+                                                .store_bytes = store_bytes,
+                                                .dir = store->amnesia ? NULL : dir,
+                                                .stage = 2},
+                        &store->tier, err);
 }
 
-enum ron_rc edg_s3_bring(struct edg_svc *s, const struct edg_read *r)
+enum ron_rc edg_s3_bring(const struct edg_site *site, struct edg_store *store,
+                         const struct ron_b3 *id)
 {
-    const struct ron_b3 *id = r->kind == EDG_READ_STORED ? &r->stored->id : &r->id;
     struct ron_err err = {0};
-    enum ron_rc rc = ron_tier_fetch(s->tier, id, ron_deadline_never(), &err);
+    enum ron_rc rc = ron_tier_fetch(store->tier, id, ron_deadline_never(), &err);
 
     if (rc != RON_OK && rc != RON_NOTFOUND && rc != RON_CORRUPT) { /* that one was told */
-        RON_LOG(s->log, WARN, "the bucket could not be read", RON_LOG_ERR(&err));
+        RON_LOG(site->log, WARN, "the bucket could not be read", RON_LOG_ERR(&err));
     }
     return rc;
 }
 
-void edg_s3_stored(struct edg_svc *s, const struct ron_b3 *id, struct ron_deadline deadline)
+void edg_s3_stored(const struct edg_site *site, struct edg_store *store, const struct ron_b3 *id,
+                   struct ron_deadline deadline)
 {
     struct ron_err err = {0};
 
-    if (ron_tier_stored(s->tier, id, deadline, &err) != RON_OK) {
-        RON_LOG(s->log, WARN, "an object did not reach the bucket", RON_LOG_ERR(&err));
+    if (ron_tier_stored(store->tier, id, deadline, &err) != RON_OK) {
+        RON_LOG(site->log, WARN, "an object did not reach the bucket", RON_LOG_ERR(&err));
     }
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "edge/fill/tier.h"
-#include "edge/gateway/gateway.h"
+#include "edge/rules/fresh_update.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 
@@ -30,7 +30,7 @@ static void vary_of(struct edg_fields fields, struct edg_vary *ret_vary)
     edg_vary_parse(fields, ret_vary);
 }
 
-const struct edg_stored *edg_record_make(struct edg_svc *s, struct edg_stored like,
+const struct edg_stored *edg_record_make(struct edg_site *site, struct edg_stored like,
                                          struct edg_fields request, struct edg_fields fields,
                                          bool *ret_keep)
 {
@@ -49,7 +49,7 @@ const struct edg_stored *edg_record_make(struct edg_svc *s, struct edg_stored li
         like.key = (struct ron_str){(const char *)ron_buf_data(&key), ron_buf_len(&key)};
     }
     if (edg_stored_new(&like, &made, &err) != RON_OK) {
-        RON_LOG(s->log, WARN, "an answer was not kept", RON_LOG_ERR(&err));
+        RON_LOG(site->log, WARN, "an answer was not kept", RON_LOG_ERR(&err));
         made = NULL;
         *ret_keep = false;
     }
@@ -59,10 +59,10 @@ const struct edg_stored *edg_record_make(struct edg_svc *s, struct edg_stored li
 
 /* What the exchange makes of the target: a record to answer from, or NULL. It is in the table if it
  * may be kept. */
-static const struct edg_stored *record_of(struct edg_svc *s, const struct edg_fill *f,
+static const struct edg_stored *record_of(struct edg_fills *fills, const struct edg_fill *f,
                                           struct edg_fetched *got, bool *ret_stored)
 {
-    const struct edg_origin *origin = &s->origins.at[f->want.origin];
+    const struct edg_origin *origin = &fills->origins.at[f->want.origin];
     struct ron_http_field fields[EDG_STORED_FIELDS_MAX];
     struct edg_exchange exchange = got->exchange;
     struct edg_stored like = {.origin = f->want.origin,
@@ -92,15 +92,15 @@ static const struct edg_stored *record_of(struct edg_svc *s, const struct edg_fi
         exchange.response = (struct edg_fields){fields, count};
     }
     edg_life_read(&exchange, &origin->policy, &like.life);
-    made = edg_record_make(s, like, edg_origin_request(), (struct edg_fields){fields, count},
-                           ret_stored);
+    made = edg_record_make(fills->site, like, edg_origin_request(),
+                           (struct edg_fields){fields, count}, ret_stored);
     *ret_stored = *ret_stored && edg_store_judge(&exchange, &origin->policy) == EDG_STORE_OK;
-    *ret_stored = *ret_stored && !edg_fill_spoiled(s, f);
+    *ret_stored = *ret_stored && !edg_fill_spoiled(fills, f);
     if (*ret_stored) {
-        (void)edg_table_put(s->stored, edg_stored_ref(made));
+        (void)edg_table_put(fills->store->table, edg_stored_ref(made));
     }
-    if (!*ret_stored || edg_fill_spoiled(s, f)) {
-        (void)edg_table_drop(s->stored, f->want.origin, f->want.target);
+    if (!*ret_stored || edg_fill_spoiled(fills, f)) {
+        (void)edg_table_drop(fills->store->table, f->want.origin, f->want.target);
     }
     return made;
 }
@@ -125,15 +125,16 @@ static enum edg_error error_of(enum edg_outcome outcome)
     return rows[outcome];
 }
 
-static void answer_waiters(struct edg_svc *s, struct edg_waiter *w, const struct edg_stored *record,
-                           struct edg_status status, enum edg_error error)
+static void answer_waiters(struct edg_fills *fills, struct edg_waiter *w,
+                           const struct edg_stored *record, struct edg_status status,
+                           enum edg_error error)
 {
     for (bool first = true; w != NULL; first = false) {
-        struct edg_out out = {.s = s, .reply = w->reply, .head = w->head};
+        struct edg_out out = {.site = fills->site, .reply = w->reply, .head = w->head};
         struct edg_waiter *next = w->next;
 
         status.collapsed = !first;
-        if (record == NULL || !edg_serve_stored(&out, edg_stored_ref(record), &status)) {
+        if (record == NULL || !edg_serve_stored(fills, &out, edg_stored_ref(record), &status)) {
             edg_fail(&out, error);
         }
         ron_free(w);
@@ -141,9 +142,10 @@ static void answer_waiters(struct edg_svc *s, struct edg_waiter *w, const struct
     }
 }
 
-void edg_fill_drop(struct edg_svc *s, struct edg_fill *take_fill, enum edg_error error)
+/* A fill that nobody will do: its waiters are answered. */
+static void drop(struct edg_fills *fills, struct edg_fill *take_fill, enum edg_error error)
 {
-    answer_waiters(s, edg_fill_end(s, take_fill), NULL, (struct edg_status){0}, error);
+    answer_waiters(fills, edg_fill_end(fills, take_fill), NULL, (struct edg_status){0}, error);
     edg_fill_free(take_fill);
 }
 
@@ -151,7 +153,7 @@ void edg_fill_drop(struct edg_svc *s, struct edg_fill *take_fill, enum edg_error
 
 /* Whether the stale answer may stand in for an origin that fails; as for a client that says
  * nothing. */
-static bool stale_may_serve(struct edg_svc *s, const struct edg_fill *f,
+static bool stale_may_serve(struct edg_fills *fills, const struct edg_fill *f,
                             const struct edg_fetched *got)
 {
     struct edg_ask ask;
@@ -159,45 +161,46 @@ static bool stale_may_serve(struct edg_svc *s, const struct edg_fill *f,
     edg_ask_read(RON_HTTP_GET, (struct edg_fields){0}, &ask);
     return f->want.stale != NULL &&
            (got->outcome == EDG_OUTCOME_FAILED || got->outcome == EDG_OUTCOME_TIMEOUT) &&
-           edg_use_on_error(&f->want.stale->life, &ask, got->status, ron_env_wall_ms(s->env));
+           edg_use_on_error(&f->want.stale->life, &ask, got->status,
+                            ron_env_wall_ms(fills->site->env));
 }
 
 /* Of a worker that has no memory: the fill, which is in the list still, is for another one, or has
  * failed. */
-static void run_again(struct edg_svc *s, struct edg_fill *f)
+static void run_again(struct edg_fills *fills, struct edg_fill *f)
 {
     enum ron_rc rc = RON_LIMIT;
 
-    RON_LOG(s->log, WARN, "a worker has no memory; its fill is begun again by another",
+    RON_LOG(fills->site->log, WARN, "a worker has no memory; its fill is begun again by another",
             RON_LOG_U64("tries", f->tries + 1U));
     if (++f->tries < FILL_TRIES) {
-        rc = ron_chan_try_send(s->work, f, NULL); /* then it is somebody else's */
+        rc = ron_chan_try_send(fills->work, f, NULL); /* then it is somebody else's */
     }
     if (rc != RON_OK) {
-        edg_fill_drop(s, f, rc == RON_CLOSED ? EDG_ERROR_DRAINING : EDG_ERROR_BUSY);
+        drop(fills, f, rc == RON_CLOSED ? EDG_ERROR_DRAINING : EDG_ERROR_BUSY);
     }
 }
 
 /* Keeps an object from eviction until those who wait are answered from it; NULL when it is gone. */
-static struct ron_cas_obj *hold(struct edg_svc *s, const struct ron_b3 *id)
+static struct ron_cas_obj *hold(struct edg_fills *fills, const struct ron_b3 *id)
 {
     struct ron_cas_obj *obj = NULL;
     struct ron_err err = {0};
 
-    return ron_cas_open(s->store, id, &obj, &err) == RON_OK ? obj : NULL;
+    return ron_cas_open(fills->store->cas, id, &obj, &err) == RON_OK ? obj : NULL;
 }
 
 /* What is stale is asked for with its validators only while its bytes are there: a 304 would
  * confirm what nobody has. */
-static struct ron_cas_obj *hold_stale(struct edg_svc *s, struct edg_fill *f)
+static struct ron_cas_obj *hold_stale(struct edg_fills *fills, struct edg_fill *f)
 {
     const struct edg_stored *stale = f->want.stale;
     struct ron_cas_obj *obj = NULL;
 
     if (stale != NULL && stale->status == 200) {
-        obj = hold(s, &stale->id);
+        obj = hold(fills, &stale->id);
         if (obj == NULL) {
-            (void)edg_table_drop_one(s->stored, stale);
+            (void)edg_table_drop_one(fills->store->table, stale);
             edg_stored_unref(stale);
             f->want.stale = NULL;
         }
@@ -213,61 +216,61 @@ static void let_go(struct ron_cas_obj *obj)
 }
 
 /* Whether another edge has filled it: then the waiters are answered. */
-static bool run_shared(struct edg_svc *s, struct edg_fill *f)
+static bool run_shared(struct edg_fills *fills, struct edg_fill *f)
 {
-    const struct edg_stored *record = f->want.shared ? edg_shared_find(s, f) : NULL;
+    const struct edg_stored *record = f->want.shared ? edg_shared_find(fills, f) : NULL;
     struct edg_status status = {.has_ttl = true, .detail = "bucket"};
 
     if (record == NULL) {
         return false;
     }
-    if (edg_fill_spoiled(s, f)) {
-        (void)edg_table_drop(s->stored, f->want.origin, f->want.target);
+    if (edg_fill_spoiled(fills, f)) {
+        (void)edg_table_drop(fills->store->table, f->want.origin, f->want.target);
     }
-    status.ttl_s = edg_life_ttl_s(&record->life, ron_env_wall_ms(s->env));
-    answer_waiters(s, edg_fill_end(s, f), record, status, EDG_ERROR_STORAGE);
+    status.ttl_s = edg_life_ttl_s(&record->life, ron_env_wall_ms(fills->site->env));
+    answer_waiters(fills, edg_fill_end(fills, f), record, status, EDG_ERROR_STORAGE);
     edg_stored_unref(record);
     edg_fill_free(f);
     return true;
 }
 
 /* RON_NOMEM: it did not begin, and the fill is somebody else's or has ended. */
-static enum ron_rc run(struct edg_filler *k, struct edg_fill *f)
+static enum ron_rc run_origin(struct edg_filler *k, struct edg_fill *f)
 {
-    struct edg_svc *s = k->s;
-    const struct edg_origin *origin = &s->origins.at[f->want.origin];
+    struct edg_fills *fills = k->fills;
+    const struct edg_origin *origin = &fills->origins.at[f->want.origin];
     struct edg_fetched *got = &k->fetched;
-    uint64_t begun_ns = ron_env_now_ns(s->env);
+    uint64_t begun_ns = ron_env_now_ns(fills->site->env);
     const struct edg_stored *record = NULL;
     struct edg_status status = {.fwd = f->want.fwd};
-    struct ron_cas_obj *old = hold_stale(s, f);
+    struct ron_cas_obj *old = hold_stale(fills, f);
     struct ron_cas_obj *filled = NULL;
     bool good;
 
-    edg_count_of(s, EDG_M_FILL_ATTEMPTS, origin->name, 1);
-    edg_exchange_run(&(struct edg_exchange_opts){.env = s->env,
+    edg_count_of(fills->site, EDG_M_FILL_ATTEMPTS, origin->name, 1);
+    edg_exchange_run(&(struct edg_exchange_opts){.env = fills->site->env,
                                                  .origin = origin,
                                                  .target = f->want.target,
                                                  .stale = f->want.stale,
-                                                 .store = s->store,
-                                                 .pin = ron_tier_pins(s->tier),
+                                                 .store = fills->store->cas,
+                                                 .pin = ron_tier_pins(fills->store->tier),
                                                  .pipe = &k->pipe,
                                                  .deadline = f->deadline},
                      got);
     if (got->outcome == EDG_OUTCOME_MEMORY) {
         edg_exchange_done(got);
         let_go(old);
-        run_again(s, f);
+        run_again(fills, f);
         return RON_NOMEM;
     }
-    filled = got->outcome == EDG_OUTCOME_FILLED ? hold(s, &got->id) : NULL;
+    filled = got->outcome == EDG_OUTCOME_FILLED ? hold(fills, &got->id) : NULL;
     if (got->outcome == EDG_OUTCOME_FILLED) {
-        edg_s3_stored(s, &got->id, f->deadline);
+        edg_s3_stored(fills->site, fills->store, &got->id, f->deadline);
     }
     good = got->outcome == EDG_OUTCOME_FILLED || got->outcome == EDG_OUTCOME_SAME;
-    edg_count_of(s, EDG_M_FILL_SUCCESS, origin->name, good);
-    edg_observe(s, EDG_M_FILL_LATENCY, ron_env_now_ns(s->env) - begun_ns);
-    edg_events_tell(s,
+    edg_count_of(fills->site, EDG_M_FILL_SUCCESS, origin->name, good);
+    edg_observe(fills->site, EDG_M_FILL_LATENCY, ron_env_now_ns(fills->site->env) - begun_ns);
+    edg_events_tell(fills->site,
                     &(struct edg_event){.fill = true,
                                         .status = (uint32_t)got->status,
                                         .bytes = got->size,
@@ -277,29 +280,30 @@ static enum ron_rc run(struct edg_filler *k, struct edg_fill *f)
                                                                                      : "failed"},
                     origin->name);
     if (got->outcome == EDG_OUTCOME_FILLED || got->outcome == EDG_OUTCOME_STORE) {
-        edg_count_of(s, EDG_M_CAS_WRITES, got->outcome == EDG_OUTCOME_FILLED ? "ok" : "error", 1);
+        edg_count_of(fills->site, EDG_M_CAS_WRITES,
+                     got->outcome == EDG_OUTCOME_FILLED ? "ok" : "error", 1);
     }
     status.fwd_status = got->status;
     if (good || got->outcome == EDG_OUTCOME_ABSENT) {
-        record = record_of(s, f, got, &status.stored);
-    } else if (stale_may_serve(s, f, got)) {
+        record = record_of(fills, f, got, &status.stored);
+    } else if (stale_may_serve(fills, f, got)) {
         record = edg_stored_ref(f->want.stale);
         status.detail = "stale-if-error";
     }
     if (!good && got->outcome != EDG_OUTCOME_ABSENT) {
-        RON_LOG(s->log, WARN, "a fill failed", RON_LOG_STR("origin", origin->name),
+        RON_LOG(fills->site->log, WARN, "a fill failed", RON_LOG_STR("origin", origin->name),
                 RON_LOG_ERR(&got->err));
     }
-    ron_trace_stage(ron_app_tracer(s->app), &f->from,
+    ron_trace_stage(ron_app_tracer(fills->site->app), &f->from,
                     &(struct ron_trace_stage){.name = "fill",
                                               .queue = "work",
                                               .from_ns = begun_ns,
                                               .why = good || got->outcome == EDG_OUTCOME_ABSENT
                                                          ? NULL
                                                          : "a fill failed"});
-    answer_waiters(s, edg_fill_end(s, f), record, status, error_of(got->outcome));
+    answer_waiters(fills, edg_fill_end(fills, f), record, status, error_of(got->outcome));
     if (status.stored && good) {
-        edg_shared_tell(s, record);
+        edg_shared_tell(fills, record);
     }
     edg_stored_unref(record);
     let_go(filled);
@@ -309,27 +313,34 @@ static enum ron_rc run(struct edg_filler *k, struct edg_fill *f)
     return RON_OK;
 }
 
+static enum ron_rc run_live(void *arg, struct edg_filler *k, struct edg_fill *take_fill)
+{
+    return run_shared(arg, take_fill) ? RON_OK : run_origin(k, take_fill);
+}
+
+static const struct edg_origin_ops live_ops = {
+    .run = run_live, .serve = edg_live_serve, .refill = edg_live_refill, .late = true};
+
+static enum ron_rc run(struct edg_filler *k, struct edg_fill *take_fill)
+{
+    uint32_t origin = take_fill->want.origin;
+
+    return k->fills->ops[origin]->run(k->fills->ops_arg[origin], k, take_fill);
+}
+
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
     struct edg_filler *k = arg;
     struct ron_err err = {0};
     enum ron_rc rc = RON_OK;
 
-    edg_fills_calm(k->s);
+    edg_fills_calm(k->fills);
     for (size_t i = 0; i < count; i++) {
         struct edg_fill *f = items[i];
 
-        if (ron_deadline_expired(f->deadline, ron_env_now_ns(k->s->env))) {
-            edg_fill_drop(k->s, f, EDG_ERROR_TIMEOUT);
-        } else if (f->want.origin == EDG_GATEWAY) {
-            struct ron_trace_from from = f->from;
-            uint64_t from_ns = ron_env_now_ns(k->s->env);
-
-            edg_gateway_run(k, f);
-            ron_trace_stage(
-                ron_app_tracer(k->s->app), &from,
-                &(struct ron_trace_stage){.name = "gateway", .queue = "work", .from_ns = from_ns});
-        } else if (!run_shared(k->s, f) && run(k, f) != RON_OK) {
+        if (ron_deadline_expired(f->deadline, ron_env_now_ns(k->fills->site->env))) {
+            drop(k->fills, f, EDG_ERROR_TIMEOUT);
+        } else if (run(k, f) != RON_OK) {
             rc = ron_err_set(&err, RON_NOMEM, "no memory to fill with");
             ron_task_set_error(t, &err);
         }
@@ -337,38 +348,69 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     return rc;
 }
 
-enum ron_rc edg_fills_add(struct edg_svc *s, struct ron_err *err)
+static void drop_fill(void *item, void *arg)
 {
-    uint32_t count = (uint32_t)ron_conf_int(s->conf, EDG_FILLERS);
+    drop(arg, item, EDG_ERROR_DRAINING);
+}
 
-    s->fillers = ron_alloc_array(count, sizeof *s->fillers);
-    if (s->fillers == NULL) {
+static enum ron_rc make_queue(struct edg_fills *fills, struct ron_err *err)
+{
+    const struct edg_site *site = fills->site;
+
+    return ron_chan_new(
+        &(struct ron_chan_opts){.registry = ron_app_registry(site->app),
+                                .env = site->env,
+                                .name = "work",
+                                .producers = "http",
+                                .consumers = "workers",
+                                .drop_text = "answered 429 rate_limit; busy_rejections_total",
+                                .capacity = (uint32_t)ron_conf_int(site->conf, EDG_Q_WORK),
+                                .policy = RON_CHAN_REJECT,
+                                .wake_batch = 1,
+                                .drop = drop_fill,
+                                .drop_arg = fills},
+        &fills->work, err);
+}
+
+enum ron_rc edg_fills_add(struct edg_fills *fills, struct ron_err *err)
+{
+    uint32_t count = (uint32_t)ron_conf_int(fills->site->conf, EDG_FILLERS);
+
+    for (uint32_t i = 0; i < fills->origins.count; i++) {
+        edg_fills_register(fills, i, &live_ops, fills);
+    }
+    RON_TRY(make_queue(fills, err));
+    fills->fillers = ron_alloc_array(count, sizeof *fills->fillers);
+    if (fills->fillers == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the fill workers");
     }
     for (uint32_t i = 0; i < count; i++) {
-        s->fillers[i].s = s;
-        RON_TRY(edg_pipe_init(&s->fillers[i].pipe, err));
-        (void)snprintf(s->filler_names[i], sizeof s->filler_names[i], "worker-%u", i);
-        RON_TRY(ron_sup_add(ron_app_sup(s->app),
-                            &(struct ron_task_def){.name = s->filler_names[i],
+        fills->fillers[i].fills = fills;
+        RON_TRY(edg_pipe_init(&fills->fillers[i].pipe, err));
+        (void)snprintf(fills->filler_names[i], sizeof fills->filler_names[i], "worker-%u", i);
+        RON_TRY(ron_sup_add(ron_app_sup(fills->site->app),
+                            &(struct ron_task_def){.name = fills->filler_names[i],
                                                    .kind = "worker",
                                                    .mode = RON_TASK_BLOCKING,
                                                    .stage = 1,
-                                                   .input = s->work,
+                                                   .input = fills->work,
                                                    .batch_max = 1,
                                                    .handle = handle,
-                                                   .arg = &s->fillers[i]},
+                                                   .arg = &fills->fillers[i]},
                             NULL, err));
     }
     return RON_OK;
 }
 
-void edg_fills_free(struct edg_svc *s)
+void edg_fills_stop(struct edg_fills *fills)
 {
-    uint32_t count = (uint32_t)ron_conf_int(s->conf, EDG_FILLERS);
+    uint32_t count = (uint32_t)ron_conf_int(fills->site->conf, EDG_FILLERS);
 
-    for (uint32_t i = 0; s->fillers != NULL && i < count; i++) {
-        edg_pipe_done(&s->fillers[i].pipe);
+    if (fills->work != NULL) {
+        ron_chan_free(fills->work); /* answers what is left in it */
     }
-    ron_free(s->fillers);
+    for (uint32_t i = 0; fills->fillers != NULL && i < count; i++) {
+        edg_pipe_done(&fills->fillers[i].pipe);
+    }
+    ron_free(fills->fillers);
 }

@@ -6,7 +6,7 @@
 #include "edge/gateway/priv.h"
 #include "edge/rules/surrogate.h"
 
-bool edg_gateway_judge(const struct edg_svc *s, const struct edg_exchange *exchange,
+bool edg_gateway_judge(const struct edg_gateway *g, const struct edg_exchange *exchange,
                        struct edg_life *ret_life)
 {
     struct ron_http_field fields[EDG_STORED_FIELDS_MAX + 1];
@@ -17,27 +17,27 @@ bool edg_gateway_judge(const struct edg_svc *s, const struct edg_exchange *excha
                       &judged.response) != RON_OK) {
         return false;
     }
-    edg_life_read(&judged, &s->gateway->origin->policy, ret_life);
-    return edg_store_judge(&judged, &s->gateway->origin->policy) == EDG_STORE_OK;
+    edg_life_read(&judged, &g->origin->policy, ret_life);
+    return edg_store_judge(&judged, &g->origin->policy) == EDG_STORE_OK;
 }
 
-static void drop(struct edg_svc *s, const struct ron_http_head *head, struct ron_str target)
+static void drop(struct edg_gateway *g, const struct ron_http_head *head, struct ron_str target)
 {
     char room[EDG_KEY_MAX];
     struct ron_str key;
 
-    if (edg_gateway_key(s, head, target, room, &key) == RON_OK) { /* else nothing is stored */
-        edg_fills_spoil(s, EDG_GATEWAY, key);
-        (void)edg_table_drop(s->stored, EDG_GATEWAY, key);
+    if (edg_gateway_key(g, head, target, room, &key) == RON_OK) { /* else nothing is stored */
+        edg_fills_spoil(g->fills, EDG_GATEWAY, key);
+        (void)edg_table_drop(g->store->table, EDG_GATEWAY, key);
     }
 }
 
-void edg_gateway_invalidate(struct edg_svc *s, const struct ron_http_head *head, int status,
+void edg_gateway_invalidate(struct edg_gateway *g, const struct ron_http_head *head, int status,
                             struct edg_fields response)
 {
     static const char *const names[] = {"Location", "Content-Location"};
     struct edg_base base = {
-        .host = head->host, .origin = edg_str(s->gateway->authority), .target = head->target};
+        .host = head->host, .origin = edg_str(g->authority), .target = head->target};
     char room[EDG_LOCATION_MAX];
     struct ron_str value;
     struct ron_str target;
@@ -45,11 +45,11 @@ void edg_gateway_invalidate(struct edg_svc *s, const struct ron_http_head *head,
     if (!edg_invalidates(head->method, status)) {
         return;
     }
-    drop(s, head, head->target);
+    drop(g, head, head->target);
     for (size_t i = 0; i < RON_ARRAY_LEN(names); i++) {
         if (edg_fields_get(response, names[i], &value) == 1 &&
             edg_location(&base, value, room, sizeof room, &target) == RON_OK) {
-            drop(s, head, target);
+            drop(g, head, target);
         }
     }
 }
@@ -75,7 +75,7 @@ static bool same_bytes(const struct edg_stored *stored, struct edg_fields respon
             (ron_http_parse_u64(text, &length) == RON_OK && length == stored->size));
 }
 
-void edg_gateway_head(struct edg_svc *s, const struct ron_http_head *head,
+void edg_gateway_head(struct edg_gateway *g, const struct ron_http_head *head,
                       const struct edg_stored *stored, int status, struct edg_fields response,
                       uint64_t begun_ms)
 {
@@ -84,7 +84,7 @@ void edg_gateway_head(struct edg_svc *s, const struct ron_http_head *head,
                                     .request = edg_fields_of(head),
                                     .status = stored->status,
                                     .request_ms = begun_ms,
-                                    .response_ms = ron_env_wall_ms(s->env)};
+                                    .response_ms = ron_env_wall_ms(g->site->env)};
     struct edg_stored like = *stored;
     const struct edg_stored *record;
     size_t count = 0;
@@ -96,17 +96,17 @@ void edg_gateway_head(struct edg_svc *s, const struct ron_http_head *head,
     if (status != stored->status || !same_bytes(stored, response) ||
         edg_update_merge(stored->fields, response, fields, EDG_STORED_FIELDS_MAX, &count) !=
             RON_OK) {
-        (void)edg_table_drop_one(s->stored, stored);
+        (void)edg_table_drop_one(g->store->table, stored);
         return;
     }
     exchange.response = (struct edg_fields){fields, count};
-    if (!edg_gateway_judge(s, &exchange, &like.life)) {
-        (void)edg_table_drop_one(s->stored, stored);
+    if (!edg_gateway_judge(g, &exchange, &like.life)) {
+        (void)edg_table_drop_one(g->store->table, stored);
         return;
     }
-    record = edg_record_make(s, like, exchange.request, exchange.response, &keep);
+    record = edg_record_make(g->site, like, exchange.request, exchange.response, &keep);
     if (keep) {
-        (void)edg_table_put(s->stored, edg_stored_ref(record));
+        (void)edg_table_put(g->store->table, edg_stored_ref(record));
     }
     edg_stored_unref(record);
 }

@@ -12,7 +12,7 @@
 
 /* One call as the worker sees it. */
 struct run {
-    struct edg_svc *s;
+    struct edg_gateway *g;
     struct edg_filler *k;
     struct edg_fill *f;
     struct edg_fetched *got;
@@ -65,13 +65,13 @@ static enum ron_rc start(struct run *r)
     if (call == NULL) {
         return ron_err_set(&r->got->err, RON_NOMEM, "no memory for a call");
     }
-    RON_GOTO(edg_call_make(r->s, want->alone ? EDG_HOP_PASS : EDG_HOP_FILL,
+    RON_GOTO(edg_call_make(r->g, want->alone ? EDG_HOP_PASS : EDG_HOP_FILL,
                            edg_target_path(want->target), want->request, call),
              out);
     RON_GOTO(add_conditions(want->stale, call), out);
     r->k->status = 0;
     edg_pipe_reset(&r->k->pipe);
-    rc = ron_http_fetch_start(r->s->gateway->target,
+    rc = ron_http_fetch_start(r->g->target,
                               &(struct ron_http_fetch_opts){.method = RON_HTTP_GET,
                                                             .url = call->url,
                                                             .relay = true,
@@ -136,17 +136,17 @@ static bool take_head(struct run *r, uint64_t begun_ms)
                                           .status = got->status,
                                           .response = {got->fields, count},
                                           .request_ms = begun_ms,
-                                          .response_ms = ron_env_wall_ms(r->s->env)};
+                                          .response_ms = ron_env_wall_ms(r->g->site->env)};
     r->text.fwd_status = got->status;
     return true;
 }
 
 /* ---- those who wait -------------------------------------------------------------------------- */
 
-static struct edg_out out_of(struct edg_svc *s, struct edg_waiter *take_waiter,
+static struct edg_out out_of(struct edg_gateway *g, struct edg_waiter *take_waiter,
                              struct edg_waiter **ret_next)
 {
-    struct edg_out out = {.s = s, .reply = take_waiter->reply, .head = take_waiter->head};
+    struct edg_out out = {.site = g->site, .reply = take_waiter->reply, .head = take_waiter->head};
 
     *ret_next = take_waiter->next;
     ron_free(take_waiter);
@@ -157,9 +157,9 @@ static struct edg_out out_of(struct edg_svc *s, struct edg_waiter *take_waiter,
 static void pass_all(struct run *r, struct edg_waiter *take_waiters)
 {
     while (take_waiters != NULL) {
-        struct edg_out out = out_of(r->s, take_waiters, &take_waiters);
+        struct edg_out out = out_of(r->g, take_waiters, &take_waiters);
 
-        edg_pass(&out, r->f->want.fwd, NULL);
+        edg_pass(r->g, &out, r->f->want.fwd, NULL);
     }
 }
 
@@ -168,22 +168,23 @@ static bool stale_for(const struct run *r, struct edg_fields request)
     struct edg_ask ask;
 
     edg_ask_read(RON_HTTP_GET, request, &ask);
-    return r->f->want.stale != NULL && edg_use_on_error(&r->f->want.stale->life, &ask,
-                                                        r->got->status, ron_env_wall_ms(r->s->env));
+    return r->f->want.stale != NULL &&
+           edg_use_on_error(&r->f->want.stale->life, &ask, r->got->status,
+                            ron_env_wall_ms(r->g->site->env));
 }
 
 /* The origin failed: the stale answer for those who may have it. */
 static void answer_failure(struct run *r, enum edg_error error)
 {
-    struct edg_waiter *w = edg_fill_end(r->s, r->f);
+    struct edg_waiter *w = edg_fill_end(r->g->fills, r->f);
     struct edg_status text = {
         .fwd = r->text.fwd, .fwd_status = r->got->status, .detail = "stale-if-error"};
 
     for (; w != NULL; text.collapsed = true) {
-        struct edg_out out = out_of(r->s, w, &w);
+        struct edg_out out = out_of(r->g, w, &w);
 
         if (!stale_for(r, edg_fields_of(out.head)) ||
-            !edg_serve_stored(&out, edg_stored_ref(r->f->want.stale), &text)) {
+            !edg_serve_stored(r->g->fills, &out, edg_stored_ref(r->f->want.stale), &text)) {
             edg_fail(&out, error);
         }
     }
@@ -207,22 +208,22 @@ static bool fits(const struct edg_stored *record, struct edg_fields request)
 /* From a record that is, or could be, in the table. */
 static void answer_record(struct run *r, const struct edg_stored *record, bool shared)
 {
-    struct edg_waiter *w = edg_fill_end(r->s, r->f);
+    struct edg_waiter *w = edg_fill_end(r->g->fills, r->f);
     struct ron_cas_obj *hold = NULL; /* so that nothing evicts it before all have it */
     struct ron_err err = {0};
     bool first = true;
 
-    if (record->size > 0 && ron_cas_open(r->s->store, &record->id, &hold, &err) != RON_OK) {
+    if (record->size > 0 && ron_cas_open(r->g->store->cas, &record->id, &hold, &err) != RON_OK) {
         hold = NULL;
     }
     for (; w != NULL; first = false) {
-        struct edg_out out = out_of(r->s, w, &w);
+        struct edg_out out = out_of(r->g, w, &w);
 
         r->text.collapsed = !first;
         if (!first && !(shared && fits(record, edg_fields_of(out.head)))) {
-            edg_gateway_read(&out);
-        } else if (!edg_serve_stored(&out, edg_stored_ref(record), &r->text)) {
-            edg_pass(&out, r->f->want.fwd, NULL);
+            edg_gateway_read(r->g, &out);
+        } else if (!edg_serve_stored(r->g->fills, &out, edg_stored_ref(record), &r->text)) {
+            edg_pass(r->g, &out, r->f->want.fwd, NULL);
         }
     }
     ron_cas_release(hold);
@@ -234,11 +235,11 @@ static void answer_record(struct run *r, const struct edg_stored *record, bool s
  * fill/fills.c). */
 static bool keep(struct run *r, const struct edg_stored *record)
 {
-    bool good = !edg_fill_spoiled(r->s, r->f) &&
-                edg_table_put(r->s->stored, edg_stored_ref(record)) == RON_OK;
+    bool good = !edg_fill_spoiled(r->g->fills, r->f) &&
+                edg_table_put(r->g->store->table, edg_stored_ref(record)) == RON_OK;
 
-    if (good && edg_fill_spoiled(r->s, r->f)) {
-        (void)edg_table_drop(r->s->stored, EDG_GATEWAY, r->f->want.target);
+    if (good && edg_fill_spoiled(r->g->fills, r->f)) {
+        (void)edg_table_drop(r->g->store->table, EDG_GATEWAY, r->f->want.target);
         good = false;
     }
     return good;
@@ -258,8 +259,8 @@ static const struct edg_stored *record_of(struct run *r, struct edg_fields field
 
     exchange.response = fields;
     exchange.status = status;
-    good = edg_gateway_judge(r->s, &exchange, &like.life);
-    record = edg_record_make(r->s, like, r->f->want.request, fields, ret_keep);
+    good = edg_gateway_judge(r->g, &exchange, &like.life);
+    record = edg_record_make(r->g->site, like, r->f->want.request, fields, ret_keep);
     *ret_keep = *ret_keep && good;
     return record;
 }
@@ -287,7 +288,7 @@ static void take_same(struct run *r)
     if (findable) {
         r->text.stored = keep(r, record);
     } else {
-        (void)edg_table_drop_one(r->s->stored, stale);
+        (void)edg_table_drop_one(r->g->store->table, stale);
     }
     answer_record(r, record, r->text.stored);
     edg_stored_unref(record);
@@ -298,13 +299,13 @@ static enum ron_rc store_body(struct run *r)
 {
     struct edg_fetched *got = r->got;
     struct ron_cas_writer *w = NULL;
-    const struct ron_cas_write_opts opts = {.pin = ron_tier_pins(r->s->tier)};
-    enum ron_rc rc = ron_cas_begin(r->s->store, &opts, &w, &got->err);
+    const struct ron_cas_write_opts opts = {.pin = ron_tier_pins(r->g->store->tier)};
+    enum ron_rc rc = ron_cas_begin(r->g->store->cas, &opts, &w, &got->err);
 
     while (rc == RON_OK && r->open) {
         rc = ron_cas_append(w, r->piece.ptr, r->piece.len, &got->err);
         got->size += r->piece.len;
-        if (rc == RON_OK && got->size > r->s->gateway->object_max) {
+        if (rc == RON_OK && got->size > r->g->object_max) {
             rc = RON_LIMIT;
         }
         if (rc == RON_OK) {
@@ -320,7 +321,7 @@ static enum ron_rc store_body(struct run *r)
         return rc;
     }
     RON_TRY(ron_cas_commit(w, &got->id, &got->err));
-    edg_s3_stored(r->s, &got->id, r->f->deadline);
+    edg_s3_stored(r->g->site, r->g->store, &got->id, r->f->deadline);
     return RON_OK;
 }
 
@@ -334,7 +335,7 @@ static void take_kept(struct run *r)
 
     if (r->open) {
         rc = store_body(r);
-        edg_count_of(r->s, EDG_M_CAS_WRITES, rc == RON_OK ? "ok" : "error", rc != RON_CLOSED);
+        edg_count_of(r->g->site, EDG_M_CAS_WRITES, rc == RON_OK ? "ok" : "error", rc != RON_CLOSED);
     }
     if (rc == RON_CLOSED) {
         r->got->status = 0;
@@ -346,8 +347,8 @@ static void take_kept(struct run *r)
         record = record_of(r, (struct edg_fields){fields, count}, r->got->status, &findable);
     }
     if (record == NULL) { /* No room for it: each goes through. */
-        edg_gateway_mark(r->s, r->f->want.target);
-        pass_all(r, edg_fill_end(r->s, r->f));
+        edg_gateway_mark(r->g, r->f->want.target);
+        pass_all(r, edg_fill_end(r->g->fills, r->f));
         return;
     }
     r->text.stored = findable && keep(r, record);
@@ -390,17 +391,17 @@ static void take_passing(struct run *r)
     struct edg_waiter *w;
 
     if (r->f->want.stale != NULL && status < 500) {
-        (void)edg_table_drop_one(r->s->stored, r->f->want.stale);
+        (void)edg_table_drop_one(r->g->store->table, r->f->want.stale);
     }
-    w = edg_fill_end(r->s, r->f);
+    w = edg_fill_end(r->g->fills, r->f);
     if (w == NULL) {
         cut(r);
         return;
     }
-    struct edg_out first = out_of(r->s, w, &w);
+    struct edg_out first = out_of(r->g, w, &w);
 
     if (w != NULL) {
-        edg_gateway_mark(r->s, r->f->want.target);
+        edg_gateway_mark(r->g, r->f->want.target);
         pass_all(r, w);
     }
     stream_to(r, &first);
@@ -415,9 +416,9 @@ static bool may_keep(const struct run *r)
     struct ron_str text;
     uint64_t length = 0;
 
-    return edg_gateway_judge(r->s, x, &life) &&
+    return edg_gateway_judge(r->g, x, &life) &&
            (edg_fields_get(x->response, "Content-Length", &text) != 1 ||
-            (ron_http_parse_u64(text, &length) == RON_OK && length <= r->s->gateway->object_max));
+            (ron_http_parse_u64(text, &length) == RON_OK && length <= r->g->object_max));
 }
 
 static void take_answer(struct run *r)
@@ -436,33 +437,43 @@ static void take_answer(struct run *r)
     }
 }
 
-void edg_gateway_run(struct edg_filler *k, struct edg_fill *take_fill)
+static void run(struct edg_gateway *g, struct edg_filler *k, struct edg_fill *take_fill)
 {
-    struct run r = {.s = k->s,
-                    .k = k,
-                    .f = take_fill,
-                    .got = &k->fetched,
-                    .text = {.fwd = take_fill->want.fwd}};
-    const char *name = r.s->gateway->origin->name;
-    uint64_t begun_ns = ron_env_now_ns(r.s->env);
+    struct run r = {
+        .g = g, .k = k, .f = take_fill, .got = &k->fetched, .text = {.fwd = take_fill->want.fwd}};
+    const char *name = r.g->origin->name;
+    uint64_t begun_ns = ron_env_now_ns(r.g->site->env);
     bool answered;
 
     *r.got = (struct edg_fetched){0};
-    edg_count_of(r.s, EDG_M_FILL_ATTEMPTS, name, 1);
+    edg_count_of(r.g->site, EDG_M_FILL_ATTEMPTS, name, 1);
     if (start(&r) != RON_OK) {
         r.got->fetch = NULL;
         answer_failure(&r, EDG_ERROR_UPSTREAM);
     } else {
-        answered = take_head(&r, ron_env_wall_ms(r.s->env));
-        edg_count_of(r.s, EDG_M_FILL_SUCCESS, name, answered);
+        answered = take_head(&r, ron_env_wall_ms(r.g->site->env));
+        edg_count_of(r.g->site, EDG_M_FILL_SUCCESS, name, answered);
         if (answered) {
             take_answer(&r);
         } else {
             cut(&r);
             answer_failure(&r, edg_gateway_error(ron_http_fetch_result(r.got->fetch)->reason));
         }
-        edg_observe(r.s, EDG_M_FILL_LATENCY, ron_env_now_ns(r.s->env) - begun_ns);
+        edg_observe(r.g->site, EDG_M_FILL_LATENCY, ron_env_now_ns(r.g->site->env) - begun_ns);
     }
     edg_exchange_done(r.got);
     edg_fill_free(take_fill);
+}
+
+enum ron_rc edg_gateway_run(void *arg, struct edg_filler *k, struct edg_fill *take_fill)
+{
+    struct edg_gateway *g = arg;
+    struct ron_trace_from from = take_fill->from;
+    uint64_t from_ns = ron_env_now_ns(g->site->env);
+
+    run(g, k, take_fill);
+    ron_trace_stage(
+        ron_app_tracer(g->site->app), &from,
+        &(struct ron_trace_stage){.name = "gateway", .queue = "work", .from_ns = from_ns});
+    return RON_OK;
 }

@@ -58,10 +58,21 @@ enum ron_rc edg_gateway_check(const struct ron_conf_snap *conf, struct ron_err *
     return RON_OK;
 }
 
-enum ron_rc edg_gateway_open(struct edg_svc *s, struct ron_err *err)
+static void refill(void *arg, struct edg_out *out, const struct edg_stored *stored)
 {
-    struct ron_conf_str name = ron_conf_str(s->conf, EDG_GW_ORIGIN);
-    struct ron_conf_str host = ron_conf_str(s->conf, EDG_GW_HOST);
+    (void)stored; /* The record is gone: it is a miss now. */
+    edg_gateway_read(arg, out);
+}
+
+static const struct edg_origin_ops ops = {
+    .run = edg_gateway_run, .serve = edg_gateway_answer, .refill = refill, .verbatim = true};
+
+enum ron_rc edg_gateway_open(struct edg_fills *fills, struct edg_gateway **ret_gateway,
+                             struct ron_err *err)
+{
+    struct edg_site *site = fills->site;
+    struct ron_conf_str name = ron_conf_str(site->conf, EDG_GW_ORIGIN);
+    struct ron_conf_str host = ron_conf_str(site->conf, EDG_GW_HOST);
     struct edg_gateway *g;
     uint32_t index = 0;
 
@@ -72,38 +83,43 @@ enum ron_rc edg_gateway_open(struct edg_svc *s, struct ron_err *err)
     if (g == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the gateway");
     }
-    s->gateway = g;
-    g->origin = edg_origins_find(&s->origins, (struct ron_str){name.text, name.len}, &index);
+    *ret_gateway = g;
+    g->site = site;
+    g->fills = fills;
+    g->store = fills->store;
+    edg_fills_register(fills, EDG_GATEWAY, &ops, g);
+    g->origin = edg_origins_find(&fills->origins, (struct ron_str){name.text, name.len}, &index);
     g->authority = strstr(g->origin->url, "://") + 3;
     g->host = (struct ron_str){host.text, host.len};
-    g->pass_host = ron_conf_bool(s->conf, EDG_GW_PASS_HOST);
-    g->port = ron_conf_str(s->conf, RON_APP_TLS_CERT).len > 0 ? ":443" : ":80";
-    g->object_max = (uint64_t)ron_conf_bytes(s->conf, EDG_OBJECT_BYTES);
-    g->seed = s->env->rand_u64(s->env);
+    g->pass_host = ron_conf_bool(site->conf, EDG_GW_PASS_HOST);
+    g->port = ron_conf_str(site->conf, RON_APP_TLS_CERT).len > 0 ? ":443" : ":80";
+    g->object_max = (uint64_t)ron_conf_bytes(site->conf, EDG_OBJECT_BYTES);
+    g->seed = site->env->rand_u64(site->env);
     ron_mutex_init(&g->passes_mu, RON_RANK_SHARED, "edge.passes");
-    RON_TRY(ron_http_client_new(&(struct ron_http_client_opts){.name = "gateway",
-                                                               .env = s->env,
-                                                               .registry = ron_app_registry(s->app),
-                                                               .stage = 3,
-                                                               .inflight_max = EDG_PASSES_MAX,
-                                                               .connections_max = 512,
-                                                               .host_connections_max = 512},
-                                &g->client, err));
-    RON_TRY(edg_origin_target(g->client, s->conf, ron_conf_section(s->conf, "origins", index),
-                              &(struct ron_http_target_opts){
-                                  .name = "gateway",
-                                  .inflight_max = EDG_PASSES_MAX,
-                                  .try_timeout_ms = (uint32_t)ron_conf_ms(s->conf, EDG_GW_TIMEOUT),
-                                  .total_timeout_ms = UINT32_MAX, /* patience is the rule */
-                                  .response_max = PTRDIFF_MAX / 4},
-                              &g->target, err));
-    RON_TRY(ron_collect_http_client(ron_app_metrics(s->app), g->client, err));
-    return ron_http_client_attach(g->client, ron_app_sup(s->app), err);
+    RON_TRY(
+        ron_http_client_new(&(struct ron_http_client_opts){.name = "gateway",
+                                                           .env = site->env,
+                                                           .registry = ron_app_registry(site->app),
+                                                           .stage = 3,
+                                                           .inflight_max = EDG_PASSES_MAX,
+                                                           .connections_max = 512,
+                                                           .host_connections_max = 512},
+                            &g->client, err));
+    RON_TRY(
+        edg_origin_target(g->client, site->conf, ron_conf_section(site->conf, "origins", index),
+                          &(struct ron_http_target_opts){
+                              .name = "gateway",
+                              .inflight_max = EDG_PASSES_MAX,
+                              .try_timeout_ms = (uint32_t)ron_conf_ms(site->conf, EDG_GW_TIMEOUT),
+                              .total_timeout_ms = UINT32_MAX, /* patience is the rule */
+                              .response_max = PTRDIFF_MAX / 4},
+                          &g->target, err));
+    RON_TRY(ron_collect_http_client(ron_app_metrics(site->app), g->client, err));
+    return ron_http_client_attach(g->client, ron_app_sup(site->app), err);
 }
 
-void edg_gateway_close(struct edg_svc *s)
+void edg_gateway_close(struct edg_gateway *g)
 {
-    struct edg_gateway *g = s->gateway;
 
     if (g == NULL) {
         return;
@@ -111,15 +127,14 @@ void edg_gateway_close(struct edg_svc *s)
     if (g->client != NULL) {
         (void)ron_http_client_free(g->client);
     }
-    edg_passes_free(s);
+    edg_passes_free(g);
     ron_mutex_done(&g->passes_mu);
     ron_free(g);
-    s->gateway = NULL;
 }
 
-const char *edg_gateway_url(const struct edg_svc *s)
+const char *edg_gateway_url(const struct edg_gateway *g)
 {
-    return s->gateway->origin->url;
+    return g->origin->url;
 }
 
 /* ---- hosts ----------------------------------------------------------------------------------- */
@@ -144,10 +159,9 @@ static enum ron_rc spell_host(const struct edg_gateway *g, struct ron_str host,
     return RON_OK;
 }
 
-enum ron_rc edg_gateway_key(const struct edg_svc *s, const struct ron_http_head *head,
+enum ron_rc edg_gateway_key(const struct edg_gateway *g, const struct ron_http_head *head,
                             struct ron_str target, char room[EDG_KEY_MAX], struct ron_str *ret_key)
 {
-    const struct edg_gateway *g = s->gateway;
     struct ron_str host = {room, 0};
 
     if (!g->pass_host || g->host.len > 0) { /* The origin is told one host only. */
@@ -174,10 +188,9 @@ enum ron_rc edg_call_add(struct edg_call *call, const char *name, struct ron_str
     return RON_OK;
 }
 
-enum ron_rc edg_call_make(struct edg_svc *s, enum edg_hop way, struct ron_str target,
+enum ron_rc edg_call_make(struct edg_gateway *g, enum edg_hop way, struct ron_str target,
                           struct edg_fields request, struct edg_call *ret_call)
 {
-    const struct edg_gateway *g = s->gateway;
     struct ron_str host;
     struct ron_buf via;
     int len = snprintf(ret_call->url, sizeof ret_call->url, "%s%.*s", g->origin->url,
@@ -216,21 +229,21 @@ static struct ron_au64 *mark_of(struct edg_gateway *g, struct ron_str target, ui
     return &g->marks[h % EDG_MARKS];
 }
 
-void edg_gateway_mark(struct edg_svc *s, struct ron_str target)
+void edg_gateway_mark(struct edg_gateway *g, struct ron_str target)
 {
-    uint64_t until_s = ron_env_now_ns(s->env) / RON_NS_PER_S + EDG_MARK_S;
+    uint64_t until_s = ron_env_now_ns(g->site->env) / RON_NS_PER_S + EDG_MARK_S;
     uint64_t tag;
-    struct ron_au64 *slot = mark_of(s->gateway, target, &tag);
+    struct ron_au64 *slot = mark_of(g, target, &tag);
 
     ron_au64_store(slot, tag << 32 | (until_s & UINT32_MAX));
 }
 
-static bool is_marked(struct edg_svc *s, struct ron_str target)
+static bool is_marked(struct edg_gateway *g, struct ron_str target)
 {
     uint64_t tag;
-    uint64_t mark = ron_au64_load(mark_of(s->gateway, target, &tag));
+    uint64_t mark = ron_au64_load(mark_of(g, target, &tag));
 
-    return mark >> 32 == tag && (mark & UINT32_MAX) > ron_env_now_ns(s->env) / RON_NS_PER_S;
+    return mark >> 32 == tag && (mark & UINT32_MAX) > ron_env_now_ns(g->site->env) / RON_NS_PER_S;
 }
 
 /* ---- a request ------------------------------------------------------------------------------- */
@@ -250,23 +263,21 @@ static bool is_own(struct edg_fields request)
     return false;
 }
 
-static void ask_origin(struct edg_out *out, struct edg_want *want)
+static void ask_origin(struct edg_gateway *g, struct edg_out *out, struct edg_want *want)
 {
-    struct edg_svc *s = out->s;
     bool head = out->head->method == RON_HTTP_HEAD;
 
-    edg_count_of(s, EDG_M_MISSES, want->stale != NULL ? "stale" : "cold", 1);
+    edg_count_of(g->site, EDG_M_MISSES, want->stale != NULL ? "stale" : "cold", 1);
     want->alone = want->stale == NULL && is_own(want->request);
-    if (head || (want->stale == NULL && is_marked(s, want->target))) {
-        edg_pass(out, want->fwd, want->stale);
+    if (head || (want->stale == NULL && is_marked(g, want->target))) {
+        edg_pass(g, out, want->fwd, want->stale);
     } else {
-        edg_fill_wait(out, want);
+        edg_fill_wait(g->fills, out, want);
     }
 }
 
-void edg_gateway_read(struct edg_out *out)
+void edg_gateway_read(struct edg_gateway *g, struct edg_out *out)
 {
-    struct edg_svc *s = out->s;
     const struct edg_stored *stored = NULL;
     struct edg_want want = {
         .origin = EDG_GATEWAY, .request = edg_fields_of(out->head), .fwd = EDG_FWD_STALE};
@@ -275,16 +286,16 @@ void edg_gateway_read(struct edg_out *out)
     struct edg_ask ask;
     struct edg_use use;
 
-    if (edg_gateway_key(s, out->head, out->head->target, room, &want.target) != RON_OK) {
+    if (edg_gateway_key(g, out->head, out->head->target, room, &want.target) != RON_OK) {
         edg_fail(out, EDG_ERROR_BAD_PATH);
         return;
     }
-    if (edg_table_find(s->stored, EDG_GATEWAY, want.target, want.request, &stored, &others) !=
+    if (edg_table_find(g->store->table, EDG_GATEWAY, want.target, want.request, &stored, &others) !=
         RON_OK) {
         stored = NULL;
     }
     edg_ask_read(out->head->method, want.request, &ask);
-    edg_use(stored != NULL ? &stored->life : NULL, &ask, ron_env_wall_ms(s->env), &use);
+    edg_use(stored != NULL ? &stored->life : NULL, &ask, ron_env_wall_ms(g->site->env), &use);
     want.stale = stored;
     if (use.verdict == EDG_TIMEOUT_504) {
         edg_stored_unref(stored);
@@ -295,16 +306,16 @@ void edg_gateway_read(struct edg_out *out)
         struct edg_status status = {.has_ttl = true, .ttl_s = use.ttl_s};
 
         if (use.refresh) {
-            edg_fill_behind(s, &want);
+            edg_fill_behind(g->fills, &want);
         }
-        if (edg_serve_stored(out, stored, &status)) {
+        if (edg_serve_stored(g->fills, out, stored, &status)) {
             return;
         }
         want.stale = NULL;
         use.fwd = EDG_FWD_URI_MISS;
     }
     want.fwd = want.stale == NULL && others ? EDG_FWD_VARY_MISS : use.fwd;
-    ask_origin(out, &want);
+    ask_origin(g, out, &want);
     edg_stored_unref(want.stale);
 }
 
@@ -325,9 +336,8 @@ static bool is_ours(struct ron_str path)
 
 static void on_request(struct ron_http_call *call, void *arg)
 {
-    struct edg_svc *s = arg;
-    struct edg_out out = {.s = s, .call = call, .head = ron_http_head(call)};
-    const struct edg_gateway *g = s->gateway;
+    struct edg_gateway *g = arg;
+    struct edg_out out = {.site = g->site, .call = call, .head = ron_http_head(call)};
 
     if (is_ours(out.head->path) || (g->host.len > 0 && !edg_same(g->host, out.head->host))) {
         edg_fail(&out, EDG_ERROR_NOT_FOUND);
@@ -336,34 +346,35 @@ static void on_request(struct ron_http_call *call, void *arg)
     } else if (edg_hop_looped(edg_fields_of(out.head), EDG_PSEUDONYM)) {
         edg_fail(&out, EDG_ERROR_LOOP);
     } else if (out.head->method == RON_HTTP_GET || out.head->method == RON_HTTP_HEAD) {
-        edg_gateway_read(&out);
+        edg_gateway_read(g, &out);
     } else {
-        edg_pass(&out, EDG_FWD_METHOD, NULL);
+        edg_pass(g, &out, EDG_FWD_METHOD, NULL);
     }
 }
 
-size_t edg_gateway_routes(struct edg_svc *s, struct ron_http_route *rows, size_t count)
+size_t edg_gateway_routes(struct edg_gateway *g, struct ron_http_route *rows, size_t count)
 {
     static const enum ron_http_method methods[] = {RON_HTTP_GET,   RON_HTTP_POST,
                                                    RON_HTTP_PUT,   RON_HTTP_DELETE,
                                                    RON_HTTP_PATCH, RON_HTTP_OPTIONS};
-    struct edg_gateway *g = s->gateway;
-    struct ron_conf_str prefix = ron_conf_str(s->conf, EDG_GW_PREFIX);
-    bool all = prefix.len <= 1;
+    struct ron_conf_str prefix;
+    bool all;
 
     if (g == NULL) {
         return count;
     }
+    prefix = ron_conf_str(g->site->conf, EDG_GW_PREFIX);
+    all = prefix.len <= 1;
     (void)snprintf(g->below, sizeof g->below, "%s/{path*}", all ? "" : prefix.text);
     (void)snprintf(g->above, sizeof g->above, "%s%s", prefix.text, all ? "" : "/");
     for (size_t i = 0; i < RON_ARRAY_LEN(methods); i++) {
         uint32_t flags = methods[i] == RON_HTTP_GET ? 0 : RON_HTTP_STREAM | RON_HTTP_RAW;
 
-        rows[count++] = (struct ron_http_route){methods[i], g->below, on_request, s, flags, 0};
-        rows[count++] = (struct ron_http_route){methods[i], g->above, on_request, s, flags, 0};
+        rows[count++] = (struct ron_http_route){methods[i], g->below, on_request, g, flags, 0};
+        rows[count++] = (struct ron_http_route){methods[i], g->above, on_request, g, flags, 0};
         if (!all) {
             rows[count++] =
-                (struct ron_http_route){methods[i], prefix.text, on_request, s, flags, 0};
+                (struct ron_http_route){methods[i], prefix.text, on_request, g, flags, 0};
         }
     }
     return count;

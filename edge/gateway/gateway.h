@@ -28,14 +28,16 @@
  * Threads: requests on loops, fills on workers, passes on the task of the gateway's client. */
 #pragma once
 
+#include "edge/fill/fills.h"
 #include "edge/rules/fresh_update.h"
 #include "edge/rules/hop.h"
-#include "edge/svc.h"
 
 #define EDG_PSEUDONYM "ron-edge"
 
-/* Its place among the origins of stored answers: behind all of them. */
+/* Its place among the origins of stored answers: after all of them. */
 enum { EDG_GATEWAY = EDG_ORIGINS_MAX };
+
+struct edg_gateway;
 
 enum {
     EDG_HOST_MAX = 261, /* a DNS name, a colon and a port */
@@ -45,22 +47,24 @@ enum {
 /* RON_INVALID names the setting. */
 RON_MUST_USE enum ron_rc edg_gateway_check(const struct ron_conf_snap *conf, struct ron_err *err);
 /* Nothing to do without gateway.origin. After the origins. */
-RON_MUST_USE enum ron_rc edg_gateway_open(struct edg_svc *s, struct ron_err *err);
-void edg_gateway_close(struct edg_svc *s);
-const char *edg_gateway_url(const struct edg_svc *s);
-/* Appends its routes; how many there are then. */
-size_t edg_gateway_routes(struct edg_svc *s, struct ron_http_route *rows, size_t count);
+RON_MUST_USE enum ron_rc edg_gateway_open(struct edg_fills *fills, struct edg_gateway **ret_gateway,
+                                          struct ron_err *err);
+void edg_gateway_close(struct edg_gateway *g); /* NULL does nothing */
+const char *edg_gateway_url(const struct edg_gateway *g);
+/* Appends its routes; how many there are then. NULL has none. */
+size_t edg_gateway_routes(struct edg_gateway *g, struct ron_http_route *rows, size_t count);
 
 /* ---- requests -------------------------------------------------------------------------------- */
 
 /* GET or HEAD, from the loop or, with a reply, from anywhere. */
-void edg_gateway_read(struct edg_out *out);
-/* The work of a fill, on a worker; takes it. */
-void edg_gateway_run(struct edg_filler *k, struct edg_fill *take_fill);
+void edg_gateway_read(struct edg_gateway *g, struct edg_out *out);
+/* The work of a fill, on a worker; takes it. `arg` is the gateway. */
+enum ron_rc edg_gateway_run(void *arg, struct edg_filler *k, struct edg_fill *take_fill);
 /* Streams the request to the origin and the answer back. `stored`, if not NULL, is what a HEAD may
  * freshen; a reference is taken. */
-void edg_pass(struct edg_out *out, enum edg_fwd fwd, const struct edg_stored *stored);
-void edg_passes_free(struct edg_svc *s);
+void edg_pass(struct edg_gateway *g, struct edg_out *out, enum edg_fwd fwd,
+              const struct edg_stored *stored);
+void edg_passes_free(struct edg_gateway *g);
 
 /* The call to the origin for this request: URL, and fields with ours added. RON_LIMIT. */
 struct edg_call {
@@ -70,8 +74,9 @@ struct edg_call {
     struct ron_http_field fields[RON_HTTP_HEADERS_MAX];
     size_t count;
 };
-RON_MUST_USE enum ron_rc edg_call_make(struct edg_svc *s, enum edg_hop way, struct ron_str target,
-                                       struct edg_fields request, struct edg_call *ret_call);
+RON_MUST_USE enum ron_rc edg_call_make(struct edg_gateway *g, enum edg_hop way,
+                                       struct ron_str target, struct edg_fields request,
+                                       struct edg_call *ret_call);
 RON_MUST_USE enum ron_rc edg_call_add(struct edg_call *call, const char *name,
                                       struct ron_str value);
 
@@ -89,21 +94,21 @@ RON_MUST_USE enum ron_rc edg_gateway_begin(struct edg_out *out, int status,
 enum edg_error edg_gateway_error(enum ron_http_fetch_reason reason);
 
 /* Whether an answer may be stored, and its life. Surrogate-Control counts first. */
-bool edg_gateway_judge(const struct edg_svc *s, const struct edg_exchange *exchange,
+bool edg_gateway_judge(const struct edg_gateway *g, const struct edg_exchange *exchange,
                        struct edg_life *ret_life);
 
 /* ---- what changes ---------------------------------------------------------------------------- */
 
 /* After an answer to an unsafe method (G4). Never blocks. */
-void edg_gateway_invalidate(struct edg_svc *s, const struct ron_http_head *head, int status,
+void edg_gateway_invalidate(struct edg_gateway *g, const struct ron_http_head *head, int status,
                             struct edg_fields response);
 /* After an answer to a HEAD of which `stored` is stale. Never blocks. */
-void edg_gateway_head(struct edg_svc *s, const struct ron_http_head *head,
+void edg_gateway_head(struct edg_gateway *g, const struct ron_http_head *head,
                       const struct edg_stored *stored, int status, struct edg_fields response,
                       uint64_t begun_ms);
 /* A target that was asked for by many and may not be kept: for a while nobody waits for another. */
-void edg_gateway_mark(struct edg_svc *s, struct ron_str target);
+void edg_gateway_mark(struct edg_gateway *g, struct ron_str target);
 /* Under what an answer to `target` is stored (G5), in `room` or as it is. RON_LIMIT: too long. */
-RON_MUST_USE enum ron_rc edg_gateway_key(const struct edg_svc *s, const struct ron_http_head *head,
-                                         struct ron_str target, char room[EDG_KEY_MAX],
-                                         struct ron_str *ret_key);
+RON_MUST_USE enum ron_rc edg_gateway_key(const struct edg_gateway *g,
+                                         const struct ron_http_head *head, struct ron_str target,
+                                         char room[EDG_KEY_MAX], struct ron_str *ret_key);

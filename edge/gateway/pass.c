@@ -18,6 +18,7 @@
 
 struct edg_pass {
     struct ron_waker waker;
+    struct edg_gateway *gateway;
     struct ron_mutex mu;
     struct ron_http_fetch *fetch; /* P2 */
     struct edg_pass *next;        /* of the idle ones, or of all */
@@ -50,6 +51,7 @@ static struct edg_pass *pass_make(struct edg_gateway *g)
 
     if (p != NULL) {
         p->waker.wake = on_wake;
+        p->gateway = g;
         ron_mutex_init(&p->mu, RON_RANK_SHARED, "edge.pass");
     }
     ron_mutex_lock(&g->passes_mu);
@@ -89,9 +91,9 @@ static void pass_put(struct edg_gateway *g, struct edg_pass *p)
     ron_mutex_unlock(&g->passes_mu);
 }
 
-void edg_passes_free(struct edg_svc *s)
+void edg_passes_free(struct edg_gateway *g)
 {
-    struct edg_pass *p = s->gateway->passes_made;
+    struct edg_pass *p = g->passes_made;
 
     while (p != NULL) {
         struct edg_pass *next = p->next_made;
@@ -100,7 +102,7 @@ void edg_passes_free(struct edg_svc *s)
         ron_free(p);
         p = next;
     }
-    s->gateway->passes_made = NULL;
+    g->passes_made = NULL;
 }
 
 static void note_fetch(struct edg_pass *p, struct ron_http_fetch *f)
@@ -146,7 +148,7 @@ static enum ron_rc source(struct ron_http_fetch *f, void *arg, void *buf, size_t
 /* The head is there: what it changes first, then it goes on. */
 static enum ron_rc begin(struct edg_pass *p, struct ron_http_fetch *f, int status)
 {
-    struct edg_svc *s = p->out.s;
+    struct edg_gateway *g = p->gateway;
     struct ron_http_field fields[EDG_STORED_FIELDS_MAX];
     struct edg_status text = {.fwd = p->fwd, .fwd_status = status};
     struct edg_fields response = {fields, 0};
@@ -156,9 +158,9 @@ static enum ron_rc begin(struct edg_pass *p, struct ron_http_fetch *f, int statu
     if (rc != RON_OK) {
         return rc;
     }
-    edg_gateway_invalidate(s, p->out.head, status, response);
+    edg_gateway_invalidate(g, p->out.head, status, response);
     if (p->stored != NULL) {
-        edg_gateway_head(s, p->out.head, p->stored, status, response, p->begun_ms);
+        edg_gateway_head(g, p->out.head, p->stored, status, response, p->begun_ms);
     }
     rc = edg_gateway_begin(&p->out, status, response, &text, &p->waker);
     p->begun = rc == RON_OK;
@@ -180,7 +182,7 @@ static void done(struct ron_http_fetch *f, void *arg)
 {
     const struct ron_http_fetch_result *r = ron_http_fetch_result(f);
     struct edg_pass *p = arg;
-    struct edg_gateway *g = p->out.s->gateway;
+    struct edg_gateway *g = p->gateway;
     bool whole = r->reason == RON_HTTP_FETCH_ANSWERED || r->reason == RON_HTTP_FETCH_STATUS;
     bool good = r->status >= 200 && r->status <= 599;
     enum ron_rc rc = RON_OK;
@@ -210,7 +212,7 @@ static void done(struct ron_http_fetch *f, void *arg)
 
 /* ---- start ----------------------------------------------------------------------------------- */
 
-static enum ron_rc start(struct edg_svc *s, struct edg_pass *p, struct edg_call *call)
+static enum ron_rc start(struct edg_gateway *g, struct edg_pass *p, struct edg_call *call)
 {
     const struct ron_http_head *head = p->out.head;
     bool body = head->method != RON_HTTP_GET && head->method != RON_HTTP_HEAD &&
@@ -218,9 +220,9 @@ static enum ron_rc start(struct edg_svc *s, struct edg_pass *p, struct edg_call 
     struct ron_http_fetch *ignored = NULL; /* done releases it, maybe before we are back */
     struct ron_err err = {0};
 
-    RON_TRY(edg_call_make(s, EDG_HOP_PASS, head->target, edg_fields_of(head), call));
+    RON_TRY(edg_call_make(g, EDG_HOP_PASS, head->target, edg_fields_of(head), call));
     return ron_http_fetch_start(
-        s->gateway->target,
+        g->target,
         &(struct ron_http_fetch_opts){.method = head->method,
                                       .url = call->url,
                                       .relay = true,
@@ -236,10 +238,10 @@ static enum ron_rc start(struct edg_svc *s, struct edg_pass *p, struct edg_call 
         &ignored, &err);
 }
 
-void edg_pass(struct edg_out *out, enum edg_fwd fwd, const struct edg_stored *stored)
+void edg_pass(struct edg_gateway *g, struct edg_out *out, enum edg_fwd fwd,
+              const struct edg_stored *stored)
 {
-    struct edg_svc *s = out->s;
-    struct edg_pass *p = pass_get(s->gateway);
+    struct edg_pass *p = pass_get(g);
     struct edg_call *call = ron_alloc(sizeof *call);
     enum ron_rc rc = p != NULL && call != NULL ? RON_OK : RON_NOMEM;
     bool deferred = false;
@@ -251,14 +253,14 @@ void edg_pass(struct edg_out *out, enum edg_fwd fwd, const struct edg_stored *st
         p->begun = false;
         p->piece.ptr = NULL;
         p->stored = stored != NULL ? edg_stored_ref(stored) : NULL;
-        p->begun_ms = ron_env_wall_ms(s->env);
+        p->begun_ms = ron_env_wall_ms(g->site->env);
         if (out->call != NULL) {
             rc = ron_http_defer(out->call, &p->out.reply);
             deferred = rc == RON_OK;
         }
     }
     if (rc == RON_OK) {
-        rc = start(s, p, call);
+        rc = start(g, p, call);
     }
     ron_free(call);
     if (rc == RON_OK) {
@@ -270,7 +272,7 @@ void edg_pass(struct edg_out *out, enum edg_fwd fwd, const struct edg_stored *st
     if (p != NULL) {
         edg_stored_unref(p->stored);
         p->stored = NULL;
-        pass_put(s->gateway, p);
+        pass_put(g, p);
     }
     edg_fail(out, rc == RON_CLOSED                        ? EDG_ERROR_DRAINING
                   : rc == RON_DENIED || rc == RON_INVALID ? EDG_ERROR_NOT_ALLOWED

@@ -13,6 +13,9 @@ enum {
 struct edg_pass;
 
 struct edg_gateway {
+    struct edg_site *site;
+    struct edg_fills *fills;
+    struct edg_store *store;
     const struct edg_origin *origin;
     const char *authority; /* of its URL */
     struct ron_http_client *client;

@@ -111,7 +111,7 @@ static uint64_t mtime_of(const struct ron_http_head *head, const struct edg_stor
 static void choose(struct edg_out *out, const struct edg_stored *stored,
                    struct ron_http_selection *ret)
 {
-    uint64_t now_s = ron_env_wall_ms(out->s->env) / 1000;
+    uint64_t now_s = ron_env_wall_ms(out->site->env) / 1000;
     struct ron_http_etag etag;
     struct ron_str value;
     bool tagged = edg_fields_get(stored->fields, "ETag", &value) == 1 &&
@@ -165,19 +165,19 @@ static void stream(struct edg_out *out, struct ron_cas_obj *take_obj,
 
 /* 412 and 416 go out as the application would send them, without our envelope, which is what counts
  * refusals elsewhere. */
-static void count(struct edg_svc *s, const struct ron_http_selection *a, bool body)
+static void count(struct edg_site *site, const struct ron_http_selection *a, bool body)
 {
     if (!body && a->status == 412) {
-        edg_count_of(s, EDG_M_REJECTS, edg_error_label(EDG_ERROR_PRECONDITION), 1);
+        edg_count_of(site, EDG_M_REJECTS, edg_error_label(EDG_ERROR_PRECONDITION), 1);
         return;
     }
     if (!body && a->status == 416) {
-        edg_count_of(s, EDG_M_RANGES, "416", 1);
-        edg_count_of(s, EDG_M_REJECTS, edg_error_label(EDG_ERROR_INVALID_RANGE), 1);
+        edg_count_of(site, EDG_M_RANGES, "416", 1);
+        edg_count_of(site, EDG_M_REJECTS, edg_error_label(EDG_ERROR_INVALID_RANGE), 1);
         return;
     }
-    edg_count_of(s, EDG_M_RANGES, "206", a->status == 206);
-    edg_count_hit(s, EDG_FROM_GATEWAY, a->status == 206, body ? a->length : 0);
+    edg_count_of(site, EDG_M_RANGES, "206", a->status == 206);
+    edg_count_hit(site, EDG_FROM_GATEWAY, a->status == 206, body ? a->length : 0);
 }
 
 void edg_gateway_answer(struct edg_out *out, struct ron_cas_obj *take_obj,
@@ -190,7 +190,7 @@ void edg_gateway_answer(struct edg_out *out, struct ron_cas_obj *take_obj,
 
     choose(out, stored, &a);
     body = a.status == stored->status || a.status == 206;
-    count(out->s, &a, body);
+    count(out->site, &a, body);
     add_stored(out, extra, &a);
     if (take_obj != NULL && !edg_object_is_plain(take_obj) && body) {
         stream(out, take_obj, &a);

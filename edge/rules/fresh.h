@@ -50,13 +50,13 @@ struct edg_policy {
     X(VARY, "vary")                                                                                \
     X(USELESS, "useless") /* neither fresh for any time nor able to be validated */
 
-enum edg_store {
+enum edg_storing {
 #define X(name, label) EDG_STORE_##name,
     EDG_STORE_VERDICTS(X)
 #undef X
         EDG_STORE_COUNT
 };
-const char *edg_store_label(enum edg_store verdict);
+const char *edg_store_label(enum edg_storing verdict);
 
 /* An exchange with an origin. */
 struct edg_exchange {
@@ -70,8 +70,8 @@ struct edg_exchange {
 };
 
 /* GET, and POST whose answer says that it is what a GET would get, and for how long. */
-enum edg_store edg_store_judge(const struct edg_exchange *exchange,
-                               const struct edg_policy *policy);
+enum edg_storing edg_store_judge(const struct edg_exchange *exchange,
+                                 const struct edg_policy *policy);
 
 /* ---- a stored answer ------------------------------------------------------------------------- */
 

@@ -10,7 +10,7 @@ static const char *const labels[EDG_STORE_COUNT] = {
 #undef X
 };
 
-const char *edg_store_label(enum edg_store verdict)
+const char *edg_store_label(enum edg_storing verdict)
 {
     return labels[verdict];
 }
@@ -82,7 +82,7 @@ static bool useful(const struct edg_exchange *ex, const struct edg_policy *polic
                               life.stale_while_revalidate_s > 0 || life.stale_if_error_s > 0);
 }
 
-enum edg_store edg_store_judge(const struct edg_exchange *ex, const struct edg_policy *policy)
+enum edg_storing edg_store_judge(const struct edg_exchange *ex, const struct edg_policy *policy)
 {
     struct edg_vary vary;
     struct edg_cc cc;

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "edge/sample/sample.h"
-#include "edge/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/embed.h"
 #include "ron/io/file.h"
@@ -37,6 +36,7 @@ struct file {
 };
 
 struct edg_demo {
+    struct edg_site *site;
     size_t count;
     struct file files[FILES_MAX];
     bool maplibre;
@@ -53,8 +53,7 @@ static void add_file(struct edg_demo *d, struct file file)
     d->files[d->count++] = file;
 }
 
-static enum ron_rc read_library(struct edg_svc *s, struct edg_demo *d, const char *dir,
-                                struct ron_err *err)
+static enum ron_rc read_library(struct edg_demo *d, const char *dir, struct ron_err *err)
 {
     for (size_t i = 0; i < RON_ARRAY_LEN(library); i++) {
         struct ron_buf data;
@@ -63,7 +62,7 @@ static enum ron_rc read_library(struct edg_svc *s, struct edg_demo *d, const cha
 
         (void)snprintf(path, sizeof path, "%s/%s", dir, library[i]);
         ron_buf_init(&data, LIBRARY_BYTES_MAX);
-        rc = ron_file_read_all(s->env, path, &data, err);
+        rc = ron_file_read_all(d->site->env, path, &data, err);
         void *copy = rc == RON_OK ? ron_alloc(ron_buf_len(&data) + 1) : NULL;
 
         if (copy != NULL) {
@@ -103,12 +102,12 @@ static enum ron_rc make_sample(struct edg_demo *d, struct ron_err *err)
     return rc;
 }
 
-enum ron_rc edg_demo_open(struct edg_svc *s, struct ron_err *err)
+enum ron_rc edg_demo_open(struct edg_site *site, struct edg_demo **ret_demo, struct ron_err *err)
 {
-    struct ron_conf_str dir = ron_conf_str(s->conf, EDG_DEMO_LIBRARY);
+    struct ron_conf_str dir = ron_conf_str(site->conf, EDG_DEMO_LIBRARY);
     struct edg_demo *d;
 
-    if (!ron_conf_bool(s->conf, EDG_DEMO)) {
+    if (!ron_conf_bool(site->conf, EDG_DEMO)) {
         return RON_OK;
     }
     d = ron_alloc_zero(sizeof *d);
@@ -116,20 +115,19 @@ enum ron_rc edg_demo_open(struct edg_svc *s, struct ron_err *err)
         return ron_err_set(err, RON_NOMEM, "no memory for the demo");
     }
     d->sample_fd = -1;
-    s->demo = d;
+    d->site = site;
+    *ret_demo = d;
 #define X(symbol, name_)                                                                           \
     add_file(                                                                                      \
         d, (struct file){.name = name_, .bytes = symbol, .len = (size_t)(symbol##_end - symbol)});
     EDG_DEMO_FILES(X)
 #undef X
     RON_TRY(make_sample(d, err));
-    return dir.len > 0 ? read_library(s, d, dir.text, err) : RON_OK;
+    return dir.len > 0 ? read_library(d, dir.text, err) : RON_OK;
 }
 
-void edg_demo_close(struct edg_svc *s)
+void edg_demo_close(struct edg_demo *d)
 {
-    struct edg_demo *d = s->demo;
-
     if (d == NULL) {
         return;
     }
@@ -138,7 +136,6 @@ void edg_demo_close(struct edg_svc *s)
     }
     edg_memory_file_close(d->sample_fd);
     ron_free(d);
-    s->demo = NULL;
 }
 
 const char *edg_demo_pack(const struct edg_demo *demo)
@@ -167,18 +164,16 @@ static void add_policy(struct ron_http_call *call)
     }
 }
 
-static void answer_config(struct edg_out *out)
+static void answer_config(const struct edg_demo *d, struct edg_out *out)
 {
-    const char *text = out->s->demo->maplibre ? "{\"maplibre\":true}" : "{\"maplibre\":false}";
+    const char *text = d->maplibre ? "{\"maplibre\":true}" : "{\"maplibre\":false}";
 
     edg_add_site(out);
     ron_http_answer(out->call, 200, "application/json", text, strlen(text));
 }
 
-static void answer_file(struct edg_out *out, struct ron_str name)
+static void answer_file(const struct edg_demo *d, struct edg_out *out, struct ron_str name)
 {
-    struct edg_demo *d = out->s->demo;
-
     add_policy(out->call);
     for (size_t i = 0; i < d->count; i++) {
         const struct file *f = &d->files[i];
@@ -200,28 +195,30 @@ static void answer_file(struct edg_out *out, struct ron_str name)
 
 static void on_page(struct ron_http_call *call, void *arg)
 {
-    struct edg_out out = {.s = arg, .call = call, .head = ron_http_head(call)};
+    struct edg_demo *d = arg;
+    struct edg_out out = {.site = d->site, .call = call, .head = ron_http_head(call)};
 
-    answer_file(&out, (struct ron_str){"index.html", 10});
+    answer_file(d, &out, (struct ron_str){"index.html", 10});
 }
 
 static void on_part(struct ron_http_call *call, void *arg)
 {
-    struct edg_out out = {.s = arg, .call = call, .head = ron_http_head(call)};
+    struct edg_demo *d = arg;
+    struct edg_out out = {.site = d->site, .call = call, .head = ron_http_head(call)};
     struct ron_str name = ron_http_param(call, 0);
 
     if (ron_str_eq(name, "config.json")) {
-        answer_config(&out);
+        answer_config(d, &out);
     } else {
-        answer_file(&out, name);
+        answer_file(d, &out, name);
     }
 }
 
-size_t edg_demo_routes(struct edg_svc *s, struct ron_http_route *rows, size_t count)
+size_t edg_demo_routes(struct edg_demo *demo, struct ron_http_route *rows, size_t count)
 {
-    if (s->demo != NULL) {
-        rows[count++] = (struct ron_http_route){RON_HTTP_GET, "/", on_page, s, 0, 0};
-        rows[count++] = (struct ron_http_route){RON_HTTP_GET, "/demo/{file}", on_part, s, 0, 0};
+    if (demo != NULL) {
+        rows[count++] = (struct ron_http_route){RON_HTTP_GET, "/", on_page, demo, 0, 0};
+        rows[count++] = (struct ron_http_route){RON_HTTP_GET, "/demo/{file}", on_part, demo, 0, 0};
     }
     return count;
 }

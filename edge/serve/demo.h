@@ -12,17 +12,17 @@
  *   M2. Only files that are named here are ever served from edge.demo_dir. */
 #pragma once
 
-#include "ron/base/rc.h"
+#include "edge/answer/site.h"
 
-struct edg_svc;
 struct edg_demo;
 struct ron_http_route;
 
-/* Nothing to do without edge.demo; s->demo stays NULL. Blocking: reads edge.demo_dir. */
-RON_MUST_USE enum ron_rc edg_demo_open(struct edg_svc *s, struct ron_err *err);
-void edg_demo_close(struct edg_svc *s);
-/* Appends its routes at `count`; the new count. */
-size_t edg_demo_routes(struct edg_svc *s, struct ron_http_route *rows, size_t count);
+/* Nothing to do without edge.demo; *ret_demo stays NULL. Blocking: reads edge.demo_dir. */
+RON_MUST_USE enum ron_rc edg_demo_open(struct edg_site *site, struct edg_demo **ret_demo,
+                                       struct ron_err *err);
+void edg_demo_close(struct edg_demo *d); /* NULL does nothing */
+/* Appends its routes at `count`; the new count. NULL has none. */
+size_t edg_demo_routes(struct edg_demo *demo, struct ron_http_route *rows, size_t count);
 /* The path of the sample pack, as a file of this process; NULL without a demo. */
 const char *edg_demo_pack(const struct edg_demo *demo);
 

@@ -10,8 +10,7 @@
 #include <string.h>
 
 #include "edge/pack/verify.h"
-#include "edge/serve/demo.h"
-#include "edge/svc.h"
+#include "edge/serve/packs.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 
@@ -86,9 +85,9 @@ static void set_free(struct edg_pack_set *set)
 }
 
 /* Whether the settings of the start name it; the verifier is not through with it yet. */
-static bool is_awaited(const struct edg_svc *s, struct ron_str name)
+static bool is_awaited(const struct edg_packs *packs, struct ron_str name)
 {
-    struct ron_conf_list list = ron_conf_list(s->conf, EDG_PACKS);
+    struct ron_conf_list list = ron_conf_list(packs->site->conf, EDG_PACKS);
 
     for (size_t i = 0; i < list.count; i++) {
         const struct ron_conf_str *item = &list.items[i];
@@ -111,49 +110,50 @@ static struct edg_pack *find(const struct edg_pack_set *set, struct ron_str name
     return NULL;
 }
 
-struct edg_pack *edg_packs_get(struct edg_svc *s, struct ron_str name, enum edg_error *ret_error)
+struct edg_pack *edg_packs_get(struct edg_packs *packs, struct ron_str name,
+                               enum edg_error *ret_error)
 {
     const struct edg_pack_set *set;
     struct edg_pack *found;
     bool bad = false;
     bool loaded;
 
-    ron_mutex_lock(&s->packs_mu);
-    set = s->packs;
+    ron_mutex_lock(&packs->mu);
+    set = packs->set;
     found = find(set, name);
     loaded = set != NULL;
     for (size_t i = 0; found == NULL && loaded && i < set->bad_count; i++) {
         bad = bad || ron_str_eq(name, set->bad[i]);
     }
-    ron_mutex_unlock(&s->packs_mu);
+    ron_mutex_unlock(&packs->mu);
     if (found == NULL) {
-        *ret_error = bad                              ? EDG_ERROR_PACK_DAMAGED
-                     : !loaded && is_awaited(s, name) ? EDG_ERROR_NOT_READY
-                                                      : EDG_ERROR_NOT_FOUND;
+        *ret_error = bad                                  ? EDG_ERROR_PACK_DAMAGED
+                     : !loaded && is_awaited(packs, name) ? EDG_ERROR_NOT_READY
+                                                          : EDG_ERROR_NOT_FOUND;
     }
     return found;
 }
 
-size_t edg_packs_list(struct edg_svc *s, struct edg_pack *ret_packs[EDG_PACKS_MAX])
+size_t edg_packs_list(struct edg_packs *packs, struct edg_pack *ret_packs[EDG_PACKS_MAX])
 {
     size_t count = 0;
 
-    ron_mutex_lock(&s->packs_mu);
-    for (; s->packs != NULL && count < s->packs->count; count++) {
-        ret_packs[count] = edg_pack_ref(s->packs->packs[count]);
+    ron_mutex_lock(&packs->mu);
+    for (; packs->set != NULL && count < packs->set->count; count++) {
+        ret_packs[count] = edg_pack_ref(packs->set->packs[count]);
     }
-    ron_mutex_unlock(&s->packs_mu);
+    ron_mutex_unlock(&packs->mu);
     return count;
 }
 
-static void swap_in(struct edg_svc *s, struct edg_pack_set *take_set)
+static void swap_in(struct edg_packs *packs, struct edg_pack_set *take_set)
 {
     struct edg_pack_set *old;
 
-    ron_mutex_lock(&s->packs_mu);
-    old = s->packs;
-    s->packs = take_set;
-    ron_mutex_unlock(&s->packs_mu);
+    ron_mutex_lock(&packs->mu);
+    old = packs->set;
+    packs->set = take_set;
+    ron_mutex_unlock(&packs->mu);
     set_free(old);
 }
 
@@ -163,17 +163,18 @@ static void swap_in(struct edg_svc *s, struct edg_pack_set *take_set)
  * each tenth, and one now and then where nobody knows how much is left. */
 enum { TELL_MIN_MS = 100, TELL_MAX_MS = 10000 };
 
-static void tell(struct edg_svc *s, const char *phase, uint64_t percent)
+static void tell(struct edg_packs *packs, const char *phase, uint64_t percent)
 {
-    uint64_t now_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
-    uint64_t since_ms = now_ms - s->verified_told_ms;
+    uint64_t now_ms = ron_env_now_ns(packs->site->env) / RON_NS_PER_MS;
+    uint64_t since_ms = now_ms - packs->verified_told_ms;
 
     if (since_ms >= TELL_MAX_MS ||
-        (since_ms >= TELL_MIN_MS && percent / 10 != s->verified_percent / 10)) {
-        s->verified_told_ms = now_ms;
-        s->verified_percent = percent;
-        RON_LOG(s->log, INFO, "a pack is being verified", RON_LOG_STR("pack", s->verified),
-                RON_LOG_STR("phase", phase), RON_LOG_U64("percent", percent));
+        (since_ms >= TELL_MIN_MS && percent / 10 != packs->verified_percent / 10)) {
+        packs->verified_told_ms = now_ms;
+        packs->verified_percent = percent;
+        RON_LOG(packs->site->log, INFO, "a pack is being verified",
+                RON_LOG_STR("pack", packs->verified), RON_LOG_STR("phase", phase),
+                RON_LOG_U64("percent", percent));
     }
 }
 
@@ -181,52 +182,53 @@ static void tell(struct edg_svc *s, const char *phase, uint64_t percent)
  * packs of before are served meanwhile, and nothing is degraded. */
 static bool go_on(void *arg, const char *phase, uint64_t done, uint64_t total)
 {
-    struct edg_svc *s = arg;
+    struct edg_packs *packs = arg;
     uint64_t percent = total > 0 ? done / (total / 100 + 1) : 0;
     char text[RON_NEED_CAUSE_MAX + 1];
 
-    if (s->packs != NULL) {
-        tell(s, phase, percent);
-    } else if (percent != s->verified_percent) { /* at the start: somebody waits */
-        s->verified_percent = percent;
-        (void)snprintf(text, sizeof text, "verifying %s: %s, %u %%", s->verified, phase,
+    if (packs->set != NULL) {
+        tell(packs, phase, percent);
+    } else if (percent != packs->verified_percent) { /* at the start: somebody waits */
+        packs->verified_percent = percent;
+        (void)snprintf(text, sizeof text, "verifying %s: %s, %u %%", packs->verified, phase,
                        (unsigned)percent);
-        ron_need_set(s->need_packs, RON_NEED_MISSING, text, 1);
+        ron_need_set(packs->need, RON_NEED_MISSING, text, 1);
     }
-    return !ron_task_stopping(s->verifier);
+    return !ron_task_stopping(packs->verifier);
 }
 
-static enum ron_rc open_one(struct edg_svc *s, const struct pack_row *row,
+static enum ron_rc open_one(struct edg_packs *packs, const struct pack_row *row,
                             struct edg_pack **ret_pack, struct ron_err *err)
 {
-    struct edg_pack_opts opts = {.env = s->env,
-                                 .cache = s->pack_cache,
+    struct edg_pack_opts opts = {.env = packs->site->env,
+                                 .cache = packs->cache,
                                  .path = row->path,
                                  .name = row->name,
-                                 .readers = (uint32_t)ron_conf_int(s->conf, EDG_READERS_N)};
+                                 .readers =
+                                     (uint32_t)ron_conf_int(packs->site->conf, EDG_READERS_N)};
     struct edg_verify_opts verify = {
-        .env = s->env, .path = row->path, .progress = go_on, .progress_arg = s};
+        .env = packs->site->env, .path = row->path, .progress = go_on, .progress_arg = packs};
     struct edg_verify_report report;
     struct edg_pack *p = NULL;
     enum ron_rc rc;
 
-    s->verified = row->name;
-    s->verified_percent = 0;
-    s->verified_told_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
+    packs->verified = row->name;
+    packs->verified_percent = 0;
+    packs->verified_told_ms = ron_env_now_ns(packs->site->env) / RON_NS_PER_MS;
     rc = edg_verify_open(&verify, &opts, &report, &p, err);
     for (uint32_t i = 0; i < RON_MIN(report.notes.count, (uint32_t)EDG_FINDINGS_MAX); i++) {
-        RON_LOG(s->log, INFO, "a note on a pack", RON_LOG_STR("pack", row->name),
+        RON_LOG(packs->site->log, INFO, "a note on a pack", RON_LOG_STR("pack", row->name),
                 RON_LOG_STR("note", report.notes.texts[i]));
     }
-    edg_count_of(s, EDG_M_PACK_LOADS, rc == RON_OK ? "ok" : "failed", 1);
+    edg_count_of(packs->site, EDG_M_PACK_LOADS, rc == RON_OK ? "ok" : "failed", 1);
     if (rc != RON_OK) {
         ron_err_prefix(err, "pack %s (%s)", row->name, row->path);
         return rc;
     }
-    RON_LOG(s->log, INFO, "a pack is verified", RON_LOG_STR("pack", row->name),
+    RON_LOG(packs->site->log, INFO, "a pack is verified", RON_LOG_STR("pack", row->name),
             RON_LOG_U64("tiles", edg_pack_info(p)->tiles_addressed),
             RON_LOG_U64("bytes", edg_pack_info(p)->size_bytes));
-    edg_events_tell(s, &(struct edg_event){.what = "served"}, row->name);
+    edg_events_tell(packs->site, &(struct edg_event){.what = "served"}, row->name);
     *ret_pack = p;
     return RON_OK;
 }
@@ -251,18 +253,18 @@ static bool is_required(const struct ron_conf_snap *conf, const char *name)
     return false;
 }
 
-/* A pack that is not good: that of before, or none. Only this task changes s->packs. */
-static void refuse(struct edg_svc *s, const struct ron_conf_snap *conf, const struct pack_row *row,
-                   const struct ron_err *err, struct loaded *l)
+/* A pack that is not good: that of before, or none. Only this task changes packs->set. */
+static void refuse(struct edg_packs *packs, const struct ron_conf_snap *conf,
+                   const struct pack_row *row, const struct ron_err *err, struct loaded *l)
 {
-    struct edg_pack *old = find(s->packs, (struct ron_str){row->name, strlen(row->name)});
+    struct edg_pack *old = find(packs->set, (struct ron_str){row->name, strlen(row->name)});
 
     if (old != NULL) {
-        RON_LOG(s->log, ERROR, "a pack stays as it was", RON_LOG_ERR(err));
-        edg_events_tell(s, &(struct edg_event){.what = "kept"}, row->name);
+        RON_LOG(packs->site->log, ERROR, "a pack stays as it was", RON_LOG_ERR(err));
+        edg_events_tell(packs->site, &(struct edg_event){.what = "kept"}, row->name);
     } else {
-        RON_LOG(s->log, ERROR, "a pack is not served", RON_LOG_ERR(err));
-        edg_events_tell(s, &(struct edg_event){.what = "refused"}, row->name);
+        RON_LOG(packs->site->log, ERROR, "a pack is not served", RON_LOG_ERR(err));
+        edg_events_tell(packs->site, &(struct edg_event){.what = "refused"}, row->name);
     }
     if (l->cause[0] == '\0') {
         memcpy(l->cause, err->msg, sizeof l->cause);
@@ -276,7 +278,7 @@ static void refuse(struct edg_svc *s, const struct ron_conf_snap *conf, const st
     l->required = l->required || is_required(conf, row->name);
 }
 
-static void open_all(struct edg_svc *s, const struct ron_conf_snap *conf, struct loaded *l)
+static void open_all(struct edg_packs *packs, const struct ron_conf_snap *conf, struct loaded *l)
 {
     struct ron_conf_list list = ron_conf_list(conf, EDG_PACKS);
 
@@ -286,20 +288,20 @@ static void open_all(struct edg_svc *s, const struct ron_conf_snap *conf, struct
         enum ron_rc rc = read_row(&list.items[i], &row, &err);
 
         if (rc == RON_OK) {
-            rc = open_one(s, &row, &l->set->packs[l->set->count], &err);
+            rc = open_one(packs, &row, &l->set->packs[l->set->count], &err);
         }
         if (rc == RON_OK) {
             l->set->count++;
         } else {
-            refuse(s, conf, &row, &err, l);
+            refuse(packs, conf, &row, &err, l);
         }
     }
 }
 
 /* The pack of the demo, unless the settings have one of that name. */
-static void open_sample(struct edg_svc *s, const struct ron_conf_snap *conf, struct loaded *l)
+static void open_sample(struct edg_packs *packs, const struct ron_conf_snap *conf, struct loaded *l)
 {
-    struct pack_row row = {.name = "sample", .path = edg_demo_pack(s->demo)};
+    struct pack_row row = {.name = "sample", .path = packs->sample};
     struct ron_conf_list list = ron_conf_list(conf, EDG_PACKS);
     struct ron_err err = {0};
 
@@ -311,32 +313,33 @@ static void open_sample(struct edg_svc *s, const struct ron_conf_snap *conf, str
     if (row.path == NULL) {
         return;
     }
-    if (open_one(s, &row, &l->set->packs[l->set->count], &err) == RON_OK) {
+    if (open_one(packs, &row, &l->set->packs[l->set->count], &err) == RON_OK) {
         l->set->count++;
     } else {
-        refuse(s, conf, &row, &err, l);
+        refuse(packs, conf, &row, &err, l);
     }
 }
 
-static void load(struct edg_svc *s)
+static void load(struct edg_packs *packs)
 {
     struct loaded l = {.set = ron_alloc_zero(sizeof *l.set)};
     struct ron_conf_snap *conf;
     bool good;
 
     if (l.set == NULL) {
-        RON_LOG(s->log, ERROR, "the packs stay as they were", RON_LOG_STR("why", "no memory"));
+        RON_LOG(packs->site->log, ERROR, "the packs stay as they were",
+                RON_LOG_STR("why", "no memory"));
         return;
     }
-    conf = ron_conf_box_get(ron_app_conf_box(s->app));
-    open_sample(s, conf, &l);
-    open_all(s, conf, &l);
+    conf = ron_conf_box_get(ron_app_conf_box(packs->site->app));
+    open_sample(packs, conf, &l);
+    open_all(packs, conf, &l);
     ron_conf_unref(conf);
     good = l.cause[0] == '\0';
-    edg_set_of(s, EDG_M_PACKS, "served", l.set->count);
-    edg_set_of(s, EDG_M_PACKS, "failed", l.set->bad_count + l.kept);
-    swap_in(s, l.set);
-    ron_need_set(s->need_packs,
+    edg_set_of(packs->site, EDG_M_PACKS, "served", l.set->count);
+    edg_set_of(packs->site, EDG_M_PACKS, "failed", l.set->bad_count + l.kept);
+    swap_in(packs, l.set);
+    ron_need_set(packs->need,
                  good         ? RON_NEED_OK
                  : l.required ? RON_NEED_MISSING
                               : RON_NEED_DEGRADED,
@@ -353,37 +356,74 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     return RON_OK;
 }
 
-void edg_packs_reload(struct edg_svc *s)
+void edg_packs_reload(struct edg_packs *packs)
 {
     void *wish = ron_alloc(1);
 
     /* Full: a wish that is not yet granted stands for this one, too. */
-    if (wish != NULL && ron_chan_try_send(s->reloads, wish, NULL) != RON_OK) {
+    if (wish != NULL && ron_chan_try_send(packs->reloads, wish, NULL) != RON_OK) {
         ron_free(wish);
     }
 }
 
-enum ron_rc edg_packs_add(struct edg_svc *s, struct ron_err *err)
+static void drop_wish(void *item, void *arg)
 {
-    RON_TRY(edg_pack_cache_new(NULL, &s->pack_cache, err));
-    RON_TRY(ron_sup_add(ron_app_sup(s->app),
+    (void)arg;
+    ron_free(item);
+}
+
+void edg_packs_init(struct edg_packs *packs, struct edg_site *site)
+{
+    *packs = (struct edg_packs){.site = site};
+    ron_mutex_init(&packs->mu, RON_RANK_SHARED, "edge.routing_table");
+}
+
+enum ron_rc edg_packs_open(struct edg_packs *packs, struct ron_err *err)
+{
+    const struct edg_site *site = packs->site;
+
+    RON_TRY(ron_needs_add(ron_app_needs(site->app), "packs_verified", false, &packs->need, err));
+    return ron_chan_new(
+        &(struct ron_chan_opts){.registry = ron_app_registry(site->app),
+                                .env = site->env,
+                                .name = "reloads",
+                                .producers = "signals",
+                                .consumers = "verifier",
+                                .drop_text = "one that waits stands for those that come",
+                                .capacity = 1,
+                                .policy = RON_CHAN_REJECT,
+                                .wake_batch = 1,
+                                .drop = drop_wish,
+                                .drop_arg = packs},
+        &packs->reloads, err);
+}
+
+enum ron_rc edg_packs_add(struct edg_packs *packs, const char *sample, struct ron_err *err)
+{
+    packs->sample = sample;
+    RON_TRY(edg_pack_cache_new(NULL, &packs->cache, err));
+    RON_TRY(ron_sup_add(ron_app_sup(packs->site->app),
                         &(struct ron_task_def){.name = "verifier",
                                                .kind = "verifier",
                                                .mode = RON_TASK_BLOCKING,
                                                .stage = 1,
-                                               .input = s->reloads,
+                                               .input = packs->reloads,
                                                .batch_max = 4,
                                                .handle = handle,
-                                               .arg = s},
-                        &s->verifier, err));
-    ron_need_set(s->need_packs, RON_NEED_MISSING, "the packs are being verified", 1);
-    edg_packs_reload(s);
+                                               .arg = packs},
+                        &packs->verifier, err));
+    ron_need_set(packs->need, RON_NEED_MISSING, "the packs are being verified", 1);
+    edg_packs_reload(packs);
     return RON_OK;
 }
 
-void edg_packs_free(struct edg_svc *s)
+void edg_packs_free(struct edg_packs *packs)
 {
-    set_free(s->packs);
-    s->packs = NULL;
-    edg_pack_cache_free(s->pack_cache);
+    set_free(packs->set);
+    packs->set = NULL;
+    edg_pack_cache_free(packs->cache);
+    if (packs->reloads != NULL) {
+        ron_chan_free(packs->reloads);
+    }
+    ron_mutex_done(&packs->mu);
 }

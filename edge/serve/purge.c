@@ -15,7 +15,7 @@
 #include <string.h>
 
 #include "edge/fill/tier.h"
-#include "edge/gateway/gateway.h"
+#include "edge/serve/serve.h"
 
 enum { BODY_MAX = 8192 };
 
@@ -45,8 +45,8 @@ static bool parse(char *text, size_t len, struct wish *ret_wish)
 
 static void on_purge(struct ron_http_call *call, void *arg)
 {
-    struct edg_svc *s = arg;
-    struct edg_out out = {.s = s, .call = call, .head = ron_http_head(call)};
+    struct edg_serve *s = arg;
+    struct edg_out out = {.site = s->site, .call = call, .head = ron_http_head(call)};
     struct ron_str body = ron_http_body(call);
     char text[BODY_MAX + 1];
     char path[EDG_LOCATION_MAX + 1] = "";
@@ -82,7 +82,7 @@ static void on_purge(struct ron_http_call *call, void *arg)
     edg_read_submit(&out, r);
 }
 
-size_t edg_purge_routes(struct edg_svc *s, struct ron_http_route *rows, size_t count)
+size_t edg_purge_routes(struct edg_serve *s, struct ron_http_route *rows, size_t count)
 {
     if (s->auth != NULL) {
         rows[count++] =
@@ -94,7 +94,7 @@ size_t edg_purge_routes(struct edg_svc *s, struct ron_http_route *rows, size_t c
 /* ---- the reader ------------------------------------------------------------------------------ */
 
 /* Which stored answers a path means. False: it names no origin. */
-static bool find_target(struct edg_svc *s, const char *path, uint32_t *ret_origin,
+static bool find_target(struct edg_serve *s, const char *path, uint32_t *ret_origin,
                         struct ron_str *ret_target)
 {
     static const char live[] = "/edge/assets/o/";
@@ -114,11 +114,11 @@ static bool find_target(struct edg_svc *s, const char *path, uint32_t *ret_origi
     slash = strchr(name, '/');
     *ret_target = edg_str(slash != NULL ? slash : "");
     return slash != NULL &&
-           edg_origins_find(&s->origins, (struct ron_str){name, (size_t)(slash - name)},
+           edg_origins_find(&s->fills->origins, (struct ron_str){name, (size_t)(slash - name)},
                             ret_origin) != NULL;
 }
 
-static size_t purge_path(struct edg_svc *s, const struct edg_read *r)
+static size_t purge_path(struct edg_serve *s, const struct edg_read *r)
 {
     struct ron_str target;
     uint32_t origin = 0;
@@ -126,14 +126,14 @@ static size_t purge_path(struct edg_svc *s, const struct edg_read *r)
     if (!find_target(s, r->path, &origin, &target)) {
         return 0;
     }
-    edg_shared_purge(s, origin, target, r->prefix);
-    edg_fills_spoil_path(s, origin, target, r->prefix);
+    edg_shared_purge(s->fills, origin, target, r->prefix);
+    edg_fills_spoil_path(s->fills, origin, target, r->prefix);
     return r->prefix || origin == EDG_GATEWAY /* of every host */
-               ? edg_table_drop_path(s->stored, origin, target, r->prefix)
-               : edg_table_drop(s->stored, origin, target);
+               ? edg_table_drop_path(s->store->table, origin, target, r->prefix)
+               : edg_table_drop(s->store->table, origin, target);
 }
 
-void edg_purge(struct edg_svc *s, const struct edg_read *r, struct edg_out *out)
+void edg_purge(struct edg_serve *s, const struct edg_read *r, struct edg_out *out)
 {
     bool by_path = r->path[0] != '\0';
     struct ron_buf *body = ron_http_reply_body(out->reply);
@@ -142,19 +142,19 @@ void edg_purge(struct edg_svc *s, const struct edg_read *r, struct edg_out *out)
     enum ron_rc rc = RON_NOTFOUND;
     size_t records = 0;
 
-    if (s->stored != NULL && by_path) {
+    if (s->store->table != NULL && by_path) {
         records = purge_path(s, r);
-    } else if (s->store != NULL && !by_path) {
-        rc = s->tier != NULL ? ron_tier_remove(s->tier, &r->id, &err)
-                             : ron_cas_remove(s->store, &r->id, &err);
+    } else if (s->store->cas != NULL && !by_path) {
+        rc = s->store->tier != NULL ? ron_tier_remove(s->store->tier, &r->id, &err)
+                                    : ron_cas_remove(s->store->cas, &r->id, &err);
     }
     if (rc != RON_OK && rc != RON_NOTFOUND) {
-        RON_LOG(s->log, ERROR, "an object cannot be removed", RON_LOG_ERR(&err));
+        RON_LOG(s->site->log, ERROR, "an object cannot be removed", RON_LOG_ERR(&err));
         edg_fail(out, EDG_ERROR_STORAGE);
         return;
     }
-    edg_count_of(s, EDG_M_PURGES, by_path ? (r->prefix ? "prefix" : "path") : "id", 1);
-    RON_LOG(s->log, INFO, "purged", RON_LOG_STR("path", by_path ? r->path : "(content id)"),
+    edg_count_of(s->site, EDG_M_PURGES, by_path ? (r->prefix ? "prefix" : "path") : "id", 1);
+    RON_LOG(s->site->log, INFO, "purged", RON_LOG_STR("path", by_path ? r->path : "(content id)"),
             RON_LOG_U64("records", records), RON_LOG_U64("objects", rc == RON_OK));
     ron_json_begin(&w, body);
     ron_json_open(&w, NULL, '{');

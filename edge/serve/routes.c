@@ -14,26 +14,25 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "edge/gateway/gateway.h"
 #include "edge/serve/demo.h"
+#include "edge/serve/serve.h"
 #include "ron/base/alloc.h"
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
 /* Somebody is to look whether the file is still the same. A full queue is no harm: the next request
  * after twice the time waits for a look of its own. */
-static void ask_check(struct edg_svc *s, const char *path)
+static void ask_check(struct edg_serve *s, const char *path)
 {
     struct edg_read *r = edg_read_new(EDG_READ_FILE_CHECK, path);
 
-    if (r != NULL && ron_chan_try_send(s->reads, r, NULL) != RON_OK) {
+    if (r != NULL && ron_chan_try_send(s->site->reads->disk, r, NULL) != RON_OK) {
         ron_free(r);
     }
 }
 
-static void on_file(struct edg_out *out, struct ron_str rest)
+static void on_file(struct edg_serve *s, struct edg_out *out, struct ron_str rest)
 {
-    struct edg_svc *s = out->s;
     const struct edg_file *file = NULL;
     char path[EDG_PATH_MAX + 1];
     bool check = false;
@@ -43,12 +42,12 @@ static void on_file(struct edg_out *out, struct ron_str rest)
         edg_fail(out, rc == RON_INVALID ? EDG_ERROR_BAD_PATH : EDG_ERROR_NOT_FOUND);
         return;
     }
-    rc = edg_files_get(s->files, path, ron_env_now_ns(s->env) / RON_NS_PER_MS, &file, &check);
+    rc = edg_files_get(s->files, path, ron_env_now_ns(s->site->env) / RON_NS_PER_MS, &file, &check);
     if (rc != RON_OK) {
         edg_read_submit(out, edg_read_new(EDG_READ_FILE, path));
         return;
     }
-    struct edg_content c = edg_content_of_file(s, file);
+    struct edg_content c = edg_content_of_file(s->site, file);
 
     if (check) {
         ask_check(s, path);
@@ -136,7 +135,7 @@ static void on_tile(struct edg_out *out, struct edg_pack *take_pack, struct ron_
         return;
     }
     if (rc == RON_OK) {
-        struct edg_content c = edg_content_of_tile(out->s, &tile);
+        struct edg_content c = edg_content_of_tile(out->site, &tile);
 
         edg_answer(out, &c);
     } else if (rc == RON_NOTFOUND) {
@@ -165,7 +164,7 @@ static void on_archive(struct edg_out *out, struct edg_pack *take_pack)
         .blob = {.fd = a.fd, .length = a.size_bytes, .release = release_pack, .arg = take_pack},
         .mtime_s = a.mtime_ms / 1000,
         .type = a.content_type,
-        .cache_control = out->s->cache_control,
+        .cache_control = out->site->cache_control,
         .source = EDG_FROM_PACK};
 
     edg_tag_of(&a.tag, c.tag);
@@ -176,7 +175,7 @@ static void on_archive(struct edg_out *out, struct edg_pack *take_pack)
  * behind another front is what the browser knows, too, if it passes Host on and does no TLS. */
 static int put_base(struct edg_out *out, char *url, size_t size)
 {
-    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(out->s->app));
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(out->site->app));
     struct ron_conf_str public = ron_conf_str(conf, EDG_PUBLIC_URL);
     bool tls = ron_conf_str(conf, RON_APP_TLS_CERT).len > 0;
     struct ron_str host = out->head->host;
@@ -237,7 +236,7 @@ static void on_tilejson(struct edg_out *out, struct edg_pack *take_pack)
                                          .arg = body},
                                 .mtime_s = RON_HTTP_NO_MTIME,
                                 .type = "application/json",
-                                .cache_control = out->s->cache_control,
+                                .cache_control = out->site->cache_control,
                                 .source = EDG_FROM_PACK};
 
         ron_b3_hash(ron_buf_data(body), ron_buf_len(body), &id);
@@ -250,10 +249,10 @@ static void on_tilejson(struct edg_out *out, struct edg_pack *take_pack)
 /* GET /edge/packs: what is served, for people and consoles. */
 static void on_packs(struct ron_http_call *call, void *arg)
 {
-    struct edg_svc *s = arg;
-    struct edg_out out = {.s = s, .call = call, .head = ron_http_head(call)};
+    struct edg_serve *s = arg;
+    struct edg_out out = {.site = s->site, .call = call, .head = ron_http_head(call)};
     struct edg_pack *packs[EDG_PACKS_MAX];
-    size_t count = edg_packs_list(s, packs);
+    size_t count = edg_packs_list(s->packs, packs);
     struct ron_json_writer j;
     struct ron_buf body;
 
@@ -284,26 +283,27 @@ static void on_packs(struct ron_http_call *call, void *arg)
     ron_buf_done(&body);
 }
 
-static void on_pack(struct edg_out *out, struct ron_str first, struct ron_str rest, bool has_rest)
+static void on_pack(struct edg_serve *s, struct edg_out *out, struct ron_str first,
+                    struct ron_str rest, bool has_rest)
 {
     enum edg_error error = EDG_ERROR_NOT_FOUND;
     struct ron_str stem = first;
     struct edg_pack *pack;
 
     if (has_rest) {
-        pack = edg_packs_get(out->s, first, &error);
+        pack = edg_packs_get(s->packs, first, &error);
         if (pack != NULL) {
             on_tile(out, pack, rest);
             return;
         }
     } else if (ends_with(first, ".json", &stem)) {
-        pack = edg_packs_get(out->s, stem, &error);
+        pack = edg_packs_get(s->packs, stem, &error);
         if (pack != NULL) {
             on_tilejson(out, pack);
             return;
         }
     } else if (ends_with(first, ".pmtiles", &stem) || ends_with(first, ".mbtiles", &stem)) {
-        pack = edg_packs_get(out->s, stem, &error);
+        pack = edg_packs_get(s->packs, stem, &error);
         if (pack != NULL && (edg_pack_info(pack)->kind == EDG_PACK_PMTILES) ==
                                 (first.len - stem.len == 8 && first.ptr[stem.len + 1] == 'p')) {
             on_archive(out, pack);
@@ -317,31 +317,32 @@ static void on_pack(struct edg_out *out, struct ron_str first, struct ron_str re
 /* ---- origins and objects --------------------------------------------------------------------- */
 
 /* Amnesia without memory for it: there are origins, and nowhere to put what they send. */
-static bool forgets(const struct edg_svc *s)
+static bool forgets(const struct edg_serve *s)
 {
-    return s->amnesia && s->store == NULL && ron_conf_section_count(s->conf, "origins") > 0;
+    return s->store->amnesia && s->store->cas == NULL &&
+           ron_conf_section_count(s->site->conf, "origins") > 0;
 }
 
-static void on_origin(struct edg_out *out, struct ron_str rest)
+static void on_origin(struct edg_serve *s, struct edg_out *out, struct ron_str rest)
 {
     const char *slash = memchr(rest.ptr, '/', rest.len);
 
     if (slash == NULL) {
         edg_fail(out, EDG_ERROR_NOT_FOUND);
-    } else if (forgets(out->s)) {
+    } else if (forgets(s)) {
         edg_fail(out, EDG_ERROR_AMNESIA);
     } else {
         size_t len = (size_t)(slash - rest.ptr);
 
-        edg_live(out, (struct ron_str){rest.ptr, len},
+        edg_live(s->fills, out, (struct ron_str){rest.ptr, len},
                  (struct ron_str){slash + 1, rest.len - len - 1});
     }
 }
 
 static void on_object(struct ron_http_call *call, void *arg)
 {
-    struct edg_svc *s = arg;
-    struct edg_out out = {.s = s, .call = call, .head = ron_http_head(call)};
+    struct edg_serve *s = arg;
+    struct edg_out out = {.site = s->site, .call = call, .head = ron_http_head(call)};
     struct ron_str text = ron_http_param(call, 0);
     struct ron_cas_obj *obj = NULL;
     struct ron_err err = {0};
@@ -357,7 +358,7 @@ static void on_object(struct ron_http_call *call, void *arg)
         edg_fail(&out, EDG_ERROR_AMNESIA);
         return;
     }
-    rc = s->store != NULL ? ron_cas_get(s->store, &id, &obj) : RON_NOTFOUND;
+    rc = s->store->cas != NULL ? ron_cas_get(s->store->cas, &id, &obj) : RON_NOTFOUND;
     if (rc == RON_OK && edg_object_is_plain(obj)) {
         edg_answer_object(&out, obj, NULL);
         return;
@@ -365,7 +366,7 @@ static void on_object(struct ron_http_call *call, void *arg)
     if (rc == RON_OK) {
         ron_cas_release(obj);
     }
-    if (rc == RON_NOTFOUND && s->tier == NULL) {
+    if (rc == RON_NOTFOUND && s->store->tier == NULL) {
         edg_fail(&out, EDG_ERROR_NOT_FOUND);
         return;
     }
@@ -381,7 +382,8 @@ static void on_object(struct ron_http_call *call, void *arg)
 
 static void on_assets(struct ron_http_call *call, void *arg)
 {
-    struct edg_out out = {.s = arg, .call = call, .head = ron_http_head(call)};
+    struct edg_serve *s = arg;
+    struct edg_out out = {.site = s->site, .call = call, .head = ron_http_head(call)};
     struct ron_str rest = ron_http_param(call, 0);
     const char *slash = memchr(rest.ptr, '/', rest.len);
     struct ron_str first = {rest.ptr, slash != NULL ? (size_t)(slash - rest.ptr) : rest.len};
@@ -389,27 +391,28 @@ static void on_assets(struct ron_http_call *call, void *arg)
                              slash != NULL ? rest.len - first.len - 1 : 0};
 
     if (slash != NULL && ron_str_eq(first, "files")) {
-        on_file(&out, behind);
+        on_file(s, &out, behind);
     } else if (slash != NULL && ron_str_eq(first, "o")) {
-        on_origin(&out, behind);
+        on_origin(s, &out, behind);
     } else if (slash != NULL && ron_str_eq(first, "ledger")) {
-        on_origin(&out, rest); /* the origin of that name, by a shorter path */
+        on_origin(s, &out, rest); /* the origin of that name, by a shorter path */
     } else {
-        on_pack(&out, first, behind, slash != NULL);
+        on_pack(s, &out, first, behind, slash != NULL);
     }
 }
 
 /* A browser asks before it sends a header that is not on its own list, If-None-Match for one. */
 static void on_options(struct ron_http_call *call, void *arg)
 {
-    struct edg_out out = {.s = arg, .call = call, .head = ron_http_head(call)};
+    struct edg_serve *s = arg;
+    struct edg_out out = {.site = s->site, .call = call, .head = ron_http_head(call)};
 
     RON_IGNORE(ron_http_add_header(call, "Allow", (struct ron_str){"GET, HEAD, OPTIONS", 18}));
     edg_add_preflight(&out);
     edg_answer_empty(&out, 204);
 }
 
-void edg_routes_fill(struct edg_svc *s)
+void edg_routes_fill(struct edg_serve *s)
 {
     const struct ron_http_route rows[] = {
         {RON_HTTP_GET, "/edge/assets/{path*}", on_assets, s, 0, 0},
@@ -421,11 +424,11 @@ void edg_routes_fill(struct edg_svc *s)
 
     memcpy(s->routes, rows, sizeof rows);
     s->route_count = edg_purge_routes(s, s->routes, RON_ARRAY_LEN(rows));
-    if (s->events != NULL) {
+    if (s->site->events != NULL) {
         s->routes[s->route_count++] = (struct ron_http_route){
-            RON_HTTP_GET, "/edge/events", edg_events_http, s, RON_HTTP_ADMIN, 0};
+            RON_HTTP_GET, "/edge/events", edg_events_http, s->site, RON_HTTP_ADMIN, 0};
     }
-    s->route_count = edg_demo_routes(s, s->routes, s->route_count);
-    s->route_count = edg_gateway_routes(s, s->routes, s->route_count);
-    ron_app_set_routes(s->app, s->routes, s->route_count);
+    s->route_count = edg_demo_routes(s->demo, s->routes, s->route_count);
+    s->route_count = edg_gateway_routes(s->gateway, s->routes, s->route_count);
+    ron_app_set_routes(s->site->app, s->routes, s->route_count);
 }

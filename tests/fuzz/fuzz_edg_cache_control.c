@@ -54,7 +54,7 @@ static void check_store(const struct edg_exchange *ex)
 {
     struct ron_http_field more[LINES_MAX + 1];
     struct edg_exchange forbidden = *ex;
-    enum edg_store verdict = edg_store_judge(ex, &policy);
+    enum edg_storing verdict = edg_store_judge(ex, &policy);
 
     memcpy(more, ex->request.at, ex->request.count * sizeof more[0]);
     more[ex->request.count] =

@@ -35,7 +35,7 @@ static void test_store__answers__each_with_its_reason(void **state)
         int status;
         const char *request;
         const char *response;
-        enum edg_store verdict;
+        enum edg_storing verdict;
     } rows[] = {
         {200, "", MAX_AGE, EDG_STORE_OK},
         {200, "", "", EDG_STORE_USELESS},
@@ -87,7 +87,7 @@ static void test_store__answers__each_with_its_reason(void **state)
     (void)state;
     for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
         struct edg_exchange ex = got(rows[i].status, &response);
-        enum edg_store verdict;
+        enum edg_storing verdict;
 
         set_lines(&request, rows[i].request);
         set_lines(&response, rows[i].response);
