@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ron/base/clock.h"
+#include "ron/base/hex.h"
 #include "ron/base/secret.h"
 #include "ron/obs/trace.h"
 

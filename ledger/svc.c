@@ -14,6 +14,7 @@
 #include "ledger/recover/mark.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/base/hex.h"
 #include "ron/io/memdisk.h"
 
 static const struct ron_conf_key keys[] = {LED_CONF(RON_CONF_ROW)};

@@ -15,6 +15,7 @@
 #include "cli/base/cli.h"
 #include "ledger/ledger.h"
 #include "ledger/offline/tool.h"
+#include "ron/base/hex.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 #include "ron/io/progress.h"

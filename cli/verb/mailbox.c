@@ -8,9 +8,9 @@
 #include "cli/base/cli.h"
 #include "cli/base/money.h"
 #include "cli/verb/mailbox_call.h"
+#include "ron/base/hex.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
-#include "ron/merkle/lines.h"
 
 #define CLI_WORD(name_, value_, help_, text_) CLI_CHOICE(name_, value_, help_, text_, NULL)
 

@@ -10,6 +10,7 @@
 #include "interop/act/act.h"
 #include "interop/provider/sign.h"
 #include "ron/base/alloc.h"
+#include "ron/base/hex.h"
 
 /* The rule of that name in force, if it still forwards. */
 static const struct iop_rule *rule_of(const struct iop_policy *policy, const char *name)

@@ -16,7 +16,7 @@
 #include "interop/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/arena.h"
-#include "ron/merkle/lines.h"
+#include "ron/base/hex.h"
 
 enum {
     RECV_DEFAULT = 10,
@@ -384,7 +384,7 @@ static const char *take_msg(struct box_call *c, const struct in_msg *in, struct 
         /* In place: it only gets shorter. */
         uint8_t *room = (uint8_t *)(uintptr_t)in->body_b64.ptr;
 
-        if (!ron_base64_read(in->body_b64, room, in->body_b64.len, &len)) {
+        if (!ron_base64_read(in->body_b64, RON_BASE64_PADDED, room, in->body_b64.len, &len)) {
             return "body_b64 is no base64";
         }
         out->body = (struct ron_str){(const char *)room, len};

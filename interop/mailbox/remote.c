@@ -10,7 +10,7 @@
 #include "interop/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/arena.h"
-#include "ron/merkle/lines.h"
+#include "ron/base/hex.h"
 
 enum {
     ALIGN = 16,
@@ -325,7 +325,7 @@ static bool bytes_of(struct ron_str text, struct ron_str encoded, struct ron_str
     if (encoded.len > 0) {
         uint8_t *room = (uint8_t *)(uintptr_t)encoded.ptr;
 
-        if (!ron_base64_read(encoded, room, encoded.len, &len)) {
+        if (!ron_base64_read(encoded, RON_BASE64_PADDED, room, encoded.len, &len)) {
             return false;
         }
         *ret = (struct ron_str){(const char *)room, len};

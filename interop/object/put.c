@@ -14,9 +14,9 @@
 
 #include "interop/object/storage.h"
 #include "ron/base/alloc.h"
+#include "ron/base/hex.h"
 #include "ron/http/inflate.h"
 #include "ron/http/stream.h"
-#include "ron/merkle/lines.h"
 
 enum { JSON_MAX = 1 << 20 };
 
@@ -165,7 +165,8 @@ static enum ron_rc store_payload(struct iop_svc *s, const struct put_json *j, ui
         fault_set(ret, IOP_ERROR_MALFORMED, "meta.content_encoding: identity, gzip or zstd");
         return RON_INVALID;
     }
-    if (j->payload.len > 0 && !ron_base64_read(j->payload, bytes, j->payload.len, &len)) {
+    if (j->payload.len > 0 &&
+        !ron_base64_read(j->payload, RON_BASE64_PADDED, bytes, j->payload.len, &len)) {
         fault_set(ret, IOP_ERROR_MALFORMED, "payload: not base64 with padding");
         return RON_INVALID;
     }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ledger/svc.h"
+#include "ron/base/hex.h"
 
 enum { PAGE_DEFAULT = 100 };
 

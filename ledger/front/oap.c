@@ -18,6 +18,7 @@
 #include "ledger/publish/changes.h"
 #include "ledger/svc.h"
 #include "ron/base/alloc.h"
+#include "ron/base/hex.h"
 
 struct led_oap {
     struct ron_oap_server *server;

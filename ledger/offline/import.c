@@ -10,7 +10,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "ron/merkle/lines.h"
+#include "ron/base/str.h"
 
 struct led_import {
     uint8_t hash_key[16];

@@ -2,6 +2,7 @@
 /* ledger/proof/checkpoint.c - checkpoints: text, signature, trust. */
 #include "ledger/proof/checkpoint.h"
 
+#include "ron/merkle/lines.h"
 #include "ron/merkle/tree.h"
 
 /* Lines that are not empty and carry no control character. */
@@ -13,7 +14,7 @@ static bool extensions_valid(struct ron_str rest)
         return false;
     }
     while (rest.len > 0) {
-        if (!ron_line_next(&rest, &line) || line.len == 0) {
+        if (!ron_str_line(&rest, &line) || line.len == 0) {
             return false;
         }
     }
@@ -59,13 +60,13 @@ enum ron_rc led_checkpoint_read(struct ron_str text, struct led_checkpoint *ret_
     struct ron_str size;
     struct ron_str root;
 
-    if (!ron_line_next(&text, &c.origin) || !origin_valid(c.origin)) {
+    if (!ron_str_line(&text, &c.origin) || !origin_valid(c.origin)) {
         return ron_err_set(err, RON_CORRUPT, "line 1 of a checkpoint is its origin");
     }
-    if (!ron_line_next(&text, &size) || !ron_decimal_read(size, RON_TREE_SIZE_MAX, &c.size)) {
+    if (!ron_str_line(&text, &size) || !ron_str_u64(size, RON_TREE_SIZE_MAX, &c.size)) {
         return ron_err_set(err, RON_CORRUPT, "line 2 of a checkpoint is the size of the tree");
     }
-    if (!ron_line_next(&text, &root) || !ron_tree_hash_read(root, &c.root) ||
+    if (!ron_str_line(&text, &root) || !ron_tree_hash_read(root, &c.root) ||
         !root_valid(c.size, &c.root)) {
         return ron_err_set(err, RON_CORRUPT, "line 3 of a checkpoint is the root in base64");
     }

@@ -14,6 +14,7 @@
 #pragma once
 
 #include "ledger/proof/note.h"
+#include "ron/merkle/hash.h"
 
 struct led_checkpoint {
     struct ron_str origin;

@@ -9,6 +9,8 @@
 #include <sodium.h>
 
 #include "ron/base/assert.h"
+#include "ron/base/hex.h"
+#include "ron/merkle/lines.h"
 
 #define EM_DASH "\xe2\x80\x94 "
 
@@ -121,7 +123,7 @@ static enum ron_rc read_sig(struct ron_str line, struct led_note_sig *ret_sig, s
         return ron_err_set(err, RON_LIMIT, "a signature has at most %d bytes",
                            LED_NOTE_SIG_BYTES_MAX);
     }
-    if (!ron_base64_read(sig.base64, raw, sizeof raw, &len) || len <= ID_BYTES) {
+    if (!ron_base64_read(sig.base64, RON_BASE64_PADDED, raw, sizeof raw, &len) || len <= ID_BYTES) {
         return ron_err_set(err, RON_CORRUPT, "a signature is base64 of more than 4 bytes");
     }
     sig.id = (uint32_t)load_be(raw, ID_BYTES);
@@ -156,7 +158,7 @@ enum ron_rc led_note_read(struct ron_str bytes, struct led_note *ret_note, struc
                            "a note is lines of UTF-8, an empty line, and signature lines");
     }
     rest = (struct ron_str){.ptr = bytes.ptr + at, .len = bytes.len - at};
-    while (ron_line_next(&rest, &line)) {
+    while (ron_str_line(&rest, &line)) {
         if (note.sig_count == LED_NOTE_SIGS_MAX) {
             return ron_err_set(err, RON_LIMIT, "a note has at most %d signatures",
                                LED_NOTE_SIGS_MAX);
@@ -195,7 +197,8 @@ static bool verify_sig(struct ron_str text, const struct led_note_sig *sig,
     struct ron_buf message = {0};
     bool good;
 
-    if (!ron_base64_read(sig->base64, raw, sizeof raw, &len) || len != head + crypto_sign_BYTES) {
+    if (!ron_base64_read(sig->base64, RON_BASE64_PADDED, raw, sizeof raw, &len) ||
+        len != head + crypto_sign_BYTES) {
         return false;
     }
     if (key->type == RON_NOTE_COSIGNATURE) {

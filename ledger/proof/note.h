@@ -22,7 +22,7 @@
 #pragma once
 
 #include "ron/base/rc.h"
-#include "ron/merkle/lines.h"
+#include "ron/base/str.h"
 #include "ron/merkle/note_key.h"
 
 enum {

@@ -2,6 +2,9 @@
 /* ledger/proof/receipt.c - receipts: text and verification. */
 #include "ledger/proof/receipt.h"
 
+#include "ron/base/hex.h"
+#include "ron/merkle/lines.h"
+
 #define HEADER "c2sp.org/tlog-proof@v1"
 
 enum { EXTRA_TEXT_MAX = (LED_RECEIPT_EXTRA_MAX + 2) / 3 * 4 };
@@ -49,7 +52,7 @@ static bool base64_valid(struct ron_str s)
         struct ron_str piece = {.ptr = s.ptr, .len = RON_MIN(s.len, (size_t)PIECE)};
 
         /* Padding stands at the very end only: a piece before the last one is full. */
-        if (!ron_base64_read(piece, bytes, sizeof bytes, &len) ||
+        if (!ron_base64_read(piece, RON_BASE64_PADDED, bytes, sizeof bytes, &len) ||
             (piece.len < s.len && len != sizeof bytes)) {
             return false;
         }
@@ -65,7 +68,7 @@ static enum ron_rc read_proof(struct ron_str *rest, struct ron_proof *proof, str
 
     proof->count = 0;
     for (;;) {
-        if (!ron_line_next(rest, &line)) {
+        if (!ron_str_line(rest, &line)) {
             return ron_err_set(err, RON_CORRUPT, "the receipt ends inside its proof");
         }
         if (line.len == 0) {
@@ -92,10 +95,10 @@ enum ron_rc led_receipt_read(struct ron_str bytes, struct led_receipt *ret_recei
     if (bytes.len > LED_RECEIPT_BYTES_MAX) {
         return ron_err_set(err, RON_LIMIT, "a receipt has at most %d bytes", LED_RECEIPT_BYTES_MAX);
     }
-    if (!ron_line_next(&bytes, &line) || !ron_str_eq(line, HEADER)) {
+    if (!ron_str_line(&bytes, &line) || !ron_str_eq(line, HEADER)) {
         return ron_err_set(err, RON_CORRUPT, "a receipt begins with " HEADER);
     }
-    if (!ron_line_next(&bytes, &line)) {
+    if (!ron_str_line(&bytes, &line)) {
         return ron_err_set(err, RON_CORRUPT, "a receipt has an index");
     }
     if (ron_str_skip(&line, RON_STR_LIT("extra "))) {
@@ -106,12 +109,12 @@ enum ron_rc led_receipt_read(struct ron_str bytes, struct led_receipt *ret_recei
             return ron_err_set(err, RON_CORRUPT, "the extra data is not base64");
         }
         r.extra = line;
-        if (!ron_line_next(&bytes, &line)) {
+        if (!ron_str_line(&bytes, &line)) {
             return ron_err_set(err, RON_CORRUPT, "a receipt has an index");
         }
     }
     if (!ron_str_skip(&line, RON_STR_LIT("index ")) ||
-        !ron_decimal_read(line, RON_TREE_SIZE_MAX - 1, &r.index)) {
+        !ron_str_u64(line, RON_TREE_SIZE_MAX - 1, &r.index)) {
         return ron_err_set(err, RON_CORRUPT, "the index of a receipt is a decimal");
     }
     RON_TRY(read_proof(&bytes, &r.proof, err));
@@ -135,7 +138,7 @@ enum ron_rc led_receipt_extra(const struct led_receipt *receipt, struct ron_buf 
     if (ron_buf_reserve(out, size, &room) != RON_OK) {
         return ron_err_set(err, ron_buf_error(out), "no room for the extra data");
     }
-    if (!ron_base64_read(receipt->extra, room, size, &len)) {
+    if (!ron_base64_read(receipt->extra, RON_BASE64_PADDED, room, size, &len)) {
         return ron_err_set(err, RON_CORRUPT, "the extra data is not base64");
     }
     ron_buf_commit(out, len);

@@ -84,8 +84,8 @@ static bool read_tile(struct ron_str s, struct led_tile *tile)
         return false;
     }
     tile->entries = ron_str_skip(&s, RON_STR_LIT("entries/"));
-    if (!tile->entries && (!ron_str_cut(s, '/', &level, &s) ||
-                           !ron_decimal_read(level, LED_TILE_LEVEL_MAX, &number))) {
+    if (!tile->entries &&
+        (!ron_str_cut(s, '/', &level, &s) || !ron_str_u64(level, LED_TILE_LEVEL_MAX, &number))) {
         return false;
     }
     tile->level = (uint8_t)number;
@@ -94,7 +94,7 @@ static bool read_tile(struct ron_str s, struct led_tile *tile)
     }
     number = LED_TILE_WIDTH;
     if (s.len > 0 && (!ron_str_skip(&s, RON_STR_LIT(".p/")) ||
-                      !ron_decimal_read(s, LED_TILE_WIDTH - 1, &number) || number == 0)) {
+                      !ron_str_u64(s, LED_TILE_WIDTH - 1, &number) || number == 0)) {
         return false;
     }
     tile->width = (uint16_t)number;

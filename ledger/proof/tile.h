@@ -15,7 +15,7 @@
  * not that large yet. RON_LIMIT: an entry above 65535 bytes. */
 #pragma once
 
-#include "ron/merkle/lines.h"
+#include "ron/base/str.h"
 #include "ron/merkle/tree.h"
 
 enum {

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "ledger/entry/bytes.h"
-#include "ron/merkle/lines.h"
+#include "ron/base/str.h"
 
 struct telling {
     struct led_changes *c;

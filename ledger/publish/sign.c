@@ -485,7 +485,7 @@ static bool has_line(struct ron_str note, struct ron_str line)
     if (!ron_str_skip(&front, RON_STR_LIT(EM_DASH))) {
         return false;
     }
-    while (ron_line_next(&note, &other)) {
+    while (ron_str_line(&note, &other)) {
         if (ron_str_equal(other, line)) {
             return true;
         }
@@ -515,7 +515,7 @@ static enum ron_rc attach_all(const struct led_signer *s, const struct offer *o,
         struct ron_str line;
         enum ron_rc rc;
 
-        if (!ron_line_next(&rest, &line)) {
+        if (!ron_str_line(&rest, &line)) {
             line = rest;
             rest.len = 0;
         }

@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "ron/merkle/lines.h"
+#include "ron/base/str.h"
 
 struct walk {
     struct led_reader *r;

@@ -13,7 +13,7 @@
 
 #include <string.h>
 
-#include "ron/merkle/lines.h"
+#include "ron/base/str.h"
 
 /* The largest date that all of them read. */
 #define LAST_DAY UINT64_C(2932896) /* 9999-12-31 */

@@ -7,7 +7,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "ron/merkle/lines.h"
+#include "ron/base/str.h"
 
 enum ron_rc led_reader_new(const struct led_reader_opts *opts, struct led_reader **ret_reader)
 {

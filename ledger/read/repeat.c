@@ -9,7 +9,7 @@
 
 #include <string.h>
 
-#include "ron/merkle/lines.h"
+#include "ron/base/str.h"
 
 /* What the journal holds for an idem_id. */
 struct keyed {

@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ron/base/str.h"
 #include "ron/io/file.h"
-#include "ron/merkle/lines.h"
 
 enum { MARK_BYTES_MAX = 1024 };
 
@@ -67,9 +67,9 @@ static void parse_mark(struct ron_str text, struct led_mark *mark)
     uint64_t since;
 
     copy_why("the marker cannot be read", 25, mark->why);
-    if (!ron_line_next(&text, &line) || !ron_str_eq(line, first_line) ||
-        !ron_line_next(&text, &line) || !ron_str_skip(&line, RON_STR_LIT("since ")) ||
-        !ron_decimal_read(line, UINT64_MAX, &since) || !ron_line_next(&text, &line) ||
+    if (!ron_str_line(&text, &line) || !ron_str_eq(line, first_line) ||
+        !ron_str_line(&text, &line) || !ron_str_skip(&line, RON_STR_LIT("since ")) ||
+        !ron_str_u64(line, UINT64_MAX, &since) || !ron_str_line(&text, &line) ||
         !ron_str_skip(&line, RON_STR_LIT("why ")) || text.len != 0) {
         return;
     }

@@ -10,6 +10,7 @@
 
 #include "ledger/stage/snapshot.h"
 #include "ledger/svc.h"
+#include "ron/base/hex.h"
 
 bool led_admin_takes(enum led_ask what)
 {

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "rewarder/svc.h"
+#include "ron/base/hex.h"
 
 enum {
     TICK_MS = 1000,

@@ -9,6 +9,8 @@
 #include "ron/base/arena.h"
 #include "ron/base/assert.h"
 #include "ron/base/buf.h"
+#include "ron/base/hex.h"
+#include "ron/base/map.h"
 #include "ron/base/pool.h"
 
 static enum ron_rc use_alloc(void *arg)
@@ -100,6 +102,49 @@ static enum ron_rc use_buf(void *arg)
     return rc;
 }
 
+/* Additions never fail for memory: without room for more chains the chains become longer. */
+static enum ron_rc use_map(void *arg)
+{
+    enum { NODES = 200 };
+    struct ron_map_node nodes[NODES] = {{0}};
+    struct ron_map_opts opts = {.entries_max = NODES};
+    struct ron_map map;
+
+    (void)arg;
+    RON_TRY(ron_map_init(&map, &opts, NULL));
+    for (uint64_t i = 0; i < NODES; i++) {
+        struct ron_map_key key = ron_map_key((struct ron_hash_key){3, 4}, &i, sizeof i);
+        enum ron_rc rc = ron_map_add(&map, &nodes[i], &key, i);
+
+        RON_ASSERT(rc == RON_OK);
+    }
+    for (uint64_t i = 0; i < NODES; i++) {
+        struct ron_map_key key = ron_map_key((struct ron_hash_key){3, 4}, &i, sizeof i);
+
+        RON_ASSERT(ron_map_find(&map, &key) == &nodes[i]);
+        ron_map_remove(&map, &nodes[i]);
+    }
+    RON_ASSERT(ron_map_any(&map) == NULL);
+    ron_map_done(&map);
+    return RON_OK;
+}
+
+static enum ron_rc use_base64(void *arg)
+{
+    uint8_t bytes[300] = {0};
+    struct ron_buf out;
+    enum ron_rc rc;
+
+    (void)arg;
+    ron_buf_init(&out, 1000);
+    rc = ron_base64_write(&out, bytes, sizeof bytes);
+    RON_ASSERT(ron_buf_len(&out) == (rc == RON_OK ? 400u : 0u));
+    ron_buf_done(&out);
+    return rc;
+}
+
+SUPPORT_FAULT_SWEEP_TOLERANT(test_base_faults__map__grows_later_or_fails_cleanly, use_map)
+SUPPORT_FAULT_SWEEP(test_base_faults__base64__fails_cleanly, use_base64)
 SUPPORT_FAULT_SWEEP(test_base_faults__alloc__fails_cleanly, use_alloc)
 SUPPORT_FAULT_SWEEP(test_base_faults__arena__fails_cleanly, use_arena)
 SUPPORT_FAULT_SWEEP(test_base_faults__pool__fails_cleanly, use_pool)
@@ -112,6 +157,8 @@ int main(void)
         cmocka_unit_test(test_base_faults__arena__fails_cleanly),
         cmocka_unit_test(test_base_faults__pool__fails_cleanly),
         cmocka_unit_test(test_base_faults__buf__fails_cleanly),
+        cmocka_unit_test(test_base_faults__base64__fails_cleanly),
+        cmocka_unit_test(test_base_faults__map__grows_later_or_fails_cleanly),
     };
 
     return cmocka_run_group_tests_name("fault.base", tests, NULL, NULL);

@@ -5,6 +5,7 @@
  * people and dashboards: the durable audit is the ledger's journal. Accounts are told as hashes
  * that change with every start. */
 #include "ron/base/clock.h"
+#include "ron/base/hex.h"
 #include "wallet/svc.h"
 
 enum { BUS_CAPACITY = 1024 }; /* of the specification */

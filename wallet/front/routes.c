@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ron/base/hex.h"
 #include "ron/http/etag.h"
 #include "wallet/svc.h"
 

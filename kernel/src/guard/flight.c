@@ -16,9 +16,9 @@
 
 #include <string.h>
 
-#include "guard/key_hash.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/base/hash.h"
 #include "ron/sync/sync.h"
 
 enum { FLIGHTS_MAGIC = 0x666c6967 };
@@ -201,7 +201,7 @@ enum ron_rc ron_flight_join(struct ron_flights *f, const void *key, size_t key_l
     if (key_len == 0 || key_len > RON_FLIGHT_KEY_MAX) {
         return key_len == 0 ? RON_INVALID : RON_LIMIT;
     }
-    hash = ron__key_hash(f->key, key, key_len);
+    hash = ron_hash(f->key, key, key_len);
     *ret_ticket = (struct ron_flight_ticket){._flights = f};
     ron_mutex_lock(&f->mu);
     place = place_of(f, hash, key, key_len);

@@ -14,9 +14,9 @@
  *      nobody refers to it (L4). The overflow entry is in no chain and no list. */
 #include "ron/guard/limiter.h"
 
-#include "guard/key_hash.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/base/hash.h"
 #include "ron/base/list.h"
 #include "ron/sync/sync.h"
 
@@ -242,7 +242,7 @@ static enum ron_rc take_one(struct shard *s, struct ron_limiter_ref *e, uint64_t
 enum ron_rc ron_limiter_take(struct ron_limiter *l, const void *client, size_t len,
                              uint64_t *ret_wait_ns)
 {
-    uint64_t hash = ron__key_hash(l->key, client, len);
+    uint64_t hash = ron_hash(l->key, client, len);
     struct shard *s = &l->shards[hash >> 60];
     enum ron_rc rc = RON_OK;
     uint64_t wait_ns = 0;
@@ -268,7 +268,7 @@ enum ron_rc ron_limiter_take(struct ron_limiter *l, const void *client, size_t l
 
 struct ron_limiter_ref *ron_limiter_ref(struct ron_limiter *l, const void *client, size_t len)
 {
-    uint64_t hash = ron__key_hash(l->key, client, len);
+    uint64_t hash = ron_hash(l->key, client, len);
     struct shard *s = &l->shards[hash >> 60];
     struct ron_limiter_ref *e;
 

@@ -7,10 +7,11 @@
 #include <string.h>
 
 #include "ron/base/assert.h"
+#include "ron/base/bytes.h"
+#include "ron/base/hex.h"
 #include "ron/base/secret.h"
 #include "ron/io/file.h"
 #include "ron/merkle/hash.h"
-#include "ron/merkle/lines.h"
 
 enum {
     ID_DIGITS = 8,
@@ -88,15 +89,39 @@ static void set_name(struct ron_note_key *key, struct ron_str name)
 static bool read_id(struct ron_str s, uint32_t *ret_id)
 {
     uint8_t bytes[4];
-    size_t len;
 
-    if (s.len != ID_DIGITS ||
-        sodium_hex2bin(bytes, sizeof bytes, s.ptr, s.len, NULL, &len, NULL) != 0) {
+    if (!ron_unhex(s, RON_HEX_ANY, bytes, sizeof bytes)) {
         return false;
     }
-    *ret_id =
-        (uint32_t)bytes[0] << 24 | (uint32_t)bytes[1] << 16 | (uint32_t)bytes[2] << 8 | bytes[3];
+    *ret_id = ron_get_be32(bytes);
     return true;
+}
+
+/* Padded base64 of key bytes by libsodium, whose codec takes constant time: seeds are secret. */
+static bool read_key_bytes(struct ron_str s, uint8_t *ret_bytes, size_t room, size_t *ret_len)
+{
+    /* libsodium 1.0.18 takes every byte above 0x7f for a digit. */
+    for (size_t i = 0; i < s.len; i++) {
+        if ((unsigned char)s.ptr[i] > 0x7f) {
+            return false;
+        }
+    }
+    /* Without a pointer for the end the library insists on the whole text; it refuses white space,
+     * missing padding and bits after the last byte. */
+    return s.len > 0 && sodium_base642bin(ret_bytes, room, s.ptr, s.len, NULL, ret_len, NULL,
+                                          sodium_base64_VARIANT_ORIGINAL) == 0;
+}
+
+static enum ron_rc write_key_bytes(struct ron_buf *out, const uint8_t *bytes, size_t len)
+{
+    size_t size = sodium_base64_ENCODED_LEN(len, sodium_base64_VARIANT_ORIGINAL);
+    uint8_t *room;
+
+    RON_TRY(ron_buf_reserve(out, size - 1, &room));
+    /* The NUL is written to the byte that every buffer keeps for it. */
+    (void)sodium_bin2base64((char *)room, size, bytes, len, sodium_base64_VARIANT_ORIGINAL);
+    ron_buf_commit(out, size - 1);
+    return RON_OK;
 }
 
 /* `name+id+base64(type || 32 bytes)`, the form of both kinds of key. */
@@ -113,7 +138,7 @@ static enum ron_rc read_parts(struct ron_str text, struct ron_note_key *key,
         !ron_note_name_valid(name) || !read_id(id, &key->id)) {
         return ron_err_set(err, RON_CORRUPT, "a key is NAME+ID+BASE64, the id of 8 hex digits");
     }
-    if (!ron_base64_read(rest, typed, sizeof typed, &len)) {
+    if (!read_key_bytes(rest, typed, sizeof typed, &len)) {
         return ron_err_set(err, RON_CORRUPT,
                            "the last part of a key is base64 of at most 33 bytes");
     }
@@ -155,7 +180,7 @@ static enum ron_rc write_parts(const struct ron_note_key *key, const uint8_t *by
     memcpy(typed + 1, bytes, RON_NOTE_KEY_BYTES);
     rc = ron_buf_append_fmt(out, "%s+%08x+", key->name, key->id);
     if (rc == RON_OK) {
-        rc = ron_base64_write(out, typed, sizeof typed);
+        rc = write_key_bytes(out, typed, sizeof typed);
     }
     ron_wipe(typed, sizeof typed);
     return rc;

@@ -13,6 +13,7 @@
 
 #include <blake3.h>
 
+#include "ron/base/hex.h"
 #include "ron/obs/trace.h"
 
 enum {

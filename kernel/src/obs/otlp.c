@@ -5,6 +5,7 @@
  * are numbers. A span is built in a scratch buffer first, so a body that is full ends between two
  * spans. */
 #include "obs/trace_priv.h"
+#include "ron/base/hex.h"
 
 #include <inttypes.h>
 #include <stdio.h>

@@ -9,6 +9,8 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/base/bytes.h"
+#include "ron/base/hex.h"
 #include "ron/base/rand.h"
 
 enum {
@@ -19,42 +21,6 @@ enum {
 
 static const uint8_t zeros[RON_TRACE_ID_BYTES];
 static struct ron_au64 tracers_made;
-
-/* ---- hex ------------------------------------------------------------------------------------- */
-
-void ron_hex(const uint8_t *bytes, size_t len, char *ret_text)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < len; i++) {
-        ret_text[2 * i] = digits[bytes[i] >> 4];
-        ret_text[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    ret_text[2 * len] = '\0';
-}
-
-/* Lower case only. */
-static int digit_of(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool unhex(const char *text, uint8_t *bytes, size_t len)
-{
-    for (size_t i = 0; i < len; i++) {
-        int high = digit_of(text[2 * i]);
-        int low = digit_of(text[2 * i + 1]);
-
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        bytes[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
-}
 
 /* ---- context --------------------------------------------------------------------------------- */
 
@@ -74,7 +40,8 @@ enum ron_rc ron_traceparent_parse(struct ron_str text, struct ron_trace_ctx *ret
     uint8_t flags = 0;
     const char *p = text.ptr;
 
-    if (text.len < RON_TRACEPARENT_LEN || !unhex(p, &version, 1) || version == 0xff) {
+    if (text.len < RON_TRACEPARENT_LEN ||
+        !ron_unhex((struct ron_str){p, 2}, RON_HEX_LOWER, &version, 1) || version == 0xff) {
         return RON_INVALID;
     }
     if (text.len > RON_TRACEPARENT_LEN && (version == 0 || p[RON_TRACEPARENT_LEN] != '-')) {
@@ -83,8 +50,11 @@ enum ron_rc ron_traceparent_parse(struct ron_str text, struct ron_trace_ctx *ret
     if (p[AT_TRACE - 1] != '-' || p[AT_SPAN - 1] != '-' || p[AT_FLAGS - 1] != '-') {
         return RON_INVALID;
     }
-    if (!unhex(p + AT_TRACE, ctx.trace_id, RON_TRACE_ID_BYTES) ||
-        !unhex(p + AT_SPAN, ctx.span_id, RON_SPAN_ID_BYTES) || !unhex(p + AT_FLAGS, &flags, 1) ||
+    if (!ron_unhex((struct ron_str){p + AT_TRACE, 2 * RON_TRACE_ID_BYTES}, RON_HEX_LOWER,
+                   ctx.trace_id, RON_TRACE_ID_BYTES) ||
+        !ron_unhex((struct ron_str){p + AT_SPAN, 2 * RON_SPAN_ID_BYTES}, RON_HEX_LOWER, ctx.span_id,
+                   RON_SPAN_ID_BYTES) ||
+        !ron_unhex((struct ron_str){p + AT_FLAGS, 2}, RON_HEX_LOWER, &flags, 1) ||
         !ron_trace_ctx_valid(&ctx)) {
         return RON_INVALID;
     }
@@ -105,21 +75,9 @@ void ron_traceparent_format(const struct ron_trace_ctx *ctx, char ret_text[RON_T
 
 /* ---- ids and sampling ------------------------------------------------------------------------ */
 
-static void put_u64(uint8_t *out, uint64_t n)
-{
-    for (int i = 7; i >= 0; i--, n >>= 8) {
-        out[i] = (uint8_t)n;
-    }
-}
-
 static uint64_t low_bits(const uint8_t trace_id[RON_TRACE_ID_BYTES])
 {
-    uint64_t n = 0;
-
-    for (size_t i = RON_TRACE_ID_BYTES - LOW_BITS / 8; i < RON_TRACE_ID_BYTES; i++) {
-        n = n << 8 | trace_id[i];
-    }
-    return n;
+    return ron_get_be64(trace_id + RON_TRACE_ID_BYTES - 8) & ((UINT64_C(1) << LOW_BITS) - 1);
 }
 
 /* Numbers are taken from the tracer in blocks, so that a request costs no shared line. */
@@ -182,10 +140,10 @@ void ron_trace_enter(struct ron_tracer *t, const struct ron_trace_ctx *parent,
     if (child) {
         memcpy(ctx.trace_id, parent->trace_id, RON_TRACE_ID_BYTES);
     } else {
-        put_u64(ctx.trace_id, next_id(t, 0));
-        put_u64(ctx.trace_id + 8, next_id(t, 1));
+        (void)ron_put_be64(ctx.trace_id, next_id(t, 0));
+        (void)ron_put_be64(ctx.trace_id + 8, next_id(t, 1));
     }
-    put_u64(ctx.span_id, next_id(t, 0));
+    (void)ron_put_be64(ctx.span_id, next_id(t, 0));
     ctx.sampled = samples(t, &ctx, child ? parent : NULL);
     *ret_ctx = ctx;
 }

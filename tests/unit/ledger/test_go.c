@@ -12,6 +12,7 @@
 #include "ledger/proof/checkpoint.h"
 #include "ledger/proof/tile.h"
 #include "ron/base/alloc.h"
+#include "ron/merkle/lines.h"
 
 enum { LEAVES = 70000, OLD = 12345, SKIPPED = 77 };
 

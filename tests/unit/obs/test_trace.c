@@ -11,6 +11,7 @@
 
 #include "obs/trace_priv.h"
 #include "ron/base/build.h"
+#include "ron/base/hex.h"
 #include "unit/task/fixture.h"
 
 static const char example[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";

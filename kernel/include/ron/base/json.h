@@ -35,24 +35,12 @@
 #include "ron/base/buf.h"
 #include "ron/base/money.h"
 #include "ron/base/rc.h"
+#include "ron/base/str.h"
 
 enum {
     RON_JSON_DEPTH_MAX = 64,  /* deeper than any request of ours; guards the stack */
     RON_JSON_FIELDS_MAX = 64, /* one bit each in `present` */
 };
-
-/* A slice of somebody else's text; not NUL-terminated. */
-struct ron_str {
-    const char *ptr;
-    size_t len;
-};
-
-static inline bool ron_str_eq(struct ron_str s, const char *text)
-{
-    size_t len = __builtin_strlen(text);
-
-    return s.len == len && __builtin_memcmp(s.ptr, text, len) == 0;
-}
 
 enum ron_json_type {
     RON_JSON_STRING,  /* struct ron_str; `max` bytes, 0 = any */

@@ -51,8 +51,6 @@ RON_MUST_USE enum ron_rc ron_traceparent_parse(struct ron_str text, struct ron_t
 /* Version 00, with NUL. The context must be valid. */
 void ron_traceparent_format(const struct ron_trace_ctx *ctx,
                             char ret_text[RON_TRACEPARENT_LEN + 1]);
-/* Lower-case hex and a NUL; `ret_text` has 2 * len + 1 bytes. */
-void ron_hex(const uint8_t *bytes, size_t len, char *ret_text);
 
 /* ---- tracer ---------------------------------------------------------------------------------- */
 

@@ -8,6 +8,7 @@
 #include "support/support.h"
 
 #include "interop/provider/mac.h"
+#include "ron/base/hex.h"
 #include "ron/base/rand.h"
 #include "ron/obs/trace.h"
 

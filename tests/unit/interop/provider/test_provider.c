@@ -7,6 +7,7 @@
 #include <openssl/hmac.h>
 #include <sodium.h>
 
+#include "ron/base/hex.h"
 #include "unit/interop/hooks.h"
 
 #include "ron/obs/trace.h"

@@ -4,6 +4,7 @@
  * Method: the published note and keys of Go's package note; round trips; every byte of a signed
  * checkpoint changed once; a table of malformed inputs. Go itself reads our notes in the system
  * test of the ledger's proofs. */
+#include "ron/merkle/lines.h"
 #include "support/support.h"
 
 #include "ledger/proof/checkpoint.h"

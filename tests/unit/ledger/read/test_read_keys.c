@@ -5,7 +5,7 @@
  * found through the index and through the sequencer's hint. */
 #include "unit/ledger/journal.h"
 
-#include "ron/merkle/lines.h"
+#include "ron/base/str.h"
 
 enum { ENTRIES = 500, ARENA = 1 << 20 };
 
