@@ -148,7 +148,7 @@ if("fuzz-smoke" IN_LIST RON_TESTS)
   # The oracle of fuzz_macaroon, likewise.
   pkg_check_modules(MACAROONS REQUIRED IMPORTED_TARGET libmacaroons)
   ron_glob(files "tests/fuzz/fuzz_*.c")
-  # What any stranger reaches before a service has a say: these get their full time in a whole run.
+  # What any stranger reaches before a service has a say: these get more time in a whole run.
   set(strangers http_request http_chunked http_inflate http_uri http_range http_date toml json oap
       macaroon)
   foreach(file IN LISTS files)

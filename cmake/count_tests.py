@@ -3,13 +3,18 @@
 """Count the tests of a ctest run from its JUnit file.
 
 usage: count_tests.py FILE CTEST_EXIT_CODE [SECOND_FILE]
+       count_tests.py --slowest COUNT FILE...
 
 Prints `passed failed skipped` on the first line and each failed test on a line of its own. With the
 report of a second run, a test that failed first and passed there counts as passed and is named as
 `unsteady:NAME`. A file
 that is missing or cannot be read counts as one failure named `(no report)`: a run that leaves no
 report has not shown anything. So does a ctest that failed although all its tests passed.
+
+With --slowest it prints the tests of all reports that took longest, one `SECONDS STAGE:NAME` a line;
+the stage is the file's name up to `-tests.xml`.
 """
+import os
 import sys
 import xml.etree.ElementTree as ET
 
@@ -60,7 +65,20 @@ def count(path, ctest_exit, second):
     return totals, names
 
 
+def slowest(most, paths):
+    rows = []
+    for path in paths:
+        stage = os.path.basename(path).removesuffix("-tests.xml")
+        rows += [(float(c.get("time") or 0), f"{stage}:{c.get('name', '?')}")
+                 for c in cases_of(path)]
+    return sorted(rows, reverse=True)[:most]
+
+
 def main(argv):
+    if len(argv) >= 4 and argv[1] == "--slowest" and argv[2].isdigit():
+        for seconds, name in slowest(int(argv[2]), argv[3:]):
+            print(f"{seconds:.0f} {name}")
+        return 0
     if len(argv) not in (3, 4) or not argv[2].isdigit():
         print(__doc__, file=sys.stderr)
         return 2

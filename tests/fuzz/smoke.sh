@@ -1,8 +1,8 @@
 #!/bin/sh
 # SPDX-License-Identifier: Apache-2.0
 #
-# Runs a libFuzzer target for RON_FUZZ_SECONDS (30 by default; with `brief` RON_FUZZ_BRIEF, which a
-# whole run of the tests sets, when there is no RON_FUZZ_SECONDS). New inputs go to SCRATCH, faults
+# Runs a libFuzzer target for RON_FUZZ_SECONDS. Without it: 30 s, or what a whole run of the tests
+# sets, RON_FUZZ_BRIEF with `brief` and RON_FUZZ_FRONT otherwise. New inputs go to SCRATCH, faults
 # to the folder `findings` of the build; the corpus of the tree is read only.
 #
 # usage: smoke.sh PROGRAM SCRATCH CORPUS [brief]
@@ -16,8 +16,8 @@ program=$1
 scratch=$2
 corpus=$3
 findings=$(dirname -- "$(dirname -- "$program")")/findings
-seconds=30
-[ "${4:-}" != brief ] || seconds=${RON_FUZZ_BRIEF:-$seconds}
+seconds=${RON_FUZZ_FRONT:-30}
+[ "${4:-}" != brief ] || seconds=${RON_FUZZ_BRIEF:-30}
 seconds=${RON_FUZZ_SECONDS:-$seconds}
 
 # A target without stored inputs starts from nothing in every run; that is a mistake, not a choice.
