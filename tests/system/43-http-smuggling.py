@@ -30,9 +30,9 @@ NGINX = """
     location / { return 200 "plain"; }
     location = /name/SMUGGLED { return 200 "SMUGGLED"; }
 """
-HEAD = """# Shapes of request smuggling, and who reads them how
+HEAD = """# Request smuggling: how ron and nginx read ambiguous requests
 
-Made and checked by `tests/system/43-http-smuggling.py`; `--write` writes it anew. The bytes are in
+Made and checked by `tests/system/43-http-smuggling.py`; `--write` rewrites it. The bytes are in
 `tests/system/smuggling/shapes.txt`; rows named `request/...` and `chunked/...` are the refusals of
 the fuzz corpora in `tests/fuzz/corpus/`. Most shapes are followed by a whole second request, the
 one an attacker wants hidden.
