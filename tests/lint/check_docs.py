@@ -13,6 +13,7 @@ backticks is checked when it has the form of
 A dotted name may also be a string of a C source (scopes, spans, metrics). A path without a method
 whose first segment no route has is not ours. Placeholders ({x}, <x>, NAME) match anything.
 """
+import posixpath
 import re
 
 from common import files, main, read
@@ -105,6 +106,10 @@ class Truth:
 
 
 def path_fault(truth, folder, text):
+    if text.startswith("../"):
+        place = posixpath.normpath(posixpath.join(folder, text))
+        known = place in truth.names or place in truth.folders or place.startswith("..")
+        return None if known or "*" in text else f"{text} does not exist"
     text = text.removeprefix("./")
     tails = [f"{root}{text}".rstrip("/") for root in ROOTS]
     while folder not in ("", "."):
@@ -267,6 +272,8 @@ CASES = [
     ("path of an old layout", seeded("`src/read.c`", "ledger/README.md"), "src/read.c does not"),
     ("path from the folder", seeded("`log/read.c`", "ledger/README.md", "[r](reference/ledger.md)"),
      None),
+    ("path above the folder", seeded("`../log/gone.c`", "ledger/log/README.md"), "not exist"),
+    ("path above the tree", seeded("`../../../shared/x.md`", "ledger/log/README.md"), None),
     ("pattern without a file", seeded("`ledger/log/x*.c`"), "ledger/log/x*.c does not exist"),
     ("verb that does not exist", seeded("`ron fly --now`"), "ron fly is not a verb"),
     ("inner verb that does not exist", seeded("`ron cap melt`"), "ron cap melt is not a verb"),
