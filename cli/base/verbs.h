@@ -166,6 +166,9 @@ const struct cli_verb *cli_verb_find(const char *path);
 /* Whether the row lies directly below the path: `cap key` below `cap`, `cap key new` not. With ""
  * those of one word. */
 bool cli_verb_below(const struct cli_verb *verb, const char *path);
+/* Runs the verb that the words name, or prints a list of verbs; returns the exit status. */
+int cli_dispatch(int argc, char **argv);
+int cli_print_version(void);
 
 #define CLI_VERB_DECLARE(path, fn, ...) int fn(int argc, char **argv);
 #define CLI_VERB_NOTHING(...)
