@@ -2,6 +2,7 @@
 /* cli/base/args.c - option parsing with errors a person can act on. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,19 @@
 #include "ron/base/nearest.h"
 
 enum { OPTIONS_MAX = 64, HELP_COLUMN = 28 };
+
+/* One line on standard error: "ron VERB: ..." */
+RON_PRINTF(2, 3) static int misuse(const char *verb, const char *fmt, ...)
+{
+    va_list args;
+
+    fprintf(stderr, "%s %s: ", cli_program()->name, verb);
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fputc('\n', stderr);
+    return CLI_USAGE;
+}
 
 /* Where the examples of a summary begin, or its end. */
 static const char *examples_of(const char *summary)
@@ -28,8 +42,8 @@ static void print_help(const char *verb, const char *summary, const struct cli_o
     const char *args = row != NULL ? row->args : "";
     const char *examples = examples_of(summary);
 
-    printf("usage: ron %s%s%s [options]\n\n%.*s\n\noptions:\n", verb, args[0] != '\0' ? " " : "",
-           args, (int)(examples - summary), summary);
+    printf("usage: %s %s%s%s [options]\n\n%.*s\n\noptions:\n", cli_program()->name, verb,
+           args[0] != '\0' ? " " : "", args, (int)(examples - summary), summary);
     for (size_t i = 0; i < count; i++) {
         const struct cli_option *o = &options[i];
         int width = printf("  --%s%s%s", o->name, o->value != NULL ? " " : "",
@@ -114,11 +128,10 @@ static int unknown(const char *verb, const char *what, const struct cli_option *
     }
     near = ron_nearest(what, names, count);
     if (near != NULL) {
-        fprintf(stderr, "ron %s: unknown option '--%s'; did you mean '--%s'?\n", verb, what, near);
-    } else {
-        fprintf(stderr, "ron %s: unknown option '--%s'; see 'ron %s --help'\n", verb, what, verb);
+        return misuse(verb, "unknown option '--%s'; did you mean '--%s'?", what, near);
     }
-    return CLI_USAGE;
+    return misuse(verb, "unknown option '--%s'; see '%s %s --help'", what, cli_program()->name,
+                  verb);
 }
 
 static int set_number(const char *verb, const struct cli_option *o, const char *value)
@@ -130,10 +143,8 @@ static int set_number(const char *verb, const struct cli_option *o, const char *
     n = strtoull(value, &end, 10);
     if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0 || n < o->min ||
         n > o->max) {
-        fprintf(stderr,
-                "ron %s: --%s takes a whole number from %" PRIu64 " to %" PRIu64 ", not '%s'\n",
-                verb, o->name, o->min, o->max, value);
-        return CLI_USAGE;
+        return misuse(verb, "--%s takes a whole number from %" PRIu64 " to %" PRIu64 ", not '%s'",
+                      o->name, o->min, o->max, value);
     }
     *o->number = n;
     return CLI_OK;
@@ -147,8 +158,7 @@ static int set_text(const char *verb, const struct cli_option *o, const char *va
             i++;
         }
         if (o->choices[i] == NULL) {
-            fprintf(stderr, "ron %s: --%s takes %s, not '%s'\n", verb, o->name, o->value, value);
-            return CLI_USAGE;
+            return misuse(verb, "--%s takes %s, not '%s'", o->name, o->value, value);
         }
     }
     *o->text = value;
@@ -183,8 +193,7 @@ static int parse_one(const char *verb, const struct cli_option *options, size_t 
     }
     if (o->flag != NULL) {
         if (value != NULL) {
-            fprintf(stderr, "ron %s: --%s takes no value\n", verb, o->name);
-            return CLI_USAGE;
+            return misuse(verb, "--%s takes no value", o->name);
         }
         *o->flag = true;
         return CLI_OK;
@@ -194,8 +203,7 @@ static int parse_one(const char *verb, const struct cli_option *options, size_t 
     } else if (*at + 1 < argc) {
         value = argv[++*at];
     } else {
-        fprintf(stderr, "ron %s: --%s needs a value: %s\n", verb, o->name, o->value);
-        return CLI_USAGE;
+        return misuse(verb, "--%s needs a value: %s", o->name, o->value);
     }
     return o->number != NULL ? set_number(verb, o, value) : set_text(verb, o, value);
 }
@@ -212,10 +220,10 @@ static bool take_word(struct cli_words *words, const char *word)
 static int too_few(const char *verb)
 {
     const struct cli_verb *row = cli_verb_find(verb);
+    const char *name = cli_program()->name;
 
-    fprintf(stderr, "ron %s: usage: ron %s %s; see 'ron %s --help'\n", verb, verb,
-            row != NULL ? row->args : "", verb);
-    return CLI_USAGE;
+    return misuse(verb, "usage: %s %s %s; see '%s %s --help'", name, verb,
+                  row != NULL ? row->args : "", name, verb);
 }
 
 int cli_parse_words(const char *verb, const char *summary, const struct cli_option *options,
@@ -250,9 +258,8 @@ int cli_parse_words(const char *verb, const char *summary, const struct cli_opti
             continue;
         }
         if (is_word || argv[at][2] == '\0') {
-            fprintf(stderr, "ron %s: '%s' is not an option; see 'ron %s --help'\n", verb, argv[at],
-                    verb);
-            return CLI_USAGE;
+            return misuse(verb, "'%s' is not an option; see '%s %s --help'", argv[at],
+                          cli_program()->name, verb);
         }
         rc = parse_one(verb, options, count, argc, argv, &at);
         if (rc != CLI_OK) {

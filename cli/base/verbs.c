@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/base/verbs.c - finds a verb in the table, runs it, and prints help and lists from it. */
+/* cli/base/verbs.c - finds a verb in the table, runs it, and prints help and lists from it.
+ *
+ * The table belongs to the program and is set once, by cli_main, before any verb runs. */
 #include <stdio.h>
 #include <string.h>
 
 #include "cli/base/cli.h"
 #include "cli/base/verbs.h"
+#include "ron/base/assert.h"
 #include "ron/base/build.h"
+#include "ron/base/macros.h"
 #include "ron/base/nearest.h"
 
 enum {
@@ -13,6 +17,14 @@ enum {
     PATH_SIZE = 96,  /* longer than any path of the table */
     VERBS_MAX = 128, /* below one word, for the nearest of them */
 };
+
+static const struct cli_program *current;
+
+const struct cli_program *cli_program(void)
+{
+    RON_ASSERT_MSG(current != NULL, "cli_main sets the program before a verb runs");
+    return current;
+}
 
 const char *cli_group_title(enum cli_group group)
 {
@@ -22,14 +34,17 @@ const char *cli_group_title(enum cli_group group)
 #undef X
     };
 
+    RON_ASSERT((size_t)group < RON_ARRAY_LEN(titles));
     return titles[group];
 }
 
 const struct cli_verb *cli_verb_find(const char *path)
 {
-    for (size_t i = 0; i < cli_verb_count; i++) {
-        if (strcmp(cli_verbs[i].path, path) == 0) {
-            return &cli_verbs[i];
+    const struct cli_program *p = cli_program();
+
+    for (size_t i = 0; i < p->count; i++) {
+        if (strcmp(p->verbs[i].path, path) == 0) {
+            return &p->verbs[i];
         }
     }
     return NULL;
@@ -56,9 +71,9 @@ static const char *last_word(const char *path)
     return blank == NULL ? path : blank + 1;
 }
 
-int cli_print_version(void)
+static int print_version(void)
 {
-    printf("ron %s (%s)\n", ron_version(), ron_build_id());
+    printf("%s %s (%s)\n", cli_program()->name, ron_version(), ron_build_id());
     return CLI_OK;
 }
 
@@ -70,70 +85,82 @@ int cli_version(int argc, char **argv)
                          "example:\n  ron version",
                          NULL, 0, argc, argv, &done);
 
-    return code != CLI_OK || done ? code : cli_print_version();
+    return code != CLI_OK || done ? code : print_version();
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
 
+static bool listed_in(const struct cli_verb *v, enum cli_group group)
+{
+    /* A word below another is in the list of that word; rows without one are listed here. */
+    return v->group == group && (cli_verb_below(v, "") || v->group == CLI_GROUP_OFFLINE ||
+                                 v->group == CLI_GROUP_CONTENT);
+}
+
+static void list_group(FILE *to, enum cli_group group)
+{
+    const struct cli_program *p = cli_program();
+    bool first = true;
+
+    for (size_t i = 0; i < p->count; i++) {
+        const struct cli_verb *v = &p->verbs[i];
+
+        if (!listed_in(v, group)) {
+            continue;
+        }
+        if (first) {
+            fprintf(to, "\n%s:\n", cli_group_title(group));
+            first = false;
+        }
+        fprintf(to, "  %-16s %s\n", v->path, v->summary);
+    }
+}
+
 static void list_all(FILE *to)
 {
-    fprintf(to, "usage: ron VERB [options]\n");
-    for (int g = 0; g < CLI_GROUP_COUNT; g++) {
-        fprintf(to, "\n%s:\n", cli_group_title((enum cli_group)g));
-        for (size_t i = 0; i < cli_verb_count; i++) {
-            const struct cli_verb *v = &cli_verbs[i];
+    const struct cli_program *p = cli_program();
 
-            /* A word below another stands in its list; without such a row it stands here. */
-            if (v->group == (enum cli_group)g &&
-                (cli_verb_below(v, "") || v->group == CLI_GROUP_OFFLINE ||
-                 v->group == CLI_GROUP_CONTENT)) {
-                fprintf(to, "  %-16s %s\n", v->path, v->summary);
-            }
-        }
+    fprintf(to, "usage: %s VERB [options]\n", p->name);
+    for (int g = 0; g < CLI_GROUP_COUNT; g++) {
+        list_group(to, (enum cli_group)g);
     }
-    fprintf(to, "\n'ron VERB --help' explains a verb.\n"
-                "\nexamples:\n"
-                "  ron up                        start everything, here\n"
-                "  ron issue alice 500           and, in another terminal, use it\n"
-                "  ron transfer alice bob 40\n"
-                "  ron help transfer\n");
+    fprintf(to, "\n'%s VERB --help' explains a verb.\n\nexamples:\n%s", p->name, p->examples);
 }
 
 static void list_below(FILE *to, const struct cli_verb *verb)
 {
+    const struct cli_program *p = cli_program();
     const char *path = verb->path;
 
-    fprintf(to, "usage: ron %s VERB [options]\n\nverbs:\n", path);
-    for (size_t i = 0; i < cli_verb_count; i++) {
-        if (cli_verb_below(&cli_verbs[i], path)) {
-            fprintf(to, "  %-12s %s\n", last_word(cli_verbs[i].path), cli_verbs[i].summary);
+    fprintf(to, "usage: %s %s VERB [options]\n\nverbs:\n", p->name, path);
+    for (size_t i = 0; i < p->count; i++) {
+        if (cli_verb_below(&p->verbs[i], path)) {
+            fprintf(to, "  %-12s %s\n", last_word(p->verbs[i].path), p->verbs[i].summary);
         }
     }
-    fprintf(to, "\n'ron %s VERB --help' explains a verb.\n\nexample:\n  %s\n", path, verb->example);
+    fprintf(to, "\n'%s %s VERB --help' explains a verb.\n\nexample:\n  %s\n", p->name, path,
+            verb->example);
 }
 
 static int unknown_verb(const char *path, const char *name)
 {
+    const struct cli_program *p = cli_program();
+    const char *blank = path[0] != '\0' ? " " : "";
     const char *names[VERBS_MAX];
     const char *near;
     size_t count = 0;
 
-    for (size_t i = 0; i < cli_verb_count && count < VERBS_MAX; i++) {
-        if (cli_verb_below(&cli_verbs[i], path)) {
-            names[count++] = last_word(cli_verbs[i].path);
+    for (size_t i = 0; i < p->count && count < VERBS_MAX; i++) {
+        if (cli_verb_below(&p->verbs[i], path)) {
+            names[count++] = last_word(p->verbs[i].path);
         }
     }
     near = ron_nearest(name, names, count);
-    if (path[0] != '\0') {
-        if (near != NULL) {
-            fprintf(stderr, "ron %s: unknown verb '%s'; did you mean '%s'?\n", path, name, near);
-        } else {
-            fprintf(stderr, "ron %s: unknown verb '%s'; see 'ron %s --help'\n", path, name, path);
-        }
-    } else if (near != NULL) {
-        fprintf(stderr, "ron: unknown verb '%s'; did you mean 'ron %s'?\n", name, near);
+    fprintf(stderr, "%s%s%s: unknown verb '%s'; ", p->name, blank, path, name);
+    if (near != NULL) {
+        fprintf(stderr, "did you mean '%s%s%s %s'?\n", p->name, blank, path, near);
     } else {
-        fprintf(stderr, "ron: unknown verb '%s'; 'ron help' lists them\n", name);
+        fprintf(stderr, "see '%s%s%s --help'\n", p->name, blank, path);
     }
     return CLI_USAGE;
 }
@@ -169,7 +196,7 @@ static const struct cli_verb *find(int argc, char **argv, int *ret_depth)
     return found;
 }
 
-int cli_dispatch(int argc, char **argv)
+static int dispatch(int argc, char **argv)
 {
     int depth = 0;
     const struct cli_verb *v = find(argc, argv, &depth);
@@ -199,12 +226,22 @@ int cli_help(int argc, char **argv)
         return CLI_OK;
     }
     if (argc > DEPTH_MAX + 1) {
-        fprintf(stderr, "ron help: at most %d words name a verb\n", DEPTH_MAX);
+        fprintf(stderr, "%s help: at most %d words name a verb\n", cli_program()->name, DEPTH_MAX);
         return CLI_USAGE;
     }
     for (int i = 1; i < argc; i++) {
         words[i] = argv[i];
     }
     words[argc] = help;
-    return cli_dispatch(argc + 1, words);
+    return dispatch(argc + 1, words);
+}
+
+int cli_main(const struct cli_program *program, int argc, char **argv)
+{
+    RON_ASSERT(program->count > 0);
+    current = program;
+    if (argc > 1 && strcmp(argv[1], "--version") == 0) {
+        return print_version();
+    }
+    return dispatch(argc, argv);
 }

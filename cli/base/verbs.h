@@ -157,8 +157,18 @@ struct cli_verb {
         *example; /* of a word that only has verbs below it, else NULL: the verb has its own */
 };
 
-extern const struct cli_verb cli_verbs[];
-extern const size_t cli_verb_count;
+/* A program that has verbs. */
+struct cli_program {
+    const char *name; /* in messages */
+    const struct cli_verb *verbs;
+    size_t count;
+    const char *examples; /* lines at the end of the list of all verbs */
+};
+
+/* Runs the verb that the words name, or prints a list of verbs; returns the exit status. */
+int cli_main(const struct cli_program *program, int argc, char **argv);
+/* The program that cli_main was given. */
+const struct cli_program *cli_program(void);
 
 const char *cli_group_title(enum cli_group group);
 /* The row of a path, or NULL. */
@@ -166,9 +176,6 @@ const struct cli_verb *cli_verb_find(const char *path);
 /* Whether the row lies directly below the path: `cap key` below `cap`, `cap key new` not. With ""
  * those of one word. */
 bool cli_verb_below(const struct cli_verb *verb, const char *path);
-/* Runs the verb that the words name, or prints a list of verbs; returns the exit status. */
-int cli_dispatch(int argc, char **argv);
-int cli_print_version(void);
 
 #define CLI_VERB_DECLARE(path, fn, ...) int fn(int argc, char **argv);
 #define CLI_VERB_NOTHING(...)

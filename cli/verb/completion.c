@@ -24,8 +24,8 @@ static const char *last_word(const char *path)
 
 static bool has_below(const char *path)
 {
-    for (size_t i = 0; i < cli_verb_count; i++) {
-        if (cli_verb_below(&cli_verbs[i], path)) {
+    for (size_t i = 0; i < cli_program()->count; i++) {
+        if (cli_verb_below(&cli_program()->verbs[i], path)) {
             return true;
         }
     }
@@ -35,16 +35,16 @@ static bool has_below(const char *path)
 /* One line of a case statement for each path that has verbs below it. */
 static void print_cases(void)
 {
-    for (size_t i = 0; i <= cli_verb_count; i++) {
-        const char *path = i == 0 ? "" : cli_verbs[i - 1].path;
+    for (size_t i = 0; i <= cli_program()->count; i++) {
+        const char *path = i == 0 ? "" : cli_program()->verbs[i - 1].path;
 
         if (!has_below(path)) {
             continue;
         }
         printf("    '%s') echo '", path);
-        for (size_t k = 0; k < cli_verb_count; k++) {
-            if (cli_verb_below(&cli_verbs[k], path)) {
-                printf(" %s", last_word(cli_verbs[k].path));
+        for (size_t k = 0; k < cli_program()->count; k++) {
+            if (cli_verb_below(&cli_program()->verbs[k], path)) {
+                printf(" %s", last_word(cli_program()->verbs[k].path));
             }
         }
         printf("' ;;\n");
@@ -124,8 +124,8 @@ static void fish(void)
 {
     printf("# fish completion for ron; load it with: ron completion fish | source\n"
            "complete -c ron -e\n");
-    for (size_t i = 0; i < cli_verb_count; i++) {
-        const struct cli_verb *v = &cli_verbs[i];
+    for (size_t i = 0; i < cli_program()->count; i++) {
+        const struct cli_verb *v = &cli_program()->verbs[i];
         size_t len = (size_t)(last_word(v->path) - v->path);
         char parent[64];
 
@@ -180,8 +180,8 @@ static void man(void)
         printf(".PP\n.B ");
         man_text(cli_group_title((enum cli_group)g));
         printf("\n");
-        for (size_t i = 0; i < cli_verb_count; i++) {
-            const struct cli_verb *v = &cli_verbs[i];
+        for (size_t i = 0; i < cli_program()->count; i++) {
+            const struct cli_verb *v = &cli_program()->verbs[i];
 
             if (v->group == (enum cli_group)g && v->run != NULL && v->run != cli_help &&
                 v->run != cli_version) {
