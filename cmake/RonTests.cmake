@@ -28,6 +28,7 @@ set(ron_test_environment
   "PYTHONDONTWRITEBYTECODE=1"
   "RON_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
   "RON_BUILD_DIR=${CMAKE_BINARY_DIR}"
+  "RON_FIXTURE=${CMAKE_BINARY_DIR}/tests/ron-fixture"
 )
 
 # ron_add_test(<label> <name> COMMAND ... [ENVIRONMENT ...] [SERIAL])
@@ -74,6 +75,18 @@ function(ron_test_program target)
   set_target_properties(${target} PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
 endfunction()
+
+# What scripts of system tests and benches drive: the kernel's fronts and its self-check pipeline.
+# Compiled like a shipped program, because benches measure it; never installed.
+if(RON_CLI)
+  ron_glob(ron_fixture_sources "tests/fixture/*.c" "cli/base/args.c" "cli/base/verbs.c")
+  add_executable(ron-fixture ${ron_fixture_sources})
+  target_link_libraries(ron-fixture PRIVATE ron_product ron_kernel)
+  target_include_directories(ron-fixture PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  set_target_properties(ron-fixture PROPERTIES
+    RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
+  ron_use_build_id(ron-fixture)
+endif()
 
 # ron_add_programs(<label> <pattern>... [LIBRARIES ...]): a program and a test per file test_*.c. A
 # file below its kind, tests/unit/chan/test_bus.c, is the test unit.chan.bus; so is one in a room,

@@ -124,8 +124,6 @@
       "run the bridge: verified webhooks, a mailbox, objects by address")                          \
     V("console", cli_console, SERVICE, "",                                                         \
       "run the web console: what every service is doing, and a form to pay")                       \
-    V("kernel", cli_kernel, SERVICE, "",                                                           \
-      "run the kernel with its self-check pipeline, or print its topology")                        \
     V("ledger verify", cli_ledger_verify, OFFLINE, "", "check a whole journal, change nothing")    \
     V("ledger rebuild", cli_ledger_rebuild, OFFLINE, "",                                           \
       "make index, hashes and images anew from the log")                                           \
@@ -133,8 +131,6 @@
     V("ledger import", cli_ledger_import, OFFLINE, "",                                             \
       "read an NDJSON export into an empty ledger")                                                \
     V("interop verify", cli_interop_verify, OFFLINE, "FILE", "check an audit trail of the bridge") \
-    V("http", cli_http, OTHER, "", "serve the self-check routes of the HTTP front")                \
-    V("oap", cli_oap, OTHER, "", "serve the self-check app of the OAP/1 front")                    \
     V("completion", cli_completion, OTHER, "bash|zsh|fish|man",                                    \
       "let a shell complete verbs and options")                                                    \
     V("version", cli_version, OTHER, "", "print version and build")                                \

@@ -5,5 +5,5 @@
 # output. How it measures is in http_bench.py; http_bench.py --help lists the settings.
 set -eu
 
-: "${RON_BIN:?is set by ./dev bench}"
+: "${RON_FIXTURE:?is set by ./dev bench}"
 exec python3 -B "$(dirname -- "$0")/http_bench.py"

@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`./dev bench http`: our HTTP server (RON_BIN) beside Debian's nginx, as Markdown.
+"""`./dev bench http`: our HTTP server (RON_FIXTURE) beside Debian's nginx, as Markdown.
 
 Method. Every row is a workload with two or three contenders. In each repetition each contender is
 started anew, in random order, warmed for a second and loaded by wrk with keep-alive connections.
@@ -87,7 +87,7 @@ class Contender:
         return f"http{'s' if self.tls else ''}://{server.host}:{server.port}{self.path}"
 
 
-_help = subprocess.run([os.environ["RON_BIN"], "http", "--help"], capture_output=True,
+_help = subprocess.run([os.environ["RON_FIXTURE"], "http", "--help"], capture_output=True,
                        text=True).stdout
 
 
@@ -216,8 +216,8 @@ def instructions(contender, folder):
     """Instructions of one request: the difference of two runs, so that start and end cancel."""
     extra = ["-d", f"{folder}/transfer.json"] if contender.post else []
     valgrind = ["valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null"]
-    ron = [*valgrind, os.environ["RON_BIN"], "http", "--listen", "127.0.0.1:0", "--workers", "1",
-           "--file", f"{folder}/www/file"]
+    ron = [*valgrind, os.environ["RON_FIXTURE"], "http", "--listen", "127.0.0.1:0",
+           "--workers", "1", "--file", f"{folder}/www/file"]
 
     def started(p):
         return f"http://{p.stdout.readline().split()[-1]}{contender.path}"

@@ -3,13 +3,13 @@
 #
 # kernel.sh - the figures of the kernel, as Markdown on standard output: `./dev bench kernel`.
 #
-# Needs RON_BENCH_DIR and RON_BIN (the benchmarks and the program of the release build).
+# Needs RON_BENCH_DIR and RON_FIXTURE (the benchmarks and the program of the release build).
 # RON_BENCH_REPS sets the number of repetitions (11). Takes about a minute; other work on the
 # machine shows in the spread.
 set -eu
 
 bench=${RON_BENCH_DIR:?is set by ./dev bench}
-: "${RON_BIN:?is set by ./dev bench}"
+: "${RON_FIXTURE:?is set by ./dev bench}"
 # A multiple of 64, the batch of the operations that have one, and of the runs between two polls.
 # Instructions repeat exactly, so this need not be long; the hops run on threads beside a
 # supervisor that looks around now and then, so they get a longer run.
@@ -34,14 +34,14 @@ status()
 program_memory()
 {
     said=$(mktemp)
-    "$RON_BIN" kernel --rate 0 --bind_addr 127.0.0.1:0 >"$said" 2>&1 &
+    "$RON_FIXTURE" kernel --rate 0 --bind_addr 127.0.0.1:0 >"$said" 2>&1 &
     pid=$!
     tries=0
     until grep -q listening "$said" || [ "$tries" -eq 50 ]; do
         tries=$((tries + 1))
         sleep 0.1
     done
-    printf 'The program, ron kernel --rate 0: %s KiB resident, %s of it private, %s files.\n\n' \
+    printf 'ron-fixture kernel --rate 0: %s KiB resident, %s of it private, %s files.\n\n' \
         "$(status "$pid" VmRSS)" "$(status "$pid" RssAnon)" "$(status "$pid" RssFile)"
     kill -TERM "$pid"
     wait "$pid" || printf 'It did not end well:\n\n%s\n\n' "$(cat "$said")"

@@ -16,11 +16,12 @@ import tempfile
 
 SOURCE = pathlib.Path(os.environ["RON_SOURCE_DIR"])
 PROGRAM = os.environ["RON_BIN"]
+PROGRAMS = {"ron": PROGRAM, "ron-fixture": os.environ["RON_FIXTURE"]}
 BLOCK = re.compile(
-    r"<!-- generated:begin ron ([^\n]*) -->\n(.*?)<!-- generated:end -->", re.DOTALL
+    r"<!-- generated:begin (ron|ron-fixture) ([^\n]*) -->\n(.*?)<!-- generated:end -->", re.DOTALL
 )
 ROFF_BLOCK = re.compile(
-    r"\.\\\" generated:begin ron ([^\n]*)\n(.*?)\.\\\" generated:end", re.DOTALL
+    r"\.\\\" generated:begin (ron|ron-fixture) ([^\n]*)\n(.*?)\.\\\" generated:end", re.DOTALL
 )
 
 
@@ -40,16 +41,16 @@ def make_keys(folder):
 
 def drifted(text, folder):
     """The commands whose output differs from what the page shows."""
-    for arguments, shown in blocks_of(text):
+    for name, arguments, shown in blocks_of(text):
         run = subprocess.run(
-            [PROGRAM, *shlex.split(arguments)],
+            [PROGRAMS[name], *shlex.split(arguments)],
             cwd=folder,
             capture_output=True,
             text=True,
             check=True,
         )
         if run.stdout != shown:
-            yield "ron " + arguments
+            yield f"{name} {arguments}"
 
 
 def main(folder):

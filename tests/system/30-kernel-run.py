@@ -2,8 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Goal: the kernel as a process drains on a signal, loses nothing, and says how it went.
 
-Method: start `ron kernel` in its variants, wait for lines it prints, send signals, compare exit
-codes and the final line of counts.
+Method: start `ron-fixture kernel` in its variants, wait for lines it prints, send signals, compare
+exit codes and the final line of counts.
 """
 import os
 import re
@@ -11,7 +11,7 @@ import signal
 import subprocess
 import sys
 
-PROGRAM = os.environ["RON_BIN"]
+PROGRAM = os.environ["RON_FIXTURE"]
 COUNTS = re.compile(
     r"offered (\d+) = refused (\d+) \+ handled (\d+) \+ failed (\d+) \+ left (\d+); "
     r"observed (\d+), missed (\d+); "
@@ -185,7 +185,7 @@ def idle_memory():
 
 def wrong_use():
     for arguments, text in (
-        (["kernle"], "did you mean 'ron kernel'?"),
+        (["kernle"], "did you mean 'ron-fixture kernel'?"),
         (["kernel", "--worker", "3"], "did you mean --workers?"),
         (["kernel", "--rate"], "needs a value"),
         (["kernel", "--print-topology", "xml"], "takes md or json"),
@@ -193,7 +193,7 @@ def wrong_use():
     ):
         run = subprocess.run([PROGRAM, *arguments], capture_output=True, text=True, timeout=20)
         check(
-            "wrong use: ron " + " ".join(arguments),
+            "wrong use: ron-fixture " + " ".join(arguments),
             run.returncode == 2 and text in run.stderr,
             run.stderr,
         )

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Goal: clients that nobody here wrote get from `ron http` what HTTP promises, and every smuggling
-shape of the corpus is refused and closed.
+"""Goal: clients that nobody here wrote get from `ron-fixture http` what HTTP promises, and every
+smuggling shape of the corpus is refused and closed.
 
 Method: curl and Python's http.client for the good cases; raw sockets for the corpus (the name of a
 file says its verdict), for slow peers and for the drain.

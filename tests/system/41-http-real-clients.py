@@ -4,9 +4,9 @@
 """Goal: clients nobody here wrote reuse connections, stream, ask and load as they do elsewhere, and
 every answer is counted; slowhttptest cannot take the service from others.
 
-Method: curl, Python's http.client, node's fetch, wrk, h2load and slowhttptest against `ron http`; a
-client this machine lacks is named and left out. What the clients say is compared with the server's
-own counters.
+Method: curl, Python's http.client, node's fetch, wrk, h2load and slowhttptest against `ron-fixture
+http`; a client this machine lacks is named and left out. What the clients say is compared with the
+server's own counters.
 """
 import http.client
 import json

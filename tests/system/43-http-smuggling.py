@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Goal: no shape of request smuggling gets a second request past `ron http`, and how Debian's nginx
-reads the same bytes is on record.
+"""Goal: no shape of request smuggling gets a second request past `ron-fixture http`, and how
+Debian's nginx reads the same bytes is on record.
 
 Method: every shape of tests/system/smuggling/shapes.txt and every refusal of the fuzz corpora is
 sent on a connection of its own. Ours must answer once, with the expected status and reason, and

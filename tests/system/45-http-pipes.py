@@ -3,8 +3,8 @@
 """Goal: bodies that pass in pieces arrive whole with clients nobody here wrote, cost the server a
 bounded amount of memory however large they are, and open streams do not stop a drain.
 
-Method: curl uploads and downloads against `ron http`; hashes are compared with b3sum where this
-machine has it; a client that stops reading and 64 event streams are raw sockets.
+Method: curl uploads and downloads against `ron-fixture http`; hashes are compared with b3sum where
+this machine has it; a client that stops reading and 64 event streams are raw sockets.
 """
 import gzip
 import hashlib

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Goal: a stranger's client, written from docs/formats/oap.md alone, gets from `ron oap` what the
-page promises: answers out of order, pieces, events, and a typed refusal for every wrong frame.
+"""Goal: a stranger's client, written from docs/formats/oap.md alone, gets from `ron-fixture oap`
+what the page promises: answers out of order, pieces, events, and a typed refusal for every wrong
+frame.
 
 Method: frames packed by hand (oapkit.py), over TCP and a Unix socket. No C of this project is
 shared with this file.

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 # Alone: a thousand handshakes at once.
-"""Goal: clients that nobody here wrote meet the TLS side of `ron http` and find what it promises:
-versions, ALPN, client certificates, reload without a dropped connection, whole files for slow
-readers, bounded handshakes.
+"""Goal: clients that nobody here wrote meet the TLS side of `ron-fixture http` and find what it
+promises: versions, ALPN, client certificates, reload without a dropped connection, whole files for
+slow readers, bounded handshakes.
 
 Method: certificates made by the openssl program; openssl s_client, curl and Python's ssl as
 clients; raw sockets for what no client would send.
@@ -468,7 +468,7 @@ def read_end(s):
 
 
 def bad_options(pki):
-    program = os.environ["RON_BIN"]
+    program = os.environ["RON_FIXTURE"]
     for arguments, words in (
             (("--tls-cert", pki["server.pem"]), "key file"),
             (("--tls-client-ca", pki["ca.pem"]), "--tls-cert"),

@@ -4,8 +4,8 @@
 remark, the counters say what happened, readiness falls before the listener stops, the topology is
 JSON, log lines and spans are what their pages say, the alert rules fire when they should.
 
-Method: `ron http` as a process, promtool (package prometheus) and Python's JSON reader; spans are
-checked field by field against the rules of OTLP's JSON encoding.
+Method: `ron-fixture http` as a process, promtool (package prometheus) and Python's JSON reader;
+spans are checked field by field against the rules of OTLP's JSON encoding.
 """
 import http.client
 import json
@@ -19,7 +19,7 @@ import tempfile
 import time
 from pathlib import Path
 
-PROGRAM = os.environ["RON_BIN"]
+PROGRAM = os.environ["RON_FIXTURE"]
 SOURCE = Path(os.environ["RON_SOURCE_DIR"])
 RULES = SOURCE / "docs" / "ops" / "alerts.rules.yml"
 bad = 0

@@ -3,8 +3,8 @@
 # Alone: it measures times of a drain.
 """Goal: the frame of a service as an operator meets it: settings, reload, listeners, traces.
 
-Method: run `ron kernel`, which is nothing but the frame and a pipeline, with files, environment and
-flags; talk to its sockets; send signals; read its log; receive its traces.
+Method: run `ron-fixture kernel`, which is nothing but the frame and a pipeline, with files,
+environment and flags; talk to its sockets; send signals; read its log; receive its traces.
 """
 import http.client
 import http.server
@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 
-PROGRAM = os.environ["RON_BIN"]
+PROGRAM = os.environ["RON_FIXTURE"]
 bad = 0
 
 
@@ -31,7 +31,7 @@ def check(name, good, detail=""):
 
 
 class Service:
-    """A running `ron kernel`; its log is read by a thread, so that waiting has an end."""
+    """A running `ron-fixture kernel`; its log is read by a thread, so that waiting has an end."""
 
     def __init__(self, *arguments, env=None, bind=("--bind_addr=127.0.0.1:0",)):
         self.lines = []

@@ -137,13 +137,13 @@ class Child:
 
 
 class Ron(Child):
-    """`ron http`, or another verb that serves, with these options. `quiet`: a bad end is an
+    """`ron-fixture http`, or another of its verbs, with these options. `quiet`: a bad end is an
     exception instead of a verdict."""
 
     def __init__(self, *arguments, prefix=(), program=None, quiet=False, verb="http",
                  listen="127.0.0.1:0"):
         self.quiet = quiet
-        program = program or os.environ["RON_BIN"]
+        program = program or os.environ["RON_FIXTURE"]
         super().__init__([*prefix, program, verb, "--listen", listen, *map(str, arguments)])
         line = self.process.stdout.readline()
         if not line:
