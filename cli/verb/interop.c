@@ -1,23 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/verb/interop.c - `ron interop`: webhooks and objects from outside, as a service.
+/* cli/verb/interop.c - `ron interop verify FILE`: checks an audit trail offline.
  *
- *     ron interop verify FILE   check an audit trail offline
- *
- * Exit codes of verify: 0 the chain holds, 1 it does not or the file cannot be read, 2 used
- * wrongly. */
+ * Exit status: 0 the chain holds, 1 it does not or the file cannot be read, 2 usage error. */
 #include <inttypes.h>
 #include <stdio.h>
 
 #include "cli/base/cli.h"
 #include "interop/audit/verify.h"
-#include "interop/interop.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
-
-int cli_interop(int argc, char **argv)
-{
-    return ron_app_main(&iop_app, argc, argv);
-}
 
 static void print_json(const struct ron_interop_audit_report *r, bool good)
 {

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cli/verb/ledger.c - `ron ledger`: the service, and what can be done to its directory while it is
- * down.
+/* cli/verb/ledger.c - offline work on a ledger's data directory, while the service is down.
  *
- *     ron ledger [settings]            run it
  *     ron ledger verify --dir DIR      check the whole journal, change nothing
- *     ron ledger rebuild --dir DIR     make index, hashes and images anew from the log
+ *     ron ledger rebuild --dir DIR     rebuild index, hashes and images from the log
  *     ron ledger export --dir DIR      the journal as text on standard output
  *     ron ledger import --dir DIR      an NDJSON export from standard input into an empty ledger */
 #include <inttypes.h>
@@ -223,9 +221,4 @@ int cli_ledger_export(int argc, char **argv)
 int cli_ledger_import(int argc, char **argv)
 {
     return run_sub(&subs[3], argc, argv);
-}
-
-int cli_ledger(int argc, char **argv)
-{
-    return ron_app_main(&led_app, argc, argv);
 }
