@@ -118,9 +118,9 @@ static bool must_wait(const struct up_service *s)
     const struct up *up = s->up;
 
     if (s == &up->services[UP_CONSOLE]) {
-        return up->services[UP_LEDGER].on && !up->verifier_told;
+        return up->services[UP_LEDGER].on && !up->progress.verifier_told;
     }
-    return s->row->after_ledger && !up->ledger_known;
+    return s->row->after_ledger && !up->progress.ledger_known;
 }
 
 static enum ron_rc child_start(struct ron_task *t, void *arg)

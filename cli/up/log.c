@@ -195,19 +195,19 @@ static void open_log(struct up *up)
     struct ron_err err = {0};
 
     (void)snprintf(path, sizeof path, "%s/log/ron.log", up->data);
-    up->log_bytes = 0;
-    if (disk->open(up->env, path, RON_OPEN_WRITE | RON_OPEN_CREATE, 0600, &up->log_fd, &err) !=
+    up->log.bytes = 0;
+    if (disk->open(up->env, path, RON_OPEN_WRITE | RON_OPEN_CREATE, 0600, &up->log.fd, &err) !=
             RON_OK ||
-        disk->size(up->env, up->log_fd, &up->log_bytes) != RON_OK) {
+        disk->size(up->env, up->log.fd, &up->log.bytes) != RON_OK) {
         fprintf(stderr, "ron up: the log cannot be written: %s\n", err.msg);
     }
 }
 
 static void close_log(struct up *up)
 {
-    if (up->log_fd >= 0) {
-        up->env->disk->close(up->env, up->log_fd);
-        up->log_fd = -1;
+    if (up->log.fd >= 0) {
+        up->env->disk->close(up->env, up->log.fd);
+        up->log.fd = -1;
     }
 }
 
@@ -228,16 +228,16 @@ static void write_log(struct up *up, struct ron_buf *text)
 {
     struct ron_err err = {0};
 
-    if (ron_buf_len(text) == 0 || up->log_fd < 0) {
+    if (ron_buf_len(text) == 0 || up->log.fd < 0) {
         return;
     }
-    if (up->log_bytes >= LOG_BYTES_MAX) {
+    if (up->log.bytes >= LOG_BYTES_MAX) {
         turn_log(up);
     }
-    if (up->log_fd >= 0 &&
-        up->env->disk->pwrite(up->env, up->log_fd, ron_buf_data(text), ron_buf_len(text),
-                              up->log_bytes, &err) == RON_OK) {
-        up->log_bytes += ron_buf_len(text);
+    if (up->log.fd >= 0 &&
+        up->env->disk->pwrite(up->env, up->log.fd, ron_buf_data(text), ron_buf_len(text),
+                              up->log.bytes, &err) == RON_OK) {
+        up->log.bytes += ron_buf_len(text);
     }
 }
 
@@ -337,7 +337,7 @@ static void scribe_stop(struct ron_task *t, void *arg)
 
 enum ron_rc up_log_add(struct up *up, struct ron_err *err)
 {
-    up->log_fd = -1;
+    up->log.fd = -1;
     RON_TRY(ron_chan_new(&(struct ron_chan_opts){.registry = up->registry,
                                                  .env = up->env,
                                                  .name = "notes",

@@ -136,6 +136,24 @@ struct up_service {
     size_t tail_count;
 };
 
+/* How far the start is. Belongs to the worker. */
+struct up_progress {
+    struct ron_http_fetch *checkpoint; /* asks the ledger for its identity */
+    struct ron_http_fetch *link;       /* asks the console for a link */
+    bool ledger_known;                 /* U2 */
+    bool verifier_told;                /* the console may start: it has the ledger's public key */
+    bool linked;                       /* the console answered, or there is none */
+    char console_link[256];
+    bool told_late;
+    uint64_t look_at_ms; /* the next time that all are asked */
+};
+
+/* The merged log. Belongs to the scribe. */
+struct up_log {
+    int fd;
+    uint64_t bytes;
+};
+
 struct up {
     struct up_opts opts;
     const struct ron_env *env;
@@ -163,25 +181,16 @@ struct up {
 
     /* The worker's own. */
     struct up_service services[UP_SERVICE_COUNT];
-    struct ron_http_fetch *checkpoint; /* asks the ledger who it is */
-    struct ron_http_fetch *link;       /* asks the console for a link */
-    bool ledger_known;                 /* U2 */
-    bool verifier_told;                /* the console may start: it has the ledger's public key */
+    struct up_progress progress;
     /* The table was printed: all were ready once. Read by the supervisor too. */
     struct ron_au32 announced;
-    bool linked; /* the console answered, or there is none */
-    char console_link[256];
-    bool told_late;
-    uint64_t look_at_ms; /* the next time that all are asked */
-    bool failed;         /* the exit code is CLI_FAILED */
+    bool failed; /* the exit status is CLI_FAILED */
 
     /* The scribe has looked for the ledger's public key: it is in `vkey`, or that is "". */
     struct ron_au32 verifier_known;
     char vkey[UP_VKEY_SIZE];
 
-    /* The scribe's own. */
-    int log_fd;
-    uint64_t log_bytes;
+    struct up_log log;
 };
 
 #define UP_SIGNING_KEY "ledger/signing.key" /* of the ledger that `ron up` starts */

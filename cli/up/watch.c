@@ -196,7 +196,7 @@ static void checkpoint_came(struct ron_http_fetch *f, void *arg)
     const struct ron_http_fetch_result *r = ron_http_fetch_result(f);
     char uuid[sizeof up->uuid] = "";
 
-    up->checkpoint = NULL;
+    up->progress.checkpoint = NULL;
     if (r->status == 200) {
         const char *end = memchr(r->body.ptr, '\n', r->body.len);
         size_t skip =
@@ -216,7 +216,7 @@ static void checkpoint_came(struct ron_http_fetch *f, void *arg)
         wrong_ledger(up, uuid);
         return;
     }
-    up->ledger_known = true;
+    up->progress.ledger_known = true;
     if (strcmp(up->uuid, uuid) != 0) {
         (void)snprintf(up->uuid, sizeof up->uuid, "%s", uuid);
         keep_identity(up);
@@ -227,15 +227,15 @@ static void checkpoint_came(struct ron_http_fetch *f, void *arg)
 
 static void ask_identity(struct up *up)
 {
-    if (up->ledger_known || up->checkpoint != NULL ||
+    if (up->progress.ledger_known || up->progress.checkpoint != NULL ||
         up->services[UP_LEDGER].state != UP_STATE_READY) {
         return;
     }
     if (ask(up,
             &(struct ron_http_fetch_opts){
                 .method = RON_HTTP_GET, .done = checkpoint_came, .arg = up},
-            up->services[UP_LEDGER].url, "/checkpoint", &up->checkpoint) != RON_OK) {
-        up->checkpoint = NULL;
+            up->services[UP_LEDGER].url, "/checkpoint", &up->progress.checkpoint) != RON_OK) {
+        up->progress.checkpoint = NULL;
     }
 }
 
@@ -257,13 +257,13 @@ static void link_came(struct ron_http_fetch *f, void *arg)
     char text[1024];
 
     shape.allow_unknown = true;
-    up->link = NULL;
-    up->linked = true;
+    up->progress.link = NULL;
+    up->progress.linked = true;
     if (r->rc == RON_OK && r->body.len <= sizeof text) {
         memcpy(text, r->body.ptr, r->body.len);
         if (ron_json_scan(text, r->body.len, &shape, NULL, &a, &bad) == RON_OK) {
-            (void)snprintf(up->console_link, sizeof up->console_link, "%.*s", (int)a.url.len,
-                           a.url.ptr);
+            (void)snprintf(up->progress.console_link, sizeof up->progress.console_link, "%.*s",
+                           (int)a.url.len, a.url.ptr);
         }
     }
     ron_http_fetch_release(f);
@@ -280,10 +280,10 @@ static void ask_link(struct up *up)
     };
 
     if (!up->services[UP_CONSOLE].on) {
-        up->linked = true;
+        up->progress.linked = true;
         return;
     }
-    if (up->link == NULL &&
+    if (up->progress.link == NULL &&
         ask(up,
             &(struct ron_http_fetch_opts){.method = RON_HTTP_POST,
                                           .headers = headers,
@@ -291,9 +291,9 @@ static void ask_link(struct up *up)
                                           .body = {"{\"role\":\"operate\"}", 18},
                                           .done = link_came,
                                           .arg = up},
-            up->services[UP_CONSOLE].url, "/api/links", &up->link) != RON_OK) {
-        up->link = NULL;
-        up->linked = true; /* the table goes without */
+            up->services[UP_CONSOLE].url, "/api/links", &up->progress.link) != RON_OK) {
+        up->progress.link = NULL;
+        up->progress.linked = true; /* the table goes without */
     }
 }
 
@@ -308,7 +308,8 @@ static void table_json(struct up *up, struct ron_buf *out)
     ron_json_text(&w, "data", up->data);
     ron_json_u64(&w, "pid", (uint64_t)up->pid);
     ron_json_u64(&w, "ready_ms", (ron_env_now_ns(up->env) - up->begin_ns) / RON_NS_PER_MS);
-    ron_json_text(&w, "console", up->console_link[0] != '\0' ? up->console_link : NULL);
+    ron_json_text(&w, "console",
+                  up->progress.console_link[0] != '\0' ? up->progress.console_link : NULL);
     ron_json_open(&w, "services", '[');
     for (int i = 0; i < UP_SERVICE_COUNT; i++) {
         const struct up_service *s = &up->services[i];
@@ -342,11 +343,11 @@ static void table_text(struct up *up, struct ron_buf *out)
         }
     }
     ron_buf_append_fmt(out, "\n  ready after %" PRIu64 " ms, data in %s\n", took_ms, up->data);
-    if (up->console_link[0] != '\0') {
+    if (up->progress.console_link[0] != '\0') {
         ron_buf_append_fmt(out,
                            "  console: %s  (this link opens once; `ron console link` "
                            "makes another)\n",
-                           up->console_link);
+                           up->progress.console_link);
     }
     if (up->services[UP_WALLET].on) {
         ron_buf_append_text(out, "\n  try, in another terminal:\n"
@@ -385,11 +386,11 @@ static bool all_ready(const struct up *up)
 
 static void tell_late(struct up *up)
 {
-    if (up->told_late || announced(up) ||
+    if (up->progress.told_late || announced(up) ||
         ron_env_now_ns(up->env) - up->begin_ns < (uint64_t)SECOND_LOOK_MS * RON_NS_PER_MS) {
         return;
     }
-    up->told_late = true;
+    up->progress.told_late = true;
     for (int i = 0; i < UP_SERVICE_COUNT; i++) {
         const struct up_service *s = &up->services[i];
 
@@ -411,27 +412,27 @@ static enum ron_rc watch_handle(struct ron_task *t, void *arg, void **items, siz
         return RON_OK;
     }
     if (!announced(up) && all_ready(up)) {
-        if (!up->linked) {
+        if (!up->progress.linked) {
             ask_link(up);
         }
-        if (up->linked) {
+        if (up->progress.linked) {
             announce(up);
         }
     }
     ask_identity(up);
-    if (!up->verifier_told && ron_au32_load(&up->verifier_known) != 0) {
-        up->verifier_told = true;
+    if (!up->progress.verifier_told && ron_au32_load(&up->verifier_known) != 0) {
+        up->progress.verifier_told = true;
         if (up->vkey[0] != '\0') {
             up_table_verifier(up, up->vkey);
         }
         up_child_go(up);
     }
-    if (now_ms >= up->look_at_ms) {
+    if (now_ms >= up->progress.look_at_ms) {
         ask_ready(up);
         tell_late(up);
-        up->look_at_ms = now_ms + (announced(up) ? CALM_MS : SOON_MS);
+        up->progress.look_at_ms = now_ms + (announced(up) ? CALM_MS : SOON_MS);
     }
-    ron_task_wake_at(t, up->look_at_ms);
+    ron_task_wake_at(t, up->progress.look_at_ms);
     return RON_OK;
 }
 
