@@ -11,8 +11,8 @@ report of a second run, a test that failed first and passed there counts as pass
 that is missing or cannot be read counts as one failure named `(no report)`: a run that leaves no
 report has not shown anything. So does a ctest that failed although all its tests passed.
 
-With --slowest it prints the tests of all reports that took longest, one `SECONDS STAGE:NAME` a line;
-the stage is the file's name up to `-tests.xml`.
+With --slowest it prints the tests of all reports that took longest, one `SECONDS STAGE:NAME` a
+line; the stage is the file's name up to `-tests.xml`.
 """
 import os
 import sys

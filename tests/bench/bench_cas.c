@@ -279,22 +279,6 @@ static void run_hash64(uint64_t count)
     }
 }
 
-static void run_hash64_many(uint64_t count)
-{
-    uint8_t bytes[16][64] = {{0}};
-    const uint8_t *inputs[16];
-    struct ron_b3 hashes[16];
-
-    for (size_t i = 0; i < 16; i++) {
-        inputs[i] = bytes[i];
-    }
-    for (uint64_t i = 0; i < count; i += 16) {
-        memcpy(bytes[0], &i, sizeof i);
-        ron_b3_hash_many(inputs, 16, 64, hashes);
-        BENCH_KEEP(hashes[0].bytes[0]);
-    }
-}
-
 static const struct {
     const char *name;
     const char *text;
@@ -304,7 +288,6 @@ static const struct {
     {"miss", "get of an absent object", run_miss},
     {"put", "put of 4 KiB in memory", run_put},
     {"hash64", "hash of 64 bytes", run_hash64},
-    {"hash64_many", "the same, 16 side by side", run_hash64_many},
 };
 
 static void table_small(void)

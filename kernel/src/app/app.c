@@ -311,11 +311,6 @@ struct ron_tracer *ron_app_tracer(const struct ron_app *app)
     return app->tracer;
 }
 
-struct ron_http_server *ron_app_http(const struct ron_app *app)
-{
-    return app->http;
-}
-
 const struct ron_conf_snap *ron_app_conf(const struct ron_app *app)
 {
     return app->conf;

@@ -13,18 +13,6 @@
 #define CHUNK UINT64_C(10000000000000000000)
 #define CHUNK_DIGITS 19
 
-const char *ron_money_result_name(enum ron_money_result result)
-{
-    switch (result) {
-#define X(name, text)                                                                              \
-    case RON_MONEY_##name:                                                                         \
-        return text;
-        RON_MONEY_RESULT_TABLE(X)
-#undef X
-    }
-    return "?";
-}
-
 enum ron_money_result ron_money_add(struct ron_money a, struct ron_money b,
                                     struct ron_money *ret_sum)
 {
@@ -32,16 +20,6 @@ enum ron_money_result ron_money_add(struct ron_money a, struct ron_money b,
         return RON_MONEY_OVERFLOW;
     }
     ret_sum->v = a.v + b.v;
-    return RON_MONEY_OK;
-}
-
-enum ron_money_result ron_money_sub(struct ron_money a, struct ron_money b,
-                                    struct ron_money *ret_difference)
-{
-    if (b.v > a.v) {
-        return RON_MONEY_UNDERFLOW;
-    }
-    ret_difference->v = a.v - b.v;
     return RON_MONEY_OK;
 }
 

@@ -56,23 +56,6 @@ enum ron_rc_class ron_rc_class(enum ron_rc rc)
     return row_of(rc)->rc_class;
 }
 
-int ron_rc_http_status(enum ron_rc rc)
-{
-    return row_of(rc)->http_status;
-}
-
-const char *ron_rc_class_name(enum ron_rc_class rc_class)
-{
-    switch (rc_class) {
-#define X(name, text, doc)                                                                         \
-    case RON_RC_CLASS_##name:                                                                      \
-        return text;
-        RON_RC_CLASS_TABLE(X)
-#undef X
-    }
-    return "?";
-}
-
 /* Appends ": " and text to msg, cutting what does not fit (I2). */
 static void append_clause(char msg[RON_ERR_MSG_SIZE], const char *text)
 {

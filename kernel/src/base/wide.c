@@ -14,18 +14,6 @@
 
 #include "ron/base/assert.h"
 
-const char *ron_wide_result_name(enum ron_wide_result result)
-{
-    switch (result) {
-#define X(name, text)                                                                              \
-    case RON_WIDE_##name:                                                                          \
-        return text;
-        RON_WIDE_RESULT_TABLE(X)
-#undef X
-    }
-    return "?";
-}
-
 struct ron_u256 ron_u256_mul(ron_u128 a, ron_u128 b)
 {
     ron_u128 a1 = ron_u128_hi(a);

@@ -59,22 +59,6 @@ void ron_b3_hash(const void *bytes, size_t len, struct ron_b3 *ret_hash)
     blake3_hasher_finalize(&h, ret_hash->bytes, sizeof ret_hash->bytes);
 }
 
-void ron_b3_hash_many(const uint8_t *const *inputs, size_t count, size_t len,
-                      struct ron_b3 *ret_hashes)
-{
-    _Static_assert(sizeof(struct ron_b3) == BLAKE3_OUT_LEN, "outputs lie side by side");
-    if (len == 0 || len > BLAKE3_CHUNK_LEN || len % BLAKE3_BLOCK_LEN != 0) {
-        for (size_t i = 0; i < count; i++) {
-            ron_b3_hash(inputs[i], len, &ret_hashes[i]);
-        }
-        return;
-    }
-    if (count > 0) {
-        blake3_hash_many(inputs, count, len / BLAKE3_BLOCK_LEN, IV, 0, false, 0, CHUNK_START,
-                         CHUNK_END | ROOT, ret_hashes[0].bytes); /* keeps I2 */
-    }
-}
-
 /* Whole blocks before the last one, which may be short. */
 static size_t blocks_before_last(size_t len)
 {
@@ -131,11 +115,6 @@ void ron_b3_init(struct ron_b3_hasher *h)
 void ron_b3_init_keyed(struct ron_b3_hasher *h, const uint8_t key[RON_B3_BYTES])
 {
     blake3_hasher_init_keyed(state_of(h), key);
-}
-
-void ron_b3_init_derive(struct ron_b3_hasher *h, const char *context)
-{
-    blake3_hasher_init_derive_key(state_of(h), context);
 }
 
 void ron_b3_update(struct ron_b3_hasher *h, const void *bytes, size_t len)

@@ -99,11 +99,6 @@ uint64_t ron_watch_value(const struct ron_watch *w)
     return ron_au64_load(&w->value);
 }
 
-bool ron_watch_changed(const struct ron_watch *w, uint64_t seen)
-{
-    return ron_au64_load(&w->version) != seen;
-}
-
 uint64_t ron_watch_get(struct ron_watch *w, uint64_t *ret_version)
 {
     uint64_t value;

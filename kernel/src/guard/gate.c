@@ -44,11 +44,6 @@ void ron_gate_leave(struct ron_gate *g)
     RON_ASSERT_MSG(before != 0, "G2: left more often than entered");
 }
 
-void ron_gate_set_limit(struct ron_gate *g, uint32_t limit)
-{
-    ron_au32_store(&g->_limit, limit);
-}
-
 void ron_gate_get_stats(const struct ron_gate *g, struct ron_gate_stats *ret_stats)
 {
     *ret_stats = (struct ron_gate_stats){.admitted = ron_stat_get(&g->_admitted),

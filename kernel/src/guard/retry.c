@@ -32,12 +32,6 @@ const struct ron_retry_curve *ron_retry_curve(enum ron_retry_curve_id id)
     return &curves[id].curve;
 }
 
-const char *ron_retry_curve_name(enum ron_retry_curve_id id)
-{
-    RON_ASSERT((unsigned)id < RON_RETRY_CURVE_COUNT);
-    return curves[id].name;
-}
-
 const char *ron_retry_verdict_label(enum ron_retry_verdict verdict)
 {
     static const char *const labels[RON_VERDICT_COUNT] = {

@@ -62,17 +62,6 @@ static bool in_block(const uint8_t *ip, const uint8_t *bytes, uint8_t bits)
            (bits % 8 == 0 || ((ip[bits / 8] ^ bytes[bits / 8]) & mask) == 0);
 }
 
-const char *ron_ip_class_name(enum ron_ip_class c)
-{
-    static const char *const names[] = {
-#define X(name, text, doc) text,
-        RON_IP_CLASSES(X)
-#undef X
-    };
-
-    return (size_t)c < RON_ARRAY_LEN(names) ? names[c] : "?";
-}
-
 enum ron_ip_class ron_ip_class_v4(const uint8_t ip[4])
 {
     for (size_t i = 0; i < RON_ARRAY_LEN(v4_blocks); i++) {

@@ -566,14 +566,3 @@ const struct ron_env *ron_memdisk_env(const struct ron_memdisk *disk)
     RON_CHECK_MAGIC(disk, MAGIC);
     return &disk->env;
 }
-
-uint64_t ron_memdisk_memory(struct ron_memdisk *disk)
-{
-    uint64_t memory;
-
-    RON_CHECK_MAGIC(disk, MAGIC);
-    ron_mutex_lock(&disk->lock);
-    memory = disk->memory;
-    ron_mutex_unlock(&disk->lock);
-    return memory;
-}

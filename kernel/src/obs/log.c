@@ -249,25 +249,6 @@ static void log_main(void *arg)
     } while (rc == RON_OK || rc == RON_TIMEOUT);
 }
 
-void ron_log_fatal(struct ron_log *log, const char *message, const struct ron_log_field *fields,
-                   size_t count)
-{
-    struct log_line line;
-    void *items[WRITE_BATCH];
-    size_t n = 0;
-
-    if (log == NULL) {
-        return;
-    }
-    while (ron_chan_try_recv_many(log->queue, items, WRITE_BATCH, &n) == RON_OK) {
-        write_items(log, items, n);
-    }
-    line = line_of(log, RON_LOG_ERROR, message);
-    line.fields = fields;
-    line.count = count;
-    put_line(log, &line, true);
-}
-
 /* ---- supervisor's events --------------------------------------------------------------------- */
 
 static enum ron_log_level level_of(enum ron_sup_event_kind kind)

@@ -241,11 +241,6 @@ uint32_t ron_s3_part_bytes(const struct ron_s3 *s)
     return s->part_bytes;
 }
 
-void ron_s3_counters(const struct ron_s3 *s, struct ron_http_target_counters *ret_counters)
-{
-    ron_http_target_counters(s->target, ret_counters);
-}
-
 void ron__s3_count_bytes(struct ron_s3 *s, const char *direction, uint64_t bytes)
 {
     if (s->bytes != NULL) {

@@ -247,11 +247,6 @@ bool ron_oap_reply_cancelled(const struct ron_oap_reply *r)
     return ron_au32_load(&r->cancelled) != 0;
 }
 
-struct ron_deadline ron_oap_reply_deadline(const struct ron_oap_reply *r)
-{
-    return (struct ron_deadline){.at_ns = ron_sat_mul_u64(r->deadline_ms, RON_NS_PER_MS)};
-}
-
 struct ron_buf *ron_oap_reply_body(struct ron_oap_reply *r)
 {
     return &r->body;

@@ -34,33 +34,6 @@ static void test_rc__every_code__is_distinct_and_named(void **state)
     assert_string_equal(ron_rc_name(RON_INTERNAL), "RON_INTERNAL");
 }
 
-static void test_rc__class_and_status__agree(void **state)
-{
-    (void)state;
-    for (size_t i = 0; i < RON_ARRAY_LEN(all_codes); i++) {
-        int status = ron_rc_http_status(all_codes[i]);
-
-        switch (ron_rc_class(all_codes[i])) {
-        case RON_RC_CLASS_OK:
-            assert_int_equal(status, 200);
-            break;
-        case RON_RC_CLASS_RETRY: /* the two that carry Retry-After */
-            assert_true(status == 429 || status == 503);
-            break;
-        case RON_RC_CLASS_CALLER:
-            assert_true((status >= 400 && status < 429) || status == 501);
-            break;
-        case RON_RC_CLASS_PERMANENT:
-            assert_int_equal(status, 500);
-            break;
-        }
-    }
-    assert_int_equal(ron_rc_http_status(RON_FULL), 429);
-    assert_int_equal(ron_rc_http_status(RON_TIMEOUT), 503);
-    assert_int_equal(ron_rc_class(RON_INVALID), RON_RC_CLASS_CALLER);
-    assert_string_equal(ron_rc_class_name(RON_RC_CLASS_RETRY), "retry");
-}
-
 static void test_rc__unknown_number__is_answered(void **state)
 {
     (void)state;
@@ -71,10 +44,8 @@ static void test_rc__unknown_number__is_answered(void **state)
 
         assert_string_equal(ron_rc_name(rc), "RON_?");
         assert_int_equal(ron_rc_class(rc), RON_RC_CLASS_PERMANENT);
-        assert_int_equal(ron_rc_http_status(rc), 500);
         assert_non_null(ron_rc_doc(rc));
     }
-    assert_string_equal(ron_rc_class_name((enum ron_rc_class)77), "?");
 }
 
 static enum ron_rc failing_origin(struct ron_err *err)
@@ -216,7 +187,6 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_rc__every_code__is_distinct_and_named),
-        cmocka_unit_test(test_rc__class_and_status__agree),
         cmocka_unit_test(test_rc__unknown_number__is_answered),
         cmocka_unit_test(test_rc__set__fills_everything_and_returns_the_code),
         cmocka_unit_test(test_rc__null_error__is_accepted),

@@ -159,7 +159,7 @@ static void test_wide__muldiv_edges__are_results(void **state)
     support_assert_u128_equal(q, max);
 }
 
-static void test_wide__compare_and_names__are_consistent(void **state)
+static void test_wide__compare__is_consistent(void **state)
 {
     (void)state;
     struct ron_rand rand = support_rand();
@@ -176,8 +176,6 @@ static void test_wide__compare_and_names__are_consistent(void **state)
             assert_int_equal(ron_u256_cmp(a, b), a.hi > b.hi ? 1 : -1);
         }
     }
-    assert_string_equal(ron_wide_result_name(RON_WIDE_DIV_ZERO), "division by zero");
-    assert_string_equal(ron_wide_result_name((enum ron_wide_result)9), "?");
 }
 
 int main(void)
@@ -188,7 +186,7 @@ int main(void)
         cmocka_unit_test(test_wide__division_near_multiples__is_exact),
         cmocka_unit_test(test_wide__muldiv__rounds_as_asked),
         cmocka_unit_test(test_wide__muldiv_edges__are_results),
-        cmocka_unit_test(test_wide__compare_and_names__are_consistent),
+        cmocka_unit_test(test_wide__compare__is_consistent),
     };
 
     return cmocka_run_group_tests_name("base.wide", tests, NULL, NULL);

@@ -90,11 +90,9 @@ static void test_ipclass__edges_of_blocks__told_apart(void **state)
         assert_int_equal(ron_addr_parse(rows[i].addr, &addr, NULL), RON_OK);
         c = ron_addr_ip_class(&addr);
         if (c != rows[i].c) {
-            fail_msg("%s is %s", rows[i].addr, ron_ip_class_name(c));
+            fail_msg("%s is of class %d", rows[i].addr, (int)c);
         }
     }
-    assert_string_equal(ron_ip_class_name(RON_IP_LINK_LOCAL), "link_local");
-    assert_string_equal(ron_ip_class_name(RON_IP_CLASS_COUNT), "?");
 }
 
 int main(void)

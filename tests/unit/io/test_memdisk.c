@@ -250,25 +250,6 @@ static void test_memdisk__full__refuses_and_changes_nothing(void **state)
     ron_memdisk_free(disk);
 }
 
-static void test_memdisk__zeros__take_no_memory(void **state)
-{
-    const struct fixture *f = *state;
-    struct ron_memdisk *disk = make(f, ROOMY);
-    const struct ron_env *env = ron_memdisk_env(disk);
-    const struct ron_disk_ops *d = env->disk;
-    static uint8_t zeros[8 * PAGE];
-    int fd = open_file(env, "a");
-
-    assert_int_equal(d->pwrite(env, fd, zeros, sizeof zeros, 0, NULL), RON_OK);
-    assert_int_equal(ron_memdisk_memory(disk), 0);
-    assert_int_equal(d->pwrite(env, fd, "x", 1, PAGE, NULL), RON_OK);
-    assert_int_equal(ron_memdisk_memory(disk), PAGE);
-    d->close(env, fd);
-    assert_int_equal(d->remove(env, "a", NULL), RON_OK);
-    assert_int_equal(ron_memdisk_memory(disk), 0);
-    ron_memdisk_free(disk);
-}
-
 static void test_memdisk__removed_while_open__lives_until_closed(void **state)
 {
     const struct fixture *f = *state;
@@ -445,7 +426,6 @@ int main(void)
 #define CASE(name) cmocka_unit_test_setup_teardown(name, fixture_setup, fixture_teardown)
         CASE(test_memdisk__random_operations__agree_with_a_real_disk),
         CASE(test_memdisk__full__refuses_and_changes_nothing),
-        CASE(test_memdisk__zeros__take_no_memory),
         CASE(test_memdisk__removed_while_open__lives_until_closed),
         CASE(test_memdisk__locked__by_one_descriptor_at_a_time),
         CASE(test_memdisk__deep_and_many__bounded_and_freed),

@@ -406,20 +406,6 @@ static void test_log__writer_stuck__oldest_lines_lost_and_counted(void **state)
     close_log(log);
 }
 
-static void test_log__fatal_line__written_by_the_caller_behind_the_queue(void **state)
-{
-    struct ron_log *log = open_log(RON_LOG_AS_TEXT, 0);
-
-    (void)state;
-    ron_log_fatal(log, "cannot go on", &RON_LOG_STR("why", "test"), 1);
-    assert_int_equal(sink.count, 1);
-    assert_non_null(strstr(sink.lines[0], "ERROR wallet: cannot go on why=test\n"));
-    sink.rc = RON_IO;
-    RON_LOG_TEXT(log, INFO, "cannot be written, and is counted");
-    assert_int_equal(sink.count, 1);
-    close_log(log);
-}
-
 static void test_log__supervisor_events__told_with_level_and_task(void **state)
 {
     struct ron_log *log = open_log(RON_LOG_AS_TEXT, 0);
@@ -457,7 +443,6 @@ int main(void)
         CASE(test_log__storm_ends__thread_tells_what_was_left_out),
         CASE(test_log__four_threads__every_line_written_or_counted),
         CASE(test_log__writer_stuck__oldest_lines_lost_and_counted),
-        CASE(test_log__fatal_line__written_by_the_caller_behind_the_queue),
         CASE(test_log__supervisor_events__told_with_level_and_task),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

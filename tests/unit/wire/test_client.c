@@ -14,43 +14,6 @@ static struct wire *open_both(uint32_t workers, struct ron_oap_opts so,
     return wire;
 }
 
-static void test_client__waits_on_a_thread__gets_its_answer(void **state)
-{
-    static const char *const addrs[] = {NULL, "unix"};
-
-    (void)state;
-    for (int i = 0; i < 2; i++) {
-        struct wire *wire = open_both(2, (struct ron_oap_opts){.addr = addrs[i]},
-                                      (struct ron_oap_client_opts){.worker = 1});
-        struct ron_buf answer;
-        struct ron_oap_ask ask = {.app = WIRE_APP,
-                                  .code = WIRE_ECHO,
-                                  .payload = "hello",
-                                  .payload_len = 5,
-                                  .cap = "cap",
-                                  .cap_len = 3,
-                                  .answer_to = &answer};
-
-        ron_buf_init(&answer, 100);
-        for (int round = 0; round < 50; round++) {
-            ron_buf_clear(&answer);
-            assert_int_equal(ron_oap_ask_wait(wire->client, &ask), RON_OK);
-            assert_int_equal(ask.outcome, RON_OAP_ANSWERED);
-            assert_int_equal(ask.rc, RON_OK);
-            assert_int_equal(ask.status, 200);
-            assert_string_equal(ron_buf_text(&answer), "hello");
-        }
-        assert_int_equal(ron_au32_load(&wire->caps_seen), 50);
-        assert_int_equal(wire_client_counters(wire->client).answered, 50);
-        assert_int_equal(wire_client_counters(wire->client).connects, 1);
-        /* Room is watched for until it is connected, and not by all these small requests. */
-        assert_int_equal(ron_au32_load(&wire_watched_room), 1);
-        assert_int_equal(ron_au32_load(&wire_watched_bytes), 2); /* the server's end, and its own */
-        ron_buf_done(&answer);
-        wire_close(wire);
-    }
-}
-
 static void test_client__answers_out_of_order__each_to_its_ask(void **state)
 {
     struct wire *wire =
@@ -490,7 +453,6 @@ static void test_client__subscription_refused__asked_again_with_the_newest_capab
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_client__waits_on_a_thread__gets_its_answer),
         cmocka_unit_test(test_client__answers_out_of_order__each_to_its_ask),
         cmocka_unit_test(test_client__more_asks_than_the_server_allows__never_refused),
         cmocka_unit_test(test_client__queue_full__refused_at_once),

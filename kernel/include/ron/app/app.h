@@ -82,8 +82,6 @@ struct ron_metrics *ron_app_metrics(const struct ron_app *app);
 struct ron_needs *ron_app_needs(const struct ron_app *app);
 struct ron_log *ron_app_log(const struct ron_app *app);
 struct ron_tracer *ron_app_tracer(const struct ron_app *app);
-/* NULL until the listeners are open, which is after build. */
-struct ron_http_server *ron_app_http(const struct ron_app *app);
 /* The settings of the start, for build. */
 const struct ron_conf_snap *ron_app_conf(const struct ron_app *app);
 /* The present ones, for tasks. */

@@ -45,8 +45,6 @@ enum ron_money_result {
 #undef X
 };
 
-const char *ron_money_result_name(enum ron_money_result result);
-
 static inline struct ron_money ron_money_of(uint64_t units)
 {
     return (struct ron_money){.v = units};
@@ -55,10 +53,6 @@ static inline struct ron_money ron_money_of(uint64_t units)
 /* OK or OVERFLOW. */
 enum ron_money_result ron_money_add(struct ron_money a, struct ron_money b,
                                     struct ron_money *ret_sum) RON_MUST_USE;
-
-/* OK or UNDERFLOW. */
-enum ron_money_result ron_money_sub(struct ron_money a, struct ron_money b,
-                                    struct ron_money *ret_difference) RON_MUST_USE;
 
 /* OK or OVERFLOW. */
 enum ron_money_result ron_money_mul_u64(struct ron_money a, uint64_t factor,

@@ -81,10 +81,6 @@ const char *ron_rc_doc(enum ron_rc rc);
 
 /* An unknown number counts as PERMANENT. */
 enum ron_rc_class ron_rc_class(enum ron_rc rc);
-const char *ron_rc_class_name(enum ron_rc_class rc_class);
-
-/* The status an HTTP boundary answers with; 500 for an unknown number. */
-int ron_rc_http_status(enum ron_rc rc);
 
 /* Long enough for one clause per layer, short enough to live on any stack. */
 #define RON_ERR_MSG_SIZE 192

@@ -52,8 +52,6 @@ enum ron_wide_result {
 #undef X
 };
 
-const char *ron_wide_result_name(enum ron_wide_result result);
-
 enum ron_rounding {
     RON_ROUND_FLOOR,
     RON_ROUND_CEIL,

@@ -45,12 +45,6 @@ static inline bool ron_b3_equal(const struct ron_b3 *a, const struct ron_b3 *b)
 /* bytes may be NULL when len is 0. */
 void ron_b3_hash(const void *bytes, size_t len, struct ron_b3 *ret_hash);
 
-/* The hashes of `count` independent inputs of one length, as if each were hashed alone. Inputs of
- * 64, 128, ... 1024 bytes are hashed side by side in the lanes of the processor; others one after
- * another. */
-void ron_b3_hash_many(const uint8_t *const *inputs, size_t count, size_t len,
-                      struct ron_b3 *ret_hashes);
-
 /* The same of inputs of any lengths; those beside each other that have as many whole blocks of 64
  * bytes, and 1024 bytes at most, are hashed side by side. */
 void ron_b3_hash_each(const uint8_t *const *inputs, const size_t *lens, size_t count,
@@ -63,8 +57,6 @@ struct ron_b3_hasher {
 void ron_b3_init(struct ron_b3_hasher *h);
 /* A keyed hash: a message authentication code or pseudo-random function. */
 void ron_b3_init_keyed(struct ron_b3_hasher *h, const uint8_t key[RON_B3_BYTES]);
-/* Derives a key from the bytes that follow; `context` is a fixed text, unique to the purpose. */
-void ron_b3_init_derive(struct ron_b3_hasher *h, const char *context);
 void ron_b3_update(struct ron_b3_hasher *h, const void *bytes, size_t len);
 /* The hash of everything so far; more may follow. */
 void ron_b3_final(const struct ron_b3_hasher *h, struct ron_b3 *ret_hash);

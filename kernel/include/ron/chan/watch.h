@@ -36,7 +36,6 @@ void ron_watch_set(struct ron_watch *w, uint64_t value);
 uint64_t ron_watch_value(const struct ron_watch *w);
 /* Value and the version that belongs to it. */
 uint64_t ron_watch_get(struct ron_watch *w, uint64_t *ret_version);
-bool ron_watch_changed(const struct ron_watch *w, uint64_t seen); /* no lock */
 
 /* Waits until the version differs from `seen`. RON_OK, RON_TIMEOUT, RON_CANCELLED. Blocking
  * point. */

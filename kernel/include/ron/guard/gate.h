@@ -39,6 +39,4 @@ void ron_gate_done(struct ron_gate *g);
 /* RON_OK, or RON_FULL. */
 RON_MUST_USE enum ron_rc ron_gate_enter(struct ron_gate *g);
 void ron_gate_leave(struct ron_gate *g);
-/* For a reload. Those inside stay; a lower limit holds for everybody who comes after. */
-void ron_gate_set_limit(struct ron_gate *g, uint32_t limit);
 void ron_gate_get_stats(const struct ron_gate *g, struct ron_gate_stats *ret_stats);

@@ -58,7 +58,6 @@ enum ron_retry_curve_id {
 };
 
 const struct ron_retry_curve *ron_retry_curve(enum ron_retry_curve_id id);
-const char *ron_retry_curve_name(enum ron_retry_curve_id id);
 /* tries_max >= 1, factor >= 1, jitter_pct <= 100, waits of at most an hour. */
 bool ron_retry_curve_valid(const struct ron_retry_curve *curve);
 

@@ -228,7 +228,6 @@ RON_MUST_USE enum ron_rc ron_http_fetch_fields(const struct ron_http_fetch *f,
                                                struct ron_http_field *out, size_t max,
                                                size_t *ret_count);
 int ron_http_fetch_status(const struct ron_http_fetch *f);
-void *ron_http_fetch_arg(const struct ron_http_fetch *f);
 
 /* ---- counters -------------------------------------------------------------------------------- */
 

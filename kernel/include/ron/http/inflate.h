@@ -84,6 +84,5 @@ RON_MUST_USE enum ron_rc ron_inflate_feed(struct ron_inflate *z, const void *in,
 /* Whether the body may end here: RON_OK or RON_INVALID (cut short), or the earlier failure. */
 RON_MUST_USE enum ron_rc ron_inflate_end(const struct ron_inflate *z);
 
-enum ron_inflate_coding ron_inflate_coding_of(const struct ron_inflate *z);
 uint64_t ron_inflate_in_bytes(const struct ron_inflate *z);
 uint64_t ron_inflate_out_bytes(const struct ron_inflate *z);

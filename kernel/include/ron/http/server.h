@@ -294,5 +294,3 @@ struct ron_http_counters {
     uint64_t statuses[6];                     /* answers by status / 100 */
 };
 void ron_http_server_counters(const struct ron_http_server *s, struct ron_http_counters *ret);
-/* Answers of one route by status / 100: http_requests_total{route,method,status}. */
-void ron_http_route_counters(const struct ron_http_server *s, size_t route, uint64_t ret[6]);

@@ -29,7 +29,6 @@ enum ron_ip_class {
         RON_IP_CLASS_COUNT
 };
 
-const char *ron_ip_class_name(enum ron_ip_class c);
 /* Network order. */
 enum ron_ip_class ron_ip_class_v4(const uint8_t ip[4]);
 enum ron_ip_class ron_ip_class_v6(const uint8_t ip[16]);

@@ -42,6 +42,3 @@ void ron_memdisk_free(struct ron_memdisk *disk);
 /* The environment with this disk; lives as long as the disk. Pass the pointer on: a copy of the
  * struct is not known to the ports. */
 const struct ron_env *ron_memdisk_env(const struct ron_memdisk *disk);
-
-/* Bytes of memory that pages take now, which is at most the space used. */
-uint64_t ron_memdisk_memory(struct ron_memdisk *disk);

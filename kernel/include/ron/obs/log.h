@@ -156,10 +156,6 @@ void ron_log_write(struct ron_log *log, enum ron_log_level level, const char *me
         }                                                                                          \
     } while (0)
 
-/* The last words: writes what is queued and then this line, all on the calling thread. */
-void ron_log_fatal(struct ron_log *log, const char *message, const struct ron_log_field *fields,
-                   size_t count);
-
 /* For ron_sup_opts.on_event, with the log as its argument. */
 void ron_log_sup_event(void *log, const struct ron_sup_event *event);
 

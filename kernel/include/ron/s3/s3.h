@@ -115,8 +115,6 @@ RON_MUST_USE enum ron_rc ron_s3_attach(struct ron_s3 *s, struct ron_sup *sup, st
 /* After the supervisor; nobody calls any more. NULL does nothing. */
 void ron_s3_free(struct ron_s3 *s);
 uint32_t ron_s3_part_bytes(const struct ron_s3 *s);
-/* The breaker and connections of its target. */
-void ron_s3_counters(const struct ron_s3 *s, struct ron_http_target_counters *ret_counters);
 
 /* ---- reading --------------------------------------------------------------------------------- */
 

@@ -170,7 +170,6 @@ void ron_oap_undefer(struct ron_oap_call *call, struct ron_oap_reply *reply);
 /* ---- a reply, from any thread ---------------------------------------------------------------- */
 
 bool ron_oap_reply_cancelled(const struct ron_oap_reply *r);
-struct ron_deadline ron_oap_reply_deadline(const struct ron_oap_reply *r);
 /* Append the payload here; at most opts.answer_max bytes. */
 struct ron_buf *ron_oap_reply_body(struct ron_oap_reply *r);
 /* Each of these gives the reply away. A body that overflowed its buffer is answered 500. */

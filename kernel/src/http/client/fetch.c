@@ -308,11 +308,6 @@ int ron_http_fetch_status(const struct ron_http_fetch *f)
     return f->result.status;
 }
 
-void *ron_http_fetch_arg(const struct ron_http_fetch *f)
-{
-    return f->opts.arg;
-}
-
 /* The next field at or behind *at, which moves on; false at the end. A status line has no name. */
 static bool next_field(const struct ron_http_fetch *f, size_t *at, struct ron_http_field *ret_field)
 {

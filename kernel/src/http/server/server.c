@@ -160,17 +160,6 @@ void ron_http_server_counters(const struct ron_http_server *s, struct ron_http_c
     ret->streams = ron_au32_load(&s->streams);
 }
 
-void ron_http_route_counters(const struct ron_http_server *s, size_t route, uint64_t ret[6])
-{
-    RON_ASSERT(route < s->opts.route_count);
-    for (size_t k = 0; k < 6; k++) {
-        ret[k] = 0;
-        for (uint32_t i = 0; i < s->worker_count; i++) {
-            ret[k] += ron_stat_get(&s->workers[i].route_statuses[route * 6 + k]);
-        }
-    }
-}
-
 enum {
 #define X(field, metric, label, value, gauge) +1
     COUNTER_COUNT = 0 RON_HTTP_COUNTERS(X)

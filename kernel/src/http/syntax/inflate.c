@@ -349,11 +349,6 @@ enum ron_rc ron_inflate_end(const struct ron_inflate *z)
     return z->at_end ? RON_OK : RON_INVALID;
 }
 
-enum ron_inflate_coding ron_inflate_coding_of(const struct ron_inflate *z)
-{
-    return z->coding;
-}
-
 uint64_t ron_inflate_in_bytes(const struct ron_inflate *z)
 {
     return z->in_bytes;
