@@ -3,14 +3,24 @@
  *
  * Place: service. Build order: keys and token, tables, channel, tasks, routes. Taken down in
  * reverse after everything has stopped. */
-#include "wallet/svc.h"
-
-#include <stdio.h>
 #include <string.h>
 
 #include "ron/base/alloc.h"
-#include "ron/base/assert.h"
+#include "wallet/core/metrics.h"
+#include "wallet/front/front.h"
+#include "wallet/task/worker.h"
 #include "wallet/wallet.h"
+
+struct wlt_svc {
+    struct wlt_site site;
+    struct wlt_core tables;
+    struct wlt_ledger ledger;
+    struct wlt_pipes pipes;
+    struct wlt_workers workers;
+    struct wlt_follow *follow;
+    struct wlt_reads reads;
+    struct wlt_front front;
+};
 
 static const struct ron_conf_key keys[] = {WLT_CONF(RON_CONF_ROW)};
 
@@ -65,25 +75,28 @@ const struct ron_conf_table wlt_conf_table = {
 
 static enum ron_rc open_keys(struct wlt_svc *s, struct ron_err *err)
 {
-    RON_TRY(ron_app_auth_new(s->app, ron_conf_str(s->conf, WLT_KEY_FILE).text, "wallet", &s->auth,
-                             err));
-    ron_app_tokens_init(&s->token, s->env, "upstreams.ledger_token_file");
-    return ron_app_tokens_load(&s->token, ron_conf_str(s->conf, WLT_LEDGER_TOKEN).text, err);
+    struct wlt_site *site = &s->site;
+
+    RON_TRY(ron_app_auth_new(site->app, ron_conf_str(site->conf, WLT_KEY_FILE).text, "wallet",
+                             &site->auth, err));
+    ron_app_tokens_init(&s->ledger.token, site->env, "upstreams.ledger_token_file");
+    return ron_app_tokens_load(&s->ledger.token, ron_conf_str(site->conf, WLT_LEDGER_TOKEN).text,
+                               err);
 }
 
 /* ---- tables ---------------------------------------------------------------------------------- */
 
-static void read_rules(struct wlt_svc *s)
+static void read_rules(struct wlt_front *f, const struct ron_conf_snap *conf)
 {
-    struct ron_conf_list list = ron_conf_list(s->conf, WLT_ASSETS);
+    struct ron_conf_list list = ron_conf_list(conf, WLT_ASSETS);
     struct ron_err err = {0};
 
-    RON_IGNORE(money_of(s->conf, WLT_AMOUNT_MAX, &s->rules.amount_max, &err)); /* was checked */
+    RON_IGNORE(money_of(conf, WLT_AMOUNT_MAX, &f->rules.amount_max, &err)); /* was checked */
     for (size_t i = 0; i < list.count; i++) {
-        s->assets[i] = (struct ron_str){list.items[i].text, list.items[i].len};
+        f->assets[i] = (struct ron_str){list.items[i].text, list.items[i].len};
     }
-    s->rules.assets = s->assets;
-    s->rules.asset_count = list.count;
+    f->rules.assets = f->assets;
+    f->rules.asset_count = list.count;
 }
 
 /* Half of the ceiling, if the other half has room for 2^32 of the largest credits; else 0. */
@@ -94,23 +107,24 @@ static struct ron_money far_below(struct ron_money total_max, struct ron_money a
     return half.v >> 32 >= amount_max.v ? half : RON_MONEY_ZERO;
 }
 
-static enum ron_rc make_core(struct wlt_svc *s, struct ron_err *err)
+static enum ron_rc make_tables(struct wlt_svc *s, struct ron_err *err)
 {
-    const struct ron_conf_snap *c = s->conf;
-    struct wlt_core *core = &s->core;
+    const struct ron_conf_snap *c = s->site.conf;
+    const struct ron_env *env = s->site.env;
+    struct wlt_core *core = &s->tables;
     uint32_t shards = (uint32_t)ron_conf_int(c, WLT_SHARDS);
     uint32_t accounts = (uint32_t)ron_conf_int(c, WLT_ACCOUNTS);
     struct ron_breaker_rules rules = *ron_breaker_preset(RON_BREAKER_WALLET);
 
-    core->env = s->env;
+    core->env = env;
     for (size_t i = 0; i < sizeof core->secret.bytes; i += sizeof(uint64_t)) {
-        uint64_t random = s->env->rand_u64(s->env);
+        uint64_t random = env->rand_u64(env);
 
         memcpy(core->secret.bytes + i, &random, sizeof random);
     }
     RON_IGNORE(money_of(c, WLT_DAILY_MAX, &core->daily_ceiling, err));
     RON_IGNORE(money_of(c, WLT_TOTAL_MAX, &core->total_max, err));
-    core->total_far = far_below(core->total_max, s->rules.amount_max);
+    core->total_far = far_below(core->total_max, s->front.rules.amount_max);
     if (ron_money_is_zero(core->daily_ceiling)) {
         core->daily_ceiling = RON_MONEY_MAX;
     }
@@ -124,9 +138,9 @@ static enum ron_rc make_core(struct wlt_svc *s, struct ron_err *err)
     rules.count_max = (uint32_t)ron_conf_int(c, WLT_CB_FAILS);
     rules.open_ms = (uint32_t)ron_conf_ms(c, WLT_CB_OPEN);
     rules.probes = (uint32_t)ron_conf_int(c, WLT_CB_HALF);
-    RON_TRY(lc_ledgers_init(&s->ledgers, ron_conf_str(c, WLT_LEDGER_ADDR).text, &rules,
-                            &s->env->clock, err));
-    core->ledgers = &s->ledgers;
+    RON_TRY(lc_ledgers_init(&s->ledger.all, ron_conf_str(c, WLT_LEDGER_ADDR).text, &rules,
+                            &env->clock, err));
+    core->ledgers = &s->ledger.all;
     RON_TRY(wlt_nonces_new(shards, accounts, &core->nonces, err));
     RON_TRY(wlt_daily_new(shards, accounts, &core->daily, err));
     RON_TRY(wlt_cache_new(shards, accounts, &core->cache, err));
@@ -139,42 +153,37 @@ static enum ron_rc make_core(struct wlt_svc *s, struct ron_err *err)
         &core->idem, err);
 }
 
-/* ---- channel and needs ----------------------------------------------------------------------- */
-
-/* What is left in the queue at the very end. */
-static void drop_write(void *item, void *arg)
+static enum ron_rc add_ledger_need(struct wlt_svc *s, struct ron_err *err)
 {
-    struct wlt_svc *s = arg;
-    struct wlt_write *w = item;
-    struct wlt_fault fault;
+    struct ron_needs *needs = ron_app_needs(s->site.app);
 
-    wlt_fault_set(&fault, WLT_REASON_DRAINING, "", NULL);
-    wlt_reply_fail(s, w->reply, &fault);
-    wlt_write_put(s, w);
-}
-
-static enum ron_rc make_work(struct wlt_svc *s, struct ron_err *err)
-{
-    struct ron_needs *needs = ron_app_needs(s->app);
-
-    RON_TRY(ron_needs_add(needs, "ledger", false, &s->need_ledger, err));
-    RON_TRY(ron_needs_add(needs, "work_queue", false, &s->need_queue, err));
-    ron_need_set(s->need_ledger, RON_NEED_MISSING, "the ledger has not answered yet", 1);
-    return ron_chan_new(
-        &(struct ron_chan_opts){.registry = ron_app_registry(s->app),
-                                .env = s->env,
-                                .name = "work",
-                                .producers = "http",
-                                .consumers = "workers",
-                                .drop_text = "answered 429 busy; busy_rejections_total",
-                                .capacity = (uint32_t)ron_conf_int(s->conf, WLT_Q_WORK),
-                                .policy = RON_CHAN_REJECT,
-                                .drop = drop_write,
-                                .drop_arg = s},
-        &s->work, err);
+    RON_TRY(ron_needs_add(needs, "ledger", false, &s->ledger.need, err));
+    ron_need_set(s->ledger.need, RON_NEED_MISSING, "the ledger has not answered yet", 1);
+    return RON_OK;
 }
 
 /* ---- build, reload, take down ---------------------------------------------------------------- */
+
+/* Names the parts to each other, and what they take from the settings. */
+static void join_parts(struct wlt_svc *s, struct ron_app *app)
+{
+    s->site = (struct wlt_site){.magic = WLT_SITE_MAGIC,
+                                .cpus = ron_exec_workers(ron_app_exec(app)),
+                                .app = app,
+                                .env = ron_app_env(app),
+                                .conf = ron_app_conf(app),
+                                .log = ron_app_log(app)};
+    s->site.amnesia = ron_conf_bool(s->site.conf, RON_APP_AMNESIA);
+    s->workers.site = s->reads.site = s->front.site = &s->site;
+    s->workers.core = s->reads.core = s->front.core = &s->tables;
+    s->workers.ledger = s->reads.ledger = &s->ledger;
+    s->workers.pipes = s->front.pipes = &s->pipes;
+    s->front.reads = &s->reads;
+    s->front.magic = WLT_FRONT_MAGIC;
+    s->front.staleness_ms = (uint64_t)ron_conf_ms(s->site.conf, WLT_STALENESS);
+    wlt_reads_init(&s->reads);
+    read_rules(&s->front, s->site.conf);
+}
 
 static enum ron_rc build(struct ron_app *app, struct ron_err *err)
 {
@@ -184,25 +193,18 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
         return ron_err_set(err, RON_NOMEM, "no memory for the wallet");
     }
     ron_app_set_state(app, s);
-    s->app = app;
-    s->env = ron_app_env(app);
-    s->conf = ron_app_conf(app);
-    s->log = ron_app_log(app);
-    s->cpus = ron_exec_workers(ron_app_exec(app));
-    s->amnesia = ron_conf_bool(s->conf, RON_APP_AMNESIA);
-    s->staleness_ms = (uint64_t)ron_conf_ms(s->conf, WLT_STALENESS);
-    s->stall_ms = (uint64_t)ron_conf_ms(s->conf, WLT_LEDGER_STALL);
-    ron_mutex_init(&s->pool_lock, RON_RANK_LEAF, "wallet.pools");
+    join_parts(s, app);
     RON_TRY(open_keys(s, err));
-    read_rules(s);
-    RON_TRY(make_core(s, err));
-    RON_TRY(wlt_metrics_new(s, err));
-    RON_TRY(make_work(s, err));
-    RON_TRY(wlt_events_add(s, err));
-    RON_TRY(wlt_workers_add(s, err));
-    RON_TRY(wlt_follow_add(s, err));
-    RON_TRY(wlt_ticker_add(s, err));
-    wlt_routes_fill(s);
+    RON_TRY(make_tables(s, err));
+    RON_TRY(wlt_metrics_new(&s->site, &s->tables, err));
+    RON_TRY(add_ledger_need(s, err));
+    RON_TRY(wlt_pipes_new(&s->pipes, &s->site, err));
+    RON_TRY(wlt_events_add(&s->site, err));
+    RON_TRY(wlt_workers_add(&s->workers, err));
+    RON_TRY(wlt_follow_add(&s->site, &s->tables, &s->ledger, &s->follow, err));
+    RON_TRY(wlt_ticker_add(&s->pipes, err));
+    s->front.follow = s->follow;
+    wlt_routes_fill(&s->front);
     return RON_OK;
 }
 
@@ -213,11 +215,12 @@ static void reloaded(struct ron_app *app)
     struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(app));
     struct ron_err err = {0};
 
-    ron_app_auth_reload(s->auth, ron_conf_str(conf, WLT_KEY_FILE).text);
-    if (ron_app_tokens_load(&s->token, ron_conf_str(conf, WLT_LEDGER_TOKEN).text, &err) != RON_OK) {
-        RON_LOG(s->log, ERROR, "the ledger token was not reloaded", RON_LOG_ERR(&err));
+    ron_app_auth_reload(s->site.auth, ron_conf_str(conf, WLT_KEY_FILE).text);
+    if (ron_app_tokens_load(&s->ledger.token, ron_conf_str(conf, WLT_LEDGER_TOKEN).text, &err) !=
+        RON_OK) {
+        RON_LOG(s->site.log, ERROR, "the ledger token was not reloaded", RON_LOG_ERR(&err));
     }
-    wlt_idem_set_ttl(s->core.idem, (uint64_t)ron_conf_ms(conf, WLT_IDEM_TTL));
+    wlt_idem_set_ttl(s->tables.idem, (uint64_t)ron_conf_ms(conf, WLT_IDEM_TTL));
     ron_conf_unref(conf);
 }
 
@@ -228,22 +231,20 @@ static void take_down(struct ron_app *app)
     if (s == NULL) {
         return;
     }
-    if (s->work != NULL) {
-        ron_chan_free(s->work);
-    }
-    wlt_workers_free(s); /* ends the calls under way, whose clients it frees */
-    wlt_follow_free(s);
-    wlt_events_free(s);
-    wlt_pools_free(s);
-    wlt_idem_free(s->core.idem);
-    wlt_cache_free(s->core.cache);
-    wlt_daily_free(s->core.daily);
-    wlt_nonces_free(s->core.nonces);
-    lc_ledgers_done(&s->ledgers);
-    ron_app_auth_free(s->auth);
-    ron_app_tokens_done(&s->token);
-    wlt_metrics_free(s);
-    ron_mutex_done(&s->pool_lock);
+    wlt_pipes_close(&s->pipes);
+    wlt_workers_free(&s->workers); /* ends the calls under way, whose clients it frees */
+    wlt_follow_free(s->follow);
+    wlt_events_free(&s->site);
+    wlt_pipes_done(&s->pipes);
+    wlt_reads_done(&s->reads);
+    wlt_idem_free(s->tables.idem);
+    wlt_cache_free(s->tables.cache);
+    wlt_daily_free(s->tables.daily);
+    wlt_nonces_free(s->tables.nonces);
+    lc_ledgers_done(&s->ledger.all);
+    ron_app_auth_free(s->site.auth);
+    ron_app_tokens_done(&s->ledger.token);
+    wlt_metrics_free(&s->site);
     ron_free(s);
 }
 

@@ -4,9 +4,10 @@
  * Place: service, over ron/http/events.h. The bus `events` keeps the last 1024. It is a view for
  * people and dashboards: the durable audit is the ledger's journal. Accounts are told as hashes
  * that change with every start. */
+#include "ron/base/assert.h"
 #include "ron/base/clock.h"
 #include "ron/base/hex.h"
-#include "wallet/svc.h"
+#include "wallet/core/core.h"
 
 enum { BUS_CAPACITY = 1024 }; /* of the specification */
 
@@ -43,12 +44,12 @@ static bool write_event(struct ron_buf *out, const void *message, const char *to
     return true;
 }
 
-void wlt_events_tell(struct wlt_svc *s, const struct wlt_event *event)
+void wlt_events_tell(struct wlt_site *s, const struct wlt_event *event)
 {
     ron_http_events_publish(s->events, event);
 }
 
-bool wlt_events_watched(const struct wlt_svc *s)
+bool wlt_events_watched(const struct wlt_site *s)
 {
     return ron_http_events_watched(s->events);
 }
@@ -63,7 +64,7 @@ static uint64_t ends_ms(const struct ron_cap_grant *grant)
 
 void wlt_events_http(struct ron_http_call *call, void *arg)
 {
-    struct wlt_svc *s = arg;
+    struct wlt_site *s = RON_OBJ(arg, struct wlt_site, WLT_SITE_MAGIC);
     uint8_t room[RON_CAP_GRANT_BYTES];
     struct ron_arena arena;
     struct ron_cap_grant grant;
@@ -84,7 +85,7 @@ void wlt_events_http(struct ron_http_call *call, void *arg)
     }
 }
 
-enum ron_rc wlt_events_add(struct wlt_svc *s, struct ron_err *err)
+enum ron_rc wlt_events_add(struct wlt_site *s, struct ron_err *err)
 {
     return ron_http_events_new(
         &(struct ron_http_events_opts){.registry = ron_app_registry(s->app),
@@ -104,7 +105,7 @@ enum ron_rc wlt_events_add(struct wlt_svc *s, struct ron_err *err)
         &s->events, err);
 }
 
-void wlt_events_free(struct wlt_svc *s)
+void wlt_events_free(struct wlt_site *s)
 {
     ron_http_events_free(s->events);
     s->events = NULL;

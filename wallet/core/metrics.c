@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* wallet/core/metrics.c - what the wallet counts, under the names of the specification, and the
- * ticker. */
-#include "ron/base/alloc.h"
-#include "wallet/svc.h"
+/* wallet/core/metrics.c - what the wallet counts, under the names of the specification. */
+#include "wallet/core/metrics.h"
 
-enum { TICK_MS = 1000 };
+#include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 static const uint64_t latency_bounds[] = {500000,     1000000,    2000000,   5000000,   10000000,
                                           25000000,   50000000,   100000000, 250000000, 500000000,
@@ -41,7 +40,11 @@ static const uint64_t latency_bounds[] = {500000,     1000000,    2000000,   500
     X(moves, COUNTER, ONE, "wallet_ledger_moves_total", "", NULL, 0,                               \
       "Times another of several ledgers was found to lead.")
 
+#define METRICS_MAGIC 0x574d4554u /* "WMET" */
+
 struct wlt_metrics {
+    uint32_t magic;
+    struct wlt_core *tables; /* read by a scrape */
 #define X(field, ...) struct ron_metric *field;
     WLT_METRICS(X)
 #undef X
@@ -63,48 +66,47 @@ static const char *op_name(size_t op)
 
 /* ---- scrapes --------------------------------------------------------------------------------- */
 
-static void collect_guards(struct ron_scrape *scrape, struct wlt_svc *s)
+static void collect_guards(struct ron_scrape *scrape, const struct wlt_metrics *m)
 {
     struct ron_metrics *all = ron_scrape_metrics(scrape);
     struct ron_breaker_stats b;
 
-    lc_ledgers_stats(&s->ledgers, &b);
+    lc_ledgers_stats(m->tables->ledgers, &b);
     ron_scrape_add(scrape, ron_metrics_name(all, RON_M_BREAKER_STATE), (uint64_t)b.state, "ledger");
     ron_scrape_add(scrape, ron_metrics_name(all, RON_M_BREAKER_REFUSED), b.refused, "ledger");
     ron_scrape_add(scrape, ron_metrics_name(all, RON_M_UPSTREAM_FAIL), b.upstream_fail_total,
                    "ledger");
-    ron_scrape_sample(scrape, s->metrics->moves, lc_ledgers_moves(&s->ledgers), NULL, 0);
-    ron_scrape_add(scrape, s->metrics->circuit_open, b.entered[RON_BREAKER_IS_OPEN], "ledger");
+    ron_scrape_sample(scrape, m->moves, lc_ledgers_moves(m->tables->ledgers), NULL, 0);
+    ron_scrape_add(scrape, m->circuit_open, b.entered[RON_BREAKER_IS_OPEN], "ledger");
     for (size_t i = 0; i < RON_BREAKER_STATE_COUNT; i++) {
         ron_scrape_add(scrape, ron_metrics_name(all, RON_M_BREAKER_CHANGES), b.entered[i], "ledger",
                        ron_breaker_state_label((enum ron_breaker_state)i));
     }
     for (size_t i = 0; i < RON_VERDICT_COUNT; i++) {
         ron_scrape_add(scrape, ron_metrics_name(all, RON_M_BACKOFF_RETRIES),
-                       ron_stat_get(&s->core.retries.backoff_retries_total[i]), "ledger", "commit",
-                       ron_retry_verdict_label((enum ron_retry_verdict)i));
+                       ron_stat_get(&m->tables->retries.backoff_retries_total[i]), "ledger",
+                       "commit", ron_retry_verdict_label((enum ron_retry_verdict)i));
     }
 }
 
 static void collect(struct ron_scrape *scrape, void *arg)
 {
-    struct wlt_svc *s = arg;
-    struct wlt_metrics *m = s->metrics;
-    struct wlt_cache_stats cache = wlt_cache_stats(s->core.cache);
-    struct wlt_idem_stats idem = wlt_idem_stats(s->core.idem);
+    struct wlt_metrics *m = RON_OBJ(arg, struct wlt_metrics, METRICS_MAGIC);
+    struct wlt_cache_stats cache = wlt_cache_stats(m->tables->cache);
+    struct wlt_idem_stats idem = wlt_idem_stats(m->tables->idem);
 
-    collect_guards(scrape, s);
+    collect_guards(scrape, m);
     ron_scrape_sample(scrape, m->cache, cache.values, NULL, 0);
     ron_scrape_add(scrape, m->cache_reads, cache.hits_total, "hit");
     ron_scrape_add(scrape, m->cache_reads, cache.misses_total, "miss");
     ron_scrape_sample(scrape, m->idem, idem.entries, NULL, 0);
     ron_scrape_sample(scrape, m->idem_bytes, idem.bytes, NULL, 0);
     ron_scrape_sample(scrape, m->idem_evicted, idem.evicted_total, NULL, 0);
-    ron_scrape_sample(scrape, m->untracked, wlt_daily_untracked_total(s->core.daily), NULL, 0);
+    ron_scrape_sample(scrape, m->untracked, wlt_daily_untracked_total(m->tables->daily), NULL, 0);
 }
 
 /* A rate needs the zero before the first event, so all series are made at the start. */
-static void make_series(struct wlt_svc *s)
+static void make_series(struct wlt_site *s)
 {
     static const char *const outcomes[] = {"ok", "error", "timeout"};
     struct ron_metrics *all = ron_app_metrics(s->app);
@@ -135,7 +137,7 @@ static void make_series(struct wlt_svc *s)
     (void)ron_metric_only(m->ticks);
 }
 
-enum ron_rc wlt_metrics_new(struct wlt_svc *s, struct ron_err *err)
+enum ron_rc wlt_metrics_new(struct wlt_site *s, struct wlt_core *tables, struct ron_err *err)
 {
     struct ron_metrics *metrics = ron_app_metrics(s->app);
     struct wlt_metrics *m = ron_alloc_zero(sizeof *m);
@@ -143,6 +145,8 @@ enum ron_rc wlt_metrics_new(struct wlt_svc *s, struct ron_err *err)
     if (m == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the metrics");
     }
+    m->magic = METRICS_MAGIC;
+    m->tables = tables;
     s->metrics = m;
 #define X(field, type_, unit_, name_, labels_, bounds_, count_, help_)                             \
     RON_TRY(ron_metrics_declare(metrics,                                                           \
@@ -157,10 +161,10 @@ enum ron_rc wlt_metrics_new(struct wlt_svc *s, struct ron_err *err)
     WLT_METRICS(X)
 #undef X
     make_series(s);
-    return ron_metrics_collector(metrics, collect, s, err);
+    return ron_metrics_collector(metrics, collect, m, err);
 }
 
-void wlt_metrics_free(struct wlt_svc *s)
+void wlt_metrics_free(struct wlt_site *s)
 {
     ron_free(s->metrics);
     s->metrics = NULL;
@@ -169,12 +173,12 @@ void wlt_metrics_free(struct wlt_svc *s)
 /* ---- counting -------------------------------------------------------------------------------- */
 
 /* rejected_total and busy_rejections_total are the HTTP front's, which sees the answer. */
-void wlt_metrics_refused(struct wlt_svc *s, enum wlt_reason reason)
+void wlt_metrics_refused(struct wlt_site *s, enum wlt_reason reason)
 {
     ron_counter_add(s->metrics->by_reason[reason], 1);
 }
 
-void wlt_metrics_write(struct wlt_svc *s, const struct wlt_write *w)
+void wlt_metrics_write(struct wlt_site *s, const struct wlt_write *w)
 {
     struct wlt_metrics *m = s->metrics;
     enum wlt_reason reason = w->job.fault.reason;
@@ -196,17 +200,17 @@ void wlt_metrics_write(struct wlt_svc *s, const struct wlt_write *w)
     }
 }
 
-void wlt_metrics_read(struct wlt_svc *s, const char *what)
+void wlt_metrics_read(struct wlt_site *s, const char *what)
 {
     ron_counter_add(ron_metric_series(s->metrics->requests, what), 1);
 }
 
-void wlt_metrics_not_modified(struct wlt_svc *s)
+void wlt_metrics_not_modified(struct wlt_site *s)
 {
     ron_counter_add(ron_metric_only(s->metrics->not_modified), 1);
 }
 
-void wlt_metrics_call(struct wlt_svc *s, bool commit, const struct wlt_reply *reply)
+void wlt_metrics_call(struct wlt_site *s, bool commit, const struct wlt_reply *reply)
 {
     struct wlt_metrics *m = s->metrics;
     size_t outcome = reply->kind == WLT_REPLY_UNKNOWN                            ? 2
@@ -219,44 +223,8 @@ void wlt_metrics_call(struct wlt_svc *s, bool commit, const struct wlt_reply *re
     }
 }
 
-/* ---- the ticker ------------------------------------------------------------------------------ */
-
-/* Samples each second, on time whatever a sample cost: the next tick is one second after the last
- * was due. */
-static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t count)
+void wlt_metrics_tick(struct wlt_site *s, uint32_t inflight)
 {
-    struct wlt_svc *s = arg;
-    uint64_t now_ms = ron_task_now_ms(t);
-    struct ron_chan_stats work;
-    bool full;
-
-    (void)items;
-    (void)count;
-    if (s->next_tick_ms == 0) {
-        s->next_tick_ms = now_ms;
-    }
-    if (now_ms >= s->next_tick_ms) {
-        ron_chan_get_stats(s->work, &work);
-        ron_gauge_set(s->metrics->inflight, (int64_t)ron_au32_load(&s->inflight));
-        full = work.depth >= ron_chan_capacity(s->work);
-        ron_need_set(s->need_queue, full ? RON_NEED_MISSING : RON_NEED_OK,
-                     full ? "the queue of writes is full" : "", 1);
-        ron_counter_add(ron_metric_only(s->metrics->ticks), 1);
-        s->next_tick_ms += TICK_MS * ((now_ms - s->next_tick_ms) / TICK_MS + 1);
-    }
-    ron_task_wake_at(t, s->next_tick_ms);
-    return RON_OK;
-}
-
-enum ron_rc wlt_ticker_add(struct wlt_svc *s, struct ron_err *err)
-{
-    return ron_sup_add(ron_app_sup(s->app),
-                       &(struct ron_task_def){.name = "metrics_tick",
-                                              .kind = "ticker",
-                                              .mode = RON_TASK_LOOP,
-                                              .worker = RON_WORKER_ANY,
-                                              .stage = 2,
-                                              .handle = tick,
-                                              .arg = s},
-                       NULL, err);
+    ron_gauge_set(s->metrics->inflight, (int64_t)inflight);
+    ron_counter_add(ron_metric_only(s->metrics->ticks), 1);
 }

@@ -7,15 +7,17 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ron/base/assert.h"
 #include "ron/base/hex.h"
 #include "ron/http/etag.h"
-#include "wallet/svc.h"
+#include "wallet/core/metrics.h"
+#include "wallet/front/front.h"
 
 #define STR(literal) ((struct ron_str){(literal), sizeof(literal) - 1})
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
-static void bad(struct wlt_svc *s, struct ron_http_call *call, const char *member,
+static void bad(struct wlt_site *s, struct ron_http_call *call, const char *member,
                 const char *detail)
 {
     struct wlt_fault fault;
@@ -62,7 +64,7 @@ static bool all_of(struct ron_str text, size_t max, const char *more)
 }
 
 /* Opens the caller's token; false: answered. */
-static bool open_grant(struct wlt_svc *s, struct ron_http_call *call, struct ron_arena *arena,
+static bool open_grant(struct wlt_site *s, struct ron_http_call *call, struct ron_arena *arena,
                        struct ron_cap_grant *ret)
 {
     struct wlt_fault fault = {0};
@@ -75,19 +77,19 @@ static bool open_grant(struct wlt_svc *s, struct ron_http_call *call, struct ron
 }
 
 /* A read with its reply; NULL: answered. */
-static struct wlt_read *begin(struct wlt_svc *s, struct ron_http_call *call)
+static struct wlt_read *begin(struct wlt_front *f, struct ron_http_call *call)
 {
-    struct wlt_read *r = wlt_read_get(s);
+    struct wlt_read *r = wlt_read_get(f->reads);
 
     if (r != NULL && ron_http_defer(call, &r->reply) != RON_OK) {
-        wlt_read_put(s, r);
+        wlt_read_put(r);
         r = NULL;
     }
     if (r == NULL) {
         struct wlt_fault fault;
 
         wlt_fault_set(&fault, WLT_REASON_BUSY, "", "too many requests are under way");
-        wlt_fail(s, call, &fault);
+        wlt_fail(f->site, call, &fault);
     }
     return r;
 }
@@ -139,7 +141,7 @@ static bool has_version(struct ron_str if_none_match, const char *etag)
            ron_http_etag_in(if_none_match, &tag, false, &in) == RON_OK && in;
 }
 
-static void answer_cached(struct wlt_svc *s, struct ron_http_call *call, struct ron_str account,
+static void answer_cached(struct wlt_site *s, struct ron_http_call *call, struct ron_str account,
                           struct ron_str asset, struct wlt_key pair, const struct wlt_balance *b,
                           uint64_t stale_ms)
 {
@@ -168,7 +170,7 @@ static void answer_balance(struct wlt_read *r, const struct wlt_balance *b, uint
         ron_http_reply_add_header(r->reply, "ETag", (struct ron_str){t.etag, strlen(t.etag)}));
     RON_IGNORE(ron_http_reply_add_header(r->reply, "Cache-Control", STR("private, no-cache")));
     if (has_version((struct ron_str){r->if_none_match, strlen(r->if_none_match)}, t.etag)) {
-        wlt_metrics_not_modified(r->svc);
+        wlt_metrics_not_modified(r->of->site);
         wlt_read_answer(r, 304, NULL);
         return;
     }
@@ -185,9 +187,8 @@ static uint64_t true_ms(const struct wlt_balance *b, uint64_t fresh_ms)
 
 static void got_balance(struct wlt_read *r, const struct wlt_reply *reply)
 {
-    struct wlt_svc *s = r->svc;
     struct lc_account account = {0};
-    uint64_t now_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
+    uint64_t now_ms = ron_env_now_ns(r->of->site->env) / RON_NS_PER_MS;
     struct lc_refusal refusal;
 
     if (reply->kind == WLT_REPLY_ANSWERED && reply->status == 200 &&
@@ -199,7 +200,7 @@ static void got_balance(struct wlt_read *r, const struct wlt_reply *reply)
                                 .last_seq = account.last_seq,
                                 .loaded_ms = r->sent_ms};
 
-        wlt_cache_put(s->core.cache, r->account_key, r->pair_key, &b);
+        wlt_cache_put(r->of->core->cache, r->account_key, r->pair_key, &b);
         answer_balance(r, &b, now_ms - r->sent_ms);
         return;
     }
@@ -251,11 +252,11 @@ static const char *read_balance_query(struct ron_str query, struct balance_ask *
     return ret->strong || ron_str_eq(mode, "cached") ? NULL : "consistency: strong or cached";
 }
 
-static void load_balance(struct wlt_svc *s, struct ron_http_call *call,
+static void load_balance(struct wlt_front *f, struct ron_http_call *call,
                          const struct balance_ask *ask, struct wlt_key account, struct wlt_key pair,
                          const struct wlt_balance *stale, uint64_t stale_true_ms)
 {
-    struct wlt_read *r = begin(s, call);
+    struct wlt_read *r = begin(f, call);
     struct ron_str condition = {0};
 
     if (r == NULL) {
@@ -281,7 +282,8 @@ static void load_balance(struct wlt_svc *s, struct ron_http_call *call,
 
 static void on_balance(struct ron_http_call *call, void *arg)
 {
-    struct wlt_svc *s = arg;
+    struct wlt_front *f = RON_OBJ(arg, struct wlt_front, WLT_FRONT_MAGIC);
+    struct wlt_site *s = f->site;
     uint8_t room[RON_CAP_GRANT_BYTES];
     struct ron_arena arena;
     struct ron_cap_grant grant;
@@ -309,21 +311,21 @@ static void on_balance(struct ron_http_call *call, void *arg)
         wlt_fail(s, call, &fault);
         return;
     }
-    account = wlt_key_of(&s->core.secret, WLT_KEY_ACCOUNT, ask.account, (struct ron_str){0});
-    pair = wlt_key_of(&s->core.secret, WLT_KEY_ACCOUNT_ASSET, ask.account, ask.asset);
-    fresh_ms = wlt_follow_fresh_ms(s);
-    found = wlt_cache_get(s->core.cache, account, pair, &b);
+    account = wlt_key_of(&f->core->secret, WLT_KEY_ACCOUNT, ask.account, (struct ron_str){0});
+    pair = wlt_key_of(&f->core->secret, WLT_KEY_ACCOUNT_ASSET, ask.account, ask.asset);
+    fresh_ms = wlt_follow_fresh_ms(f->follow);
+    found = wlt_cache_get(f->core->cache, account, pair, &b);
     at_ms = found ? true_ms(&b, fresh_ms) : 0;
     if (found && !ask.strong && b.outdated_ms == 0) {
         uint64_t now_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
 
-        if (now_ms <= at_ms + s->staleness_ms) {
+        if (now_ms <= at_ms + f->staleness_ms) {
             answer_cached(s, call, ask.account, ask.asset, pair, &b,
                           now_ms > at_ms ? now_ms - at_ms : 0);
             return;
         }
     }
-    load_balance(s, call, &ask, account, pair, found ? &b : NULL, at_ms);
+    load_balance(f, call, &ask, account, pair, found ? &b : NULL, at_ms);
 }
 
 /* ---- what the ledger's answer is passed on as it is ------------------------------------------ */
@@ -354,7 +356,8 @@ static bool ends_with(struct ron_str *path, const char *suffix)
 static void on_history(struct ron_http_call *call, void *arg)
 {
     static const char *const names[] = {"before", "limit"};
-    struct wlt_svc *s = arg;
+    struct wlt_front *f = RON_OBJ(arg, struct wlt_front, WLT_FRONT_MAGIC);
+    struct wlt_site *s = f->site;
     struct ron_str path = ron_http_param(call, 0);
     struct ron_str query = ron_http_head(call)->query;
     uint8_t room[RON_CAP_GRANT_BYTES];
@@ -387,7 +390,7 @@ static void on_history(struct ron_http_call *call, void *arg)
         wlt_fail(s, call, &fault);
         return;
     }
-    r = begin(s, call);
+    r = begin(f, call);
     if (r == NULL) {
         return;
     }
@@ -399,7 +402,8 @@ static void on_history(struct ron_http_call *call, void *arg)
 
 static void by_txid(struct ron_http_call *call, void *arg, bool proof)
 {
-    struct wlt_svc *s = arg;
+    struct wlt_front *f = RON_OBJ(arg, struct wlt_front, WLT_FRONT_MAGIC);
+    struct wlt_site *s = f->site;
     struct ron_str txid = ron_http_param(call, 0);
     uint8_t room[RON_CAP_GRANT_BYTES];
     struct ron_arena arena;
@@ -418,7 +422,7 @@ static void by_txid(struct ron_http_call *call, void *arg, bool proof)
         wlt_fail(s, call, &fault);
         return;
     }
-    r = begin(s, call);
+    r = begin(f, call);
     if (r == NULL) {
         return;
     }
@@ -515,9 +519,10 @@ static const char *read_key_ask(struct ron_str path, struct ron_str query, struc
     return NULL;
 }
 
-static void about_key(struct ron_http_call *call, struct wlt_svc *s, struct ron_str path,
+static void about_key(struct ron_http_call *call, struct wlt_front *f, struct ron_str path,
                       bool cancel)
 {
+    struct wlt_site *s = f->site;
     uint8_t room[RON_CAP_GRANT_BYTES];
     struct ron_arena arena;
     struct ron_cap_grant grant;
@@ -545,7 +550,7 @@ static void about_key(struct ron_http_call *call, struct wlt_svc *s, struct ron_
         wlt_fail(s, call, &fault);
         return;
     }
-    r = begin(s, call);
+    r = begin(f, call);
     if (r == NULL) {
         return;
     }
@@ -564,45 +569,48 @@ static void about_key(struct ron_http_call *call, struct wlt_svc *s, struct ron_
 
 static void on_outcome(struct ron_http_call *call, void *arg)
 {
-    wlt_metrics_read(arg, "outcome");
-    about_key(call, arg, ron_http_param(call, 0), false);
+    struct wlt_front *f = RON_OBJ(arg, struct wlt_front, WLT_FRONT_MAGIC);
+
+    wlt_metrics_read(f->site, "outcome");
+    about_key(call, f, ron_http_param(call, 0), false);
 }
 
 /* POST /v1/outcome/{key}/cancel */
 static void on_cancel(struct ron_http_call *call, void *arg)
 {
+    struct wlt_front *f = RON_OBJ(arg, struct wlt_front, WLT_FRONT_MAGIC);
     struct ron_str path = ron_http_param(call, 0);
 
-    wlt_metrics_read(arg, "cancel");
+    wlt_metrics_read(f->site, "cancel");
     if (!ends_with(&path, "/cancel")) {
         ron_http_fail(call, RON_HTTP_NOT_FOUND);
         return;
     }
-    about_key(call, arg, path, true);
+    about_key(call, f, path, true);
 }
 
 /* ---- table ----------------------------------------------------------------------------------- */
 
-void wlt_routes_fill(struct wlt_svc *s)
+void wlt_routes_fill(struct wlt_front *f)
 {
     const struct ron_http_route rows[] = {
-        {RON_HTTP_POST, "/v1/issue", wlt_front_write, s, 0, 0},
-        {RON_HTTP_POST, "/v1/transfer", wlt_front_write, s, 0, 0},
-        {RON_HTTP_POST, "/v1/burn", wlt_front_write, s, 0, 0},
-        {RON_HTTP_POST, "/v1/hold", wlt_front_write, s, 0, 0},
-        {RON_HTTP_POST, "/v1/capture", wlt_front_write, s, 0, 0},
-        {RON_HTTP_POST, "/v1/release", wlt_front_write, s, 0, 0},
-        {RON_HTTP_POST, "/v1/batch", wlt_front_write, s, 0, 0},
-        {RON_HTTP_GET, "/v1/balance", on_balance, s, 0, 0},
-        {RON_HTTP_GET, "/v1/accounts/{path*}", on_history, s, 0, 0},
-        {RON_HTTP_GET, "/v1/tx/{txid}", on_tx, s, 0, 0},
-        {RON_HTTP_GET, "/v1/receipts/{txid}", on_receipt, s, 0, 0},
-        {RON_HTTP_GET, "/v1/outcome/{key*}", on_outcome, s, 0, 0},
-        {RON_HTTP_POST, "/v1/outcome/{key*}", on_cancel, s, 0, 0},
-        {RON_HTTP_GET, "/v1/events", wlt_events_http, s, 0, 0},
+        {RON_HTTP_POST, "/v1/issue", wlt_front_write, f, 0, 0},
+        {RON_HTTP_POST, "/v1/transfer", wlt_front_write, f, 0, 0},
+        {RON_HTTP_POST, "/v1/burn", wlt_front_write, f, 0, 0},
+        {RON_HTTP_POST, "/v1/hold", wlt_front_write, f, 0, 0},
+        {RON_HTTP_POST, "/v1/capture", wlt_front_write, f, 0, 0},
+        {RON_HTTP_POST, "/v1/release", wlt_front_write, f, 0, 0},
+        {RON_HTTP_POST, "/v1/batch", wlt_front_write, f, 0, 0},
+        {RON_HTTP_GET, "/v1/balance", on_balance, f, 0, 0},
+        {RON_HTTP_GET, "/v1/accounts/{path*}", on_history, f, 0, 0},
+        {RON_HTTP_GET, "/v1/tx/{txid}", on_tx, f, 0, 0},
+        {RON_HTTP_GET, "/v1/receipts/{txid}", on_receipt, f, 0, 0},
+        {RON_HTTP_GET, "/v1/outcome/{key*}", on_outcome, f, 0, 0},
+        {RON_HTTP_POST, "/v1/outcome/{key*}", on_cancel, f, 0, 0},
+        {RON_HTTP_GET, "/v1/events", wlt_events_http, f->site, 0, 0},
     };
 
-    memcpy(s->routes, rows, sizeof rows);
-    s->route_count = RON_ARRAY_LEN(rows);
-    ron_app_set_routes(s->app, s->routes, s->route_count);
+    memcpy(f->routes, rows, sizeof rows);
+    f->route_count = RON_ARRAY_LEN(rows);
+    ron_app_set_routes(f->site->app, f->routes, f->route_count);
 }

@@ -7,7 +7,7 @@
  * client's key) and the commit. */
 #include <string.h>
 
-#include "wallet/svc.h"
+#include "wallet/front/front.h"
 
 /* ---- from entry to operation ----------------------------------------------------------------- */
 
@@ -53,9 +53,9 @@ static bool allowed(struct wlt_read *r, const struct lc_found *e, struct wlt_fau
     struct ron_cap_grant grant;
 
     ron_arena_init_over(&arena, room, sizeof room);
-    return wlt_auth_token(r->svc, r->token, &arena, &grant, NULL, ret_fault) &&
-           (wlt_auth_read(r->svc, &grant, e->account, e->asset, ret_fault) ||
-            (e->to.len > 0 && wlt_auth_read(r->svc, &grant, e->to, e->asset, ret_fault)));
+    return wlt_auth_token(r->of->site, r->token, &arena, &grant, NULL, ret_fault) &&
+           (wlt_auth_read(r->of->site, &grant, e->account, e->asset, ret_fault) ||
+            (e->to.len > 0 && wlt_auth_read(r->of->site, &grant, e->to, e->asset, ret_fault)));
 }
 
 /* ---- steps ----------------------------------------------------------------------------------- */

@@ -8,7 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "wallet/svc.h"
+#include "wallet/core/metrics.h"
+#include "wallet/front/front.h"
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
@@ -25,7 +26,7 @@ struct ron_http_error wlt_http_error(const struct wlt_fault *fault)
                                    .retry_after_s = retryable ? wait_s : 0};
 }
 
-void wlt_fail(struct wlt_svc *s, struct ron_http_call *call, const struct wlt_fault *fault)
+void wlt_fail(struct wlt_site *s, struct ron_http_call *call, const struct wlt_fault *fault)
 {
     struct ron_http_error error = wlt_http_error(fault);
 
@@ -33,7 +34,7 @@ void wlt_fail(struct wlt_svc *s, struct ron_http_call *call, const struct wlt_fa
     ron_http_fail_with(call, &error);
 }
 
-void wlt_reply_fail(struct wlt_svc *s, struct ron_http_reply *take_reply,
+void wlt_reply_fail(struct wlt_site *s, struct ron_http_reply *take_reply,
                     const struct wlt_fault *fault)
 {
     struct ron_http_error error = wlt_http_error(fault);
@@ -60,7 +61,7 @@ enum ron_cap_why wlt_auth_bearer(struct ron_http_call *call, struct ron_str *ret
     return ron_cap_bearer(value, ret);
 }
 
-bool wlt_auth_token(struct wlt_svc *s, struct ron_str token, struct ron_arena *arena,
+bool wlt_auth_token(struct wlt_site *s, struct ron_str token, struct ron_arena *arena,
                     struct ron_cap_grant *ret_grant, struct ron_cap_info *ret_info,
                     struct wlt_fault *ret_fault)
 {
@@ -79,7 +80,7 @@ bool wlt_auth_token(struct wlt_svc *s, struct ron_str token, struct ron_arena *a
     return why == RON_CAP_OK;
 }
 
-bool wlt_auth_open(struct wlt_svc *s, struct ron_http_call *call, struct ron_arena *arena,
+bool wlt_auth_open(struct wlt_site *s, struct ron_http_call *call, struct ron_arena *arena,
                    struct ron_cap_grant *ret_grant, struct ron_cap_info *ret_info,
                    struct wlt_fault *ret_fault)
 {
@@ -93,7 +94,7 @@ bool wlt_auth_open(struct wlt_svc *s, struct ron_http_call *call, struct ron_are
     return wlt_auth_token(s, token, arena, ret_grant, ret_info, ret_fault);
 }
 
-static enum ron_cap_why allows(const struct wlt_svc *s, const struct ron_cap_grant *grant,
+static enum ron_cap_why allows(const struct wlt_site *s, const struct ron_cap_grant *grant,
                                uint32_t kinds, const char *scope, struct ron_str account,
                                struct ron_str asset, struct ron_money amount)
 {
@@ -108,7 +109,7 @@ static enum ron_cap_why allows(const struct wlt_svc *s, const struct ron_cap_gra
                                                           .amnesia = s->amnesia});
 }
 
-static bool may_read(struct wlt_svc *s, const struct ron_cap_grant *grant, uint32_t kinds,
+static bool may_read(struct wlt_site *s, const struct ron_cap_grant *grant, uint32_t kinds,
                      struct ron_str account, struct ron_str asset, struct wlt_fault *ret_fault)
 {
     enum ron_cap_why why = allows(s, grant, kinds, "wallet.read", account, asset, RON_MONEY_ZERO);
@@ -119,20 +120,20 @@ static bool may_read(struct wlt_svc *s, const struct ron_cap_grant *grant, uint3
     return why == RON_CAP_OK;
 }
 
-bool wlt_auth_read(struct wlt_svc *s, const struct ron_cap_grant *grant, struct ron_str account,
+bool wlt_auth_read(struct wlt_site *s, const struct ron_cap_grant *grant, struct ron_str account,
                    struct ron_str asset, struct wlt_fault *ret_fault)
 {
     return may_read(s, grant, RON_CAP_KINDS_ALL, account, asset, ret_fault);
 }
 
-bool wlt_auth_outcome(struct wlt_svc *s, const struct ron_cap_grant *grant, struct ron_str account,
+bool wlt_auth_outcome(struct wlt_site *s, const struct ron_cap_grant *grant, struct ron_str account,
                       struct wlt_fault *ret_fault)
 {
     return may_read(s, grant, RON_CAP_KINDS_ALL & ~RON_CAP_KIND_BIT(RON_CAP_KIND_ASSET), account,
                     (struct ron_str){0}, ret_fault);
 }
 
-bool wlt_auth_write(struct wlt_svc *s, const struct ron_cap_grant *grant,
+bool wlt_auth_write(struct wlt_site *s, const struct ron_cap_grant *grant,
                     const struct wlt_call *call, struct wlt_fault *ret_fault)
 {
     for (uint32_t i = 0; i < call->count; i++) {
@@ -189,7 +190,7 @@ static bool header_key(const struct ron_http_call *call, struct ron_str *ret)
 }
 
 /* What can be said without looking at the caller or the body. */
-static bool may_begin(struct wlt_svc *s, const struct ron_http_call *call, bool *ret_dry_run,
+static bool may_begin(struct wlt_front *f, const struct ron_http_call *call, bool *ret_dry_run,
                       struct ron_str *ret_key, struct wlt_fault *ret)
 {
     if (!ron_http_is_json(ron_http_head(call))) {
@@ -198,7 +199,7 @@ static bool may_begin(struct wlt_svc *s, const struct ron_http_call *call, bool 
         wlt_fault_set(ret, WLT_REASON_BAD_REQUEST, "query", "only dry_run=true or false");
     } else if (!header_key(call, ret_key)) {
         wlt_fault_set(ret, WLT_REASON_BAD_REQUEST, "Idempotency-Key", "stands more than once");
-    } else if (!wlt_follow_up(s)) {
+    } else if (!wlt_follow_up(f->follow)) {
         wlt_fault_set(ret, WLT_REASON_UPSTREAM, "", "the ledger does not answer");
     } else {
         return true;
@@ -207,7 +208,7 @@ static bool may_begin(struct wlt_svc *s, const struct ron_http_call *call, bool 
 }
 
 /* Reads and checks the body into a write; false: `ret` says why. */
-static bool read_body(struct wlt_svc *s, struct ron_http_call *call, struct wlt_write *w,
+static bool read_body(struct wlt_front *f, struct ron_http_call *call, struct wlt_write *w,
                       struct ron_str key, const struct ron_cap_grant *grant, struct wlt_fault *ret)
 {
     struct ron_str body = ron_http_body(call);
@@ -217,16 +218,16 @@ static bool read_body(struct wlt_svc *s, struct ron_http_call *call, struct wlt_
         wlt_fault_set(ret, WLT_REASON_BUSY, "", "no memory for the request");
         return false;
     }
-    return wlt_call_parse(text, body.len, w->op, key, &s->rules, &w->arena, &w->call, ret) &&
-           wlt_auth_write(s, grant, &w->call, ret);
+    return wlt_call_parse(text, body.len, w->op, key, &f->rules, &w->arena, &w->call, ret) &&
+           wlt_auth_write(f->site, grant, &w->call, ret);
 }
 
-static void submit(struct wlt_svc *s, struct ron_http_call *call, struct wlt_write *w)
+static void submit(struct wlt_front *f, struct ron_http_call *call, struct wlt_write *w)
 {
     enum ron_rc rc = ron_http_defer(call, &w->reply);
 
     if (rc == RON_OK) {
-        rc = ron_chan_try_send(s->work, w, NULL);
+        rc = ron_chan_try_send(f->pipes->work, w, NULL);
         if (rc != RON_OK) {
             ron_http_undefer(call, w->reply);
         }
@@ -235,8 +236,8 @@ static void submit(struct wlt_svc *s, struct ron_http_call *call, struct wlt_wri
         struct wlt_fault fault;
 
         wlt_fault_set(&fault, rc == RON_CLOSED ? WLT_REASON_DRAINING : WLT_REASON_BUSY, "", NULL);
-        wlt_write_put(s, w);
-        wlt_fail(s, call, &fault);
+        wlt_write_put(f->pipes, w);
+        wlt_fail(f->site, call, &fault);
     }
 }
 
@@ -250,7 +251,8 @@ static enum wlt_op op_of(const struct ron_http_call *call)
 
 void wlt_front_write(struct ron_http_call *call, void *arg)
 {
-    struct wlt_svc *s = arg;
+    struct wlt_front *f = RON_OBJ(arg, struct wlt_front, WLT_FRONT_MAGIC);
+    struct wlt_site *s = f->site;
     uint8_t room[RON_CAP_GRANT_BYTES];
     struct ron_arena arena;
     struct ron_cap_grant grant;
@@ -263,12 +265,12 @@ void wlt_front_write(struct ron_http_call *call, void *arg)
     bool dry_run = false;
 
     ron_arena_init_over(&arena, room, sizeof room);
-    if (!may_begin(s, call, &dry_run, &key, &fault) ||
+    if (!may_begin(f, call, &dry_run, &key, &fault) ||
         !wlt_auth_open(s, call, &arena, &grant, &info, &fault)) {
         wlt_fail(s, call, &fault);
         return;
     }
-    w = wlt_write_get(s, body_len + 64 + wlt_call_arena_size(body_len, op == WLT_OP_COUNT));
+    w = wlt_write_get(f->pipes, body_len + 64 + wlt_call_arena_size(body_len, op == WLT_OP_COUNT));
     if (w == NULL) {
         wlt_fault_set(&fault, WLT_REASON_BUSY, "", "too many requests are under way");
         wlt_fail(s, call, &fault);
@@ -277,11 +279,11 @@ void wlt_front_write(struct ron_http_call *call, void *arg)
     w->op = op;
     w->received_ns = ron_env_now_ns(s->env);
     (void)snprintf(w->capability_ref, sizeof w->capability_ref, "wallet:%s", info.log_id);
-    if (!read_body(s, call, w, key, &grant, &fault)) {
-        wlt_write_put(s, w);
+    if (!read_body(f, call, w, key, &grant, &fault)) {
+        wlt_write_put(f->pipes, w);
         wlt_fail(s, call, &fault);
         return;
     }
     w->call.dry_run = dry_run;
-    submit(s, call, w);
+    submit(f, call, w);
 }

@@ -49,26 +49,26 @@ static uint32_t heads_for(uint32_t ops)
 
 static bool take_room(struct wlt_job *job, uint32_t count)
 {
-    job->_heads = NULL;
+    job->_holds.heads = NULL;
     if (count == 1) {
-        job->_holds = &job->_one;
+        job->_holds.at = &job->_holds.one;
         return true;
     }
-    if (job->_room_ops < count) {
+    if (job->_holds.room_ops < count) {
         uint32_t ops = RON_MAX(count, (uint32_t)ROOM_OPS_MIN);
         void *room = ron_alloc(ops * sizeof(struct wlt_hold) + heads_for(ops) * sizeof(uint16_t));
 
         if (room == NULL) {
             return false;
         }
-        ron_free(job->_room);
-        job->_room = room;
-        job->_room_ops = ops;
+        ron_free(job->_holds.room);
+        job->_holds.room = room;
+        job->_holds.room_ops = ops;
     }
-    job->_holds = job->_room;
-    job->_heads = (uint16_t *)(void *)(job->_holds + job->_room_ops);
-    job->_heads_mask = heads_for(count) - 1;
-    memset(job->_heads, 0, ((size_t)job->_heads_mask + 1) * sizeof *job->_heads);
+    job->_holds.at = job->_holds.room;
+    job->_holds.heads = (uint16_t *)(void *)(job->_holds.at + job->_holds.room_ops);
+    job->_holds.heads_mask = heads_for(count) - 1;
+    memset(job->_holds.heads, 0, ((size_t)job->_holds.heads_mask + 1) * sizeof *job->_holds.heads);
     return true;
 }
 
@@ -91,7 +91,7 @@ bool wlt__checks_begin(struct wlt_core *core, struct wlt_job *job)
             h.to = account_of(core, o->to);
             h.to_pair = wlt_key_pair(h.to, o->asset);
         }
-        job->_holds[i] = h;
+        job->_holds.at[i] = h;
     }
     wlt__expect(core, job);
     return true;
@@ -100,7 +100,7 @@ bool wlt__checks_begin(struct wlt_core *core, struct wlt_job *job)
 void wlt__expect(const struct wlt_core *core, const struct wlt_job *job)
 {
     for (uint32_t i = 0; i < job->call->count; i++) {
-        const struct wlt_hold *h = &job->_holds[i];
+        const struct wlt_hold *h = &job->_holds.at[i];
 
         wlt_daily_expect(core->daily, h->from_pair);
         wlt_cache_expect(core->cache, h->from);
@@ -112,18 +112,19 @@ void wlt__expect(const struct wlt_core *core, const struct wlt_job *job)
  * one does. At most half of the heads are taken, so the walk ends. */
 static struct wlt_hold *leader(struct wlt_job *job, struct wlt_key account)
 {
-    if (job->_heads == NULL) {
+    if (job->_holds.heads == NULL) {
         return NULL;
     }
-    for (uint32_t i = (uint32_t)account.a & job->_heads_mask;; i = (i + 1) & job->_heads_mask) {
-        uint32_t head = job->_heads[i];
+    for (uint32_t i = (uint32_t)account.a & job->_holds.heads_mask;;
+         i = (i + 1) & job->_holds.heads_mask) {
+        uint32_t head = job->_holds.heads[i];
 
         if (head == 0) {
-            job->_heads[i] = (uint16_t)(job->_at + 1);
+            job->_holds.heads[i] = (uint16_t)(job->_at + 1);
             return NULL;
         }
-        if (wlt_key_eq(job->_holds[head - 1].from, account)) {
-            return head - 1 == job->_at ? NULL : &job->_holds[head - 1];
+        if (wlt_key_eq(job->_holds.at[head - 1].from, account)) {
+            return head - 1 == job->_at ? NULL : &job->_holds.at[head - 1];
         }
     }
 }
@@ -298,12 +299,12 @@ static enum wlt__go debits_answered(struct wlt_core *core, struct wlt_job *job,
         job->_debited = sum;
         if (word->debits.next != 0) {
             job->_page = word->debits.next;
-            wlt_daily_walked(core->daily, job->_holds[job->_at].from_pair, job->_day, sum,
+            wlt_daily_walked(core->daily, job->_holds.at[job->_at].from_pair, job->_day, sum,
                              job->_page, now_ms(core), lease_ms(core));
             return ask_debits(job);
         }
     }
-    wlt_daily_learn(core->daily, job->_holds[job->_at].from_pair, job->_day, job->_debited);
+    wlt_daily_learn(core->daily, job->_holds.at[job->_at].from_pair, job->_day, job->_debited);
     return WLT__GO_ON;
 }
 
@@ -339,7 +340,7 @@ static struct ron_money given_before(const struct wlt_job *job, struct wlt_key t
     struct ron_money sum = RON_MONEY_ZERO;
 
     for (uint32_t i = 0; i < job->_at; i++) {
-        if (wlt_key_eq(job->_holds[i].to_pair, to_pair) &&
+        if (wlt_key_eq(job->_holds.at[i].to_pair, to_pair) &&
             ron_money_add(sum, job->call->ops[i].amount, &sum) != RON_MONEY_OK) {
             return RON_MONEY_MAX;
         }
@@ -350,7 +351,7 @@ static struct ron_money given_before(const struct wlt_job *job, struct wlt_key t
 static bool total_fits(const struct wlt_core *core, const struct wlt_job *job,
                        struct ron_money available, struct ron_money held)
 {
-    struct ron_money sum = given_before(job, job->_holds[job->_at].to_pair);
+    struct ron_money sum = given_before(job, job->_holds.at[job->_at].to_pair);
 
     return ron_money_add(sum, available, &sum) == RON_MONEY_OK &&
            ron_money_add(sum, held, &sum) == RON_MONEY_OK &&
@@ -382,7 +383,7 @@ static enum wlt__go total_answered(struct wlt_core *core, struct wlt_job *job,
         return refuse_amount(job, WLT_REASON_LIMITS, "the account may have at most",
                              core->total_max);
     }
-    job->_holds[job->_at].done |= CHECK_TOTAL;
+    job->_holds.at[job->_at].done |= CHECK_TOTAL;
     return WLT__GO_ON;
 }
 
@@ -405,7 +406,7 @@ static enum wlt__go funds_answered(struct wlt_job *job, const struct lc_account 
     if (ron_money_cmp(found->available, op_at(job)->amount) < 0) {
         return refuse_amount(job, WLT_REASON_FUNDS, "available is", found->available);
     }
-    job->_holds[job->_at].done |= CHECK_FUNDS;
+    job->_holds.at[job->_at].done |= CHECK_FUNDS;
     return WLT__GO_ON;
 }
 
@@ -422,7 +423,7 @@ static const struct {
 enum wlt__go wlt__checks(struct wlt_core *core, struct wlt_job *job)
 {
     for (; job->_at < job->call->count; job->_at++) {
-        struct wlt_hold *h = &job->_holds[job->_at];
+        struct wlt_hold *h = &job->_holds.at[job->_at];
 
         for (size_t i = 0; i < RON_ARRAY_LEN(checks); i++) {
             enum wlt__go go;
@@ -445,7 +446,7 @@ enum wlt__go wlt__checks_answered(struct wlt_core *core, struct wlt_job *job,
 {
     static const struct lc_account never_named = {0};
     const struct lc_account *found = word->absent ? &never_named : &word->account;
-    const struct wlt_hold *h = &job->_holds[job->_at];
+    const struct wlt_hold *h = &job->_holds.at[job->_at];
     enum wlt__go go = WLT__GO_ON;
 
     if (job->_state == WLT__DEBITS) {
@@ -486,8 +487,8 @@ void wlt__settle(struct wlt_core *core, struct wlt_job *job, enum wlt_settle non
 {
     uint32_t count = RON_MIN(job->_at + 1, job->call->count);
 
-    for (uint32_t i = 0; i < count && job->_holds != NULL; i++) {
-        struct wlt_hold *h = &job->_holds[i];
+    for (uint32_t i = 0; i < count && job->_holds.at != NULL; i++) {
+        struct wlt_hold *h = &job->_holds.at[i];
         const struct wlt_operation *o = &job->call->ops[i];
 
         if (h->nonce_held) {

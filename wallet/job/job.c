@@ -43,9 +43,9 @@ void wlt_job_done(struct wlt_job *job)
 {
     RON_ASSERT(job->_state == WLT__OVER);
     ron_buf_done(&job->payload);
-    ron_free(job->_room);
-    job->_room = NULL;
-    job->_room_ops = 0;
+    ron_free(job->_holds.room);
+    job->_holds.room = NULL;
+    job->_holds.room_ops = 0;
 }
 
 /* ---- the end --------------------------------------------------------------------------------- */
@@ -61,13 +61,13 @@ static void let_go_of_memory(struct wlt_job *job)
         ron_buf_done(&job->payload);
         ron_buf_init(&job->payload, PAYLOAD_MAX);
     }
-    if (job->_room_ops > ROOM_KEEP_OPS) {
-        ron_free(job->_room);
-        job->_room = NULL;
-        job->_room_ops = 0;
+    if (job->_holds.room_ops > ROOM_KEEP_OPS) {
+        ron_free(job->_holds.room);
+        job->_holds.room = NULL;
+        job->_holds.room_ops = 0;
     }
-    job->_holds = NULL;
-    job->_heads = NULL;
+    job->_holds.at = NULL;
+    job->_holds.heads = NULL;
 }
 
 /* Nothing but the key is reserved any more. The payload stays: an aborted call may still send
@@ -265,7 +265,7 @@ static void touched(struct wlt_core *core, const struct wlt_job *job)
 
     for (uint32_t i = 0; i < job->call->count; i++) {
         const struct wlt_operation *o = &job->call->ops[i];
-        const struct wlt_hold *h = &job->_holds[i];
+        const struct wlt_hold *h = &job->_holds.at[i];
 
         if (o->from.len > 0) {
             wlt_cache_changed(core->cache, h->from, job->done.seq_last, true_ms);
@@ -295,7 +295,7 @@ static enum wlt_step nonce_refused(struct wlt_core *core, struct wlt_job *job, u
 {
     wlt__settle(core, job, WLT_REFUSED, WLT_REFUSED);
     job->_at = RON_MIN(idx, job->call->count - 1);
-    wlt_nonce_forget(core->nonces, job->_holds[job->_at].from);
+    wlt_nonce_forget(core->nonces, job->_holds.at[job->_at].from);
     job->_sure = true;
     job->_state = WLT__EXPECT;
     ron_buf_clear(&job->payload);
@@ -314,7 +314,7 @@ static enum wlt_step expect_answered(struct wlt_core *core, struct wlt_job *job,
                    (unsigned long long)o->nonce);
     wlt_fault_set(&job->fault, WLT_REASON_NONCE, "nonce", detail);
     if (!word->absent) {
-        const struct wlt_hold *h = &job->_holds[job->_at];
+        const struct wlt_hold *h = &job->_holds.at[job->_at];
 
         wlt__put_balance(core, job, h->from, h->from_pair, &word->account);
     }

@@ -111,6 +111,16 @@ struct wlt_hold {
     bool daily_held;
 };
 
+/* Reservations of a job's operations. */
+struct wlt_holds {
+    struct wlt_hold *at; /* by operation: `one` or in `room`; NULL: none yet */
+    uint16_t *heads;     /* which operation of a batch began the run of an account's nonces, + 1 */
+    uint32_t heads_mask;
+    uint32_t room_ops;   /* operations that `room` holds */
+    void *room;          /* of a batch; kept from job to job */
+    struct wlt_hold one; /* of a single operation */
+};
+
 struct wlt_job {
     /* Given. */
     const struct wlt_call *call;
@@ -143,17 +153,12 @@ struct wlt_job {
     uint32_t _at; /* operation that is looked at; those before it hold their reservations */
     uint32_t _day;
     uint64_t _begun_ms;
-    uint32_t _heads_mask;
-    uint32_t _room_ops; /* of _room */
     uint64_t _page;
     struct ron_money _debited;
     struct ron_retry _retry;
     struct ron_breaker_ticket _breaker;
     uint64_t _sent_ms;
-    struct wlt_hold *_holds;
-    uint16_t *_heads;     /* which operation of a batch began the run of an account's nonces, + 1 */
-    struct wlt_hold _one; /* of a single operation */
-    void *_room;          /* of a batch */
+    struct wlt_holds _holds;
 };
 
 void wlt_job_init(struct wlt_job *job);

@@ -21,12 +21,17 @@
  *
  * A head below an earlier one is of another journal: a ledger that keeps nothing was started anew,
  * or a backup was put back. What the wallet knows is of the old one and is forgotten. */
+#include "wallet/task/follow.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "wallet/svc.h"
+#include "ron/chan/bus.h"
+
+#define FOLLOW_MAGIC 0x57464f4cu /* "WFOL" */
+#define SOURCE_MAGIC 0x57535243u /* "WSRC" */
 
 enum {
     BUS_CAPACITY = 1024, /* of the specification */
@@ -47,6 +52,7 @@ struct message {
 
 /* A ledger, and the question that it is asked. */
 struct source {
+    uint32_t magic;
     struct wlt_follow *f;
     uint32_t which;
     struct ron_oap_ask ask;
@@ -61,7 +67,11 @@ struct source {
 };
 
 struct wlt_follow {
-    struct wlt_svc *s;
+    uint32_t magic;
+    struct wlt_site *site;
+    struct wlt_core *core;
+    struct wlt_ledger *ledger;
+    uint64_t stall_ms;
     struct source sources[LC_LEDGERS_MAX];
     uint32_t from;   /* whose changes and heads count */
     uint64_t epoch;  /* of its last head */
@@ -91,7 +101,7 @@ static void publish(struct wlt_follow *f, const struct message *m)
 
 static void on_event(void *arg, uint16_t app, uint16_t code, const void *payload, size_t len)
 {
-    struct source *from = arg;
+    struct source *from = RON_OBJ(arg, struct source, SOURCE_MAGIC);
     struct wlt_follow *f = from->f;
     struct lc_changes changes;
     struct ron_str account;
@@ -113,7 +123,7 @@ static void on_event(void *arg, uint16_t app, uint16_t code, const void *payload
             m.count = 0;
         }
         m.accounts[m.count++] =
-            wlt_key_of(&f->s->core.secret, WLT_KEY_ACCOUNT, account, (struct ron_str){0});
+            wlt_key_of(&f->core->secret, WLT_KEY_ACCOUNT, account, (struct ron_str){0});
     }
     m.last = changes.last;
     publish(f, &m);
@@ -121,7 +131,7 @@ static void on_event(void *arg, uint16_t app, uint16_t code, const void *payload
 
 static void on_gap(void *arg, uint16_t app, uint64_t missed)
 {
-    const struct source *from = arg;
+    const struct source *from = RON_OBJ(arg, const struct source, SOURCE_MAGIC);
 
     (void)app;
     (void)missed;
@@ -131,23 +141,23 @@ static void on_gap(void *arg, uint16_t app, uint64_t missed)
 /* Tokens of reloads are kept, so this one outlives the call. */
 static struct ron_str subscribe_cap(void *arg, uint16_t app)
 {
-    const struct source *from = arg;
+    const struct source *from = RON_OBJ(arg, const struct source, SOURCE_MAGIC);
 
     (void)app;
-    return ron_app_tokens_get(&from->f->s->token)->text;
+    return ron_app_tokens_get(&from->f->ledger->token)->text;
 }
 
 /* Without changes nothing in the cache stays fresh: slower, and never wrong. The client asks again,
  * with the token of the moment. A ledger that is busy may have to ask its KMS first. */
 static void on_refused(void *arg, uint16_t app, enum ron_oap_reason reason)
 {
-    struct source *from = arg;
+    struct source *from = RON_OBJ(arg, struct source, SOURCE_MAGIC);
 
     (void)app;
     if (reason != from->refusal && reason != RON_OAP_BUSY) {
-        RON_LOG(from->f->s->log, WARN, "the ledger does not tell us its changes",
+        RON_LOG(from->f->site->log, WARN, "the ledger does not tell us its changes",
                 RON_LOG_STR("reason", ron_oap_reason_label(reason)),
-                RON_LOG_STR("addr", from->f->s->ledgers.of[from->which].addr));
+                RON_LOG_STR("addr", from->f->ledger->all.of[from->which].addr));
     }
     from->refusal = reason;
 }
@@ -157,14 +167,14 @@ static void on_refused(void *arg, uint16_t app, enum ron_oap_reason reason)
 static void lose(struct wlt_follow *f)
 {
     f->gap = true;
-    for (uint32_t i = 0; i < f->s->ledgers.count; i++) {
+    for (uint32_t i = 0; i < f->ledger->all.count; i++) {
         f->sources[i].gap_asked = false;
     }
 }
 
 static void take_message(struct wlt_follow *f, const struct message *m)
 {
-    uint64_t true_ms = ron_au64_load(&f->s->core.fresh_ms);
+    uint64_t true_ms = ron_au64_load(&f->core->fresh_ms);
 
     if (m->which != f->from) {
         return;
@@ -174,10 +184,10 @@ static void take_message(struct wlt_follow *f, const struct message *m)
         return;
     }
     for (uint32_t i = 0; i < m->count; i++) {
-        wlt_cache_expect(f->s->core.cache, m->accounts[i]);
+        wlt_cache_expect(f->core->cache, m->accounts[i]);
     }
     for (uint32_t i = 0; i < m->count; i++) {
-        wlt_cache_changed(f->s->core.cache, m->accounts[i], m->seq, true_ms);
+        wlt_cache_changed(f->core->cache, m->accounts[i], m->seq, true_ms);
     }
     if (m->last) {
         f->seen_seq = RON_MAX(f->seen_seq, m->seq);
@@ -195,7 +205,7 @@ static void take_bus(struct wlt_follow *f)
 
         if (rc == RON_LAGGED) {
             lose(f);
-            RON_LOG(f->s->log, WARN, "the ledger bus lagged", RON_LOG_U64("missed", missed));
+            RON_LOG(f->site->log, WARN, "the ledger bus lagged", RON_LOG_U64("missed", missed));
             continue;
         }
         if (rc != RON_OK) {
@@ -211,13 +221,13 @@ static void take_bus(struct wlt_follow *f)
 static void refresh(struct wlt_follow *f)
 {
     if (!f->gap && f->head_ms != 0 && f->seen_seq >= f->head_seq) {
-        ron_au64_store(&f->s->core.fresh_ms, f->head_ms);
+        ron_au64_store(&f->core->fresh_ms, f->head_ms);
     }
 }
 
 static void set_up(struct wlt_follow *f, bool up, const char *cause)
 {
-    struct wlt_svc *s = f->s;
+    struct ron_log *log = f->site->log;
     bool was_up = ron_au32_xchg(&f->up, up) != 0;
 
     if (was_up == up && f->cause == cause) {
@@ -225,24 +235,24 @@ static void set_up(struct wlt_follow *f, bool up, const char *cause)
     }
     f->cause = cause;
     if (up) {
-        ron_need_set(s->need_ledger, RON_NEED_OK, "", 0);
-        RON_LOG_TEXT(s->log, INFO, "the ledger answers");
+        ron_need_set(f->ledger->need, RON_NEED_OK, "", 0);
+        RON_LOG_TEXT(log, INFO, "the ledger answers");
     } else {
-        ron_need_set(s->need_ledger, RON_NEED_MISSING, cause, 1);
-        RON_LOG(s->log, WARN, "the ledger does not answer", RON_LOG_STR("cause", cause));
+        ron_need_set(f->ledger->need, RON_NEED_MISSING, cause, 1);
+        RON_LOG(log, WARN, "the ledger does not answer", RON_LOG_STR("cause", cause));
     }
 }
 
 static void forget_all(struct wlt_follow *f, uint64_t seq)
 {
-    struct wlt_core *core = &f->s->core;
+    struct wlt_core *core = f->core;
 
     ron_au64_store(&core->fresh_ms, 0);
     wlt_cache_clear(core->cache);
     wlt_nonce_forget_all(core->nonces);
     wlt_daily_forget_all(core->daily);
     wlt_idem_forget_all(core->idem);
-    RON_LOG(f->s->log, ERROR, "the ledger went back: it has another journal; all is forgotten",
+    RON_LOG(f->site->log, ERROR, "the ledger went back: it has another journal; all is forgotten",
             RON_LOG_U64("from_seq", f->head_seq), RON_LOG_U64("to_seq", seq));
     f->seen_seq = 0;
     f->head_seq = seq;
@@ -254,15 +264,15 @@ static void report(struct source *from, enum ron_call_result result)
 {
     if (from->admitted) {
         from->admitted = false;
-        ron_breaker_report(&from->f->s->ledgers.of[from->which].breaker, from->ticket, result);
+        ron_breaker_report(&from->f->ledger->all.of[from->which].breaker, from->ticket, result);
     }
 }
 
 static void follow_it(struct wlt_follow *f, uint32_t which)
 {
     if (f->from != which) {
-        RON_LOG(f->s->log, WARN, "another ledger is asked from now on",
-                RON_LOG_STR("addr", f->s->ledgers.of[which].addr));
+        RON_LOG(f->site->log, WARN, "another ledger is asked from now on",
+                RON_LOG_STR("addr", f->ledger->all.of[which].addr));
         f->from = which;
         lose(f);
     }
@@ -271,7 +281,7 @@ static void follow_it(struct wlt_follow *f, uint32_t which)
 /* Whether what this ledger says about itself makes it the one to ask. */
 static bool believed(const struct wlt_follow *f, const struct lc_head *head, uint64_t now_ms)
 {
-    return head->leads && (f->s->ledgers.count == 1 || head->epoch >= f->epoch ||
+    return head->leads && (f->ledger->all.count == 1 || head->epoch >= f->epoch ||
                            f->answered_ms == 0 || now_ms > f->answered_ms + REBORN_MS);
 }
 
@@ -291,14 +301,14 @@ static bool take_head(struct wlt_follow *f, struct source *from, uint64_t now_ms
         return true;
     }
     f->epoch = head.epoch;
-    RON_IGNORE(lc_ledgers_leads(&f->s->ledgers, from->which));
+    RON_IGNORE(lc_ledgers_leads(&f->ledger->all, from->which));
     follow_it(f, from->which);
     if (head.seq < f->head_seq) {
         forget_all(f, head.seq);
     }
     if (f->gap && from->gap_asked) {
         /* Asked on the connection that now tells changes: what is above h will come. */
-        wlt_cache_flush(f->s->core.cache, head.seq, ron_au64_load(&f->s->core.fresh_ms));
+        wlt_cache_flush(f->core->cache, head.seq, ron_au64_load(&f->core->fresh_ms));
         f->seen_seq = RON_MAX(f->seen_seq, head.seq);
         f->gap = false;
     }
@@ -310,7 +320,7 @@ static bool take_head(struct wlt_follow *f, struct source *from, uint64_t now_ms
 
 static void ask_head(struct wlt_follow *f, struct source *from, uint64_t now_ms)
 {
-    const struct ron_app_token *token = ron_app_tokens_get(&f->s->token);
+    const struct ron_app_token *token = ron_app_tokens_get(&f->ledger->token);
 
     ron_buf_clear(&from->answer);
     from->ask = (struct ron_oap_ask){
@@ -320,15 +330,15 @@ static void ask_head(struct wlt_follow *f, struct source *from, uint64_t now_ms)
         .cap_len = (uint16_t)token->text.len,
         .payload = ron_buf_data(&f->target),
         .payload_len = ron_buf_len(&f->target),
-        .deadline = ron_deadline_after_ms(ron_env_now_ns(f->s->env), f->s->core.rpc_ms),
+        .deadline = ron_deadline_after_ms(ron_env_now_ns(f->site->env), f->core->rpc_ms),
         .inbox = &f->inbox,
         .answer_to = &from->answer,
         .user = from};
     from->asked_ms = now_ms;
     from->gap_asked = f->gap && from->which == f->from;
     from->admitted =
-        ron_breaker_admit(&f->s->ledgers.of[from->which].breaker, &from->ticket, NULL) == RON_OK;
-    from->asked = ron_oap_ask_send(f->s->bus_client[from->which], &from->ask) == RON_OK;
+        ron_breaker_admit(&f->ledger->all.of[from->which].breaker, &from->ticket, NULL) == RON_OK;
+    from->asked = ron_oap_ask_send(f->ledger->bus[from->which], &from->ask) == RON_OK;
     if (!from->asked) {
         report(from, RON_CALL_VOID);
     }
@@ -336,11 +346,10 @@ static void ask_head(struct wlt_follow *f, struct source *from, uint64_t now_ms)
 
 static void look_at_ledger(struct wlt_follow *f, uint64_t now_ms)
 {
-    struct wlt_svc *s = f->s;
     struct ron_breaker_stats breaker;
 
-    ron_breaker_get_stats(&s->ledgers.of[f->from].breaker, &breaker);
-    if (f->answered_ms == 0 || now_ms > f->answered_ms + s->stall_ms) {
+    ron_breaker_get_stats(&f->ledger->all.of[f->from].breaker, &breaker);
+    if (f->answered_ms == 0 || now_ms > f->answered_ms + f->stall_ms) {
         set_up(f, false,
                f->leaderless         ? "no ledger leads"
                : f->answered_ms == 0 ? "the ledger has not answered yet"
@@ -354,8 +363,8 @@ static void look_at_ledger(struct wlt_follow *f, uint64_t now_ms)
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct wlt_follow *f = arg;
-    uint64_t now_ms = ron_env_now_ns(f->s->env) / RON_NS_PER_MS;
+    struct wlt_follow *f = RON_OBJ(arg, struct wlt_follow, FOLLOW_MAGIC);
+    uint64_t now_ms = ron_env_now_ns(f->site->env) / RON_NS_PER_MS;
     /* Before the bus: what was told before the answer is then known before it is looked at. */
     struct ron_oap_ask *answered = ron_oap_inbox_take(&f->inbox, LC_LEDGERS_MAX);
     uint64_t seen_seq = f->seen_seq;
@@ -367,17 +376,17 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
         f->answered_ms = now_ms; /* who commits is not silent, however late its next head is */
     }
     for (; answered != NULL; answered = answered->next) {
-        struct source *from = answered->user;
+        struct source *from = RON_OBJ(answered->user, struct source, SOURCE_MAGIC);
         bool good = take_head(f, from, now_ms);
         bool busy = answered->refusal == RON_OAP_BUSY || answered->refusal == RON_OAP_FLOW;
 
         from->asked = false;
         report(from, good ? RON_CALL_SUCCESS : busy ? RON_CALL_VOID : RON_CALL_FAILURE);
     }
-    follow_it(f, lc_ledgers_now(&f->s->ledgers)); /* a refusal may have told it first */
+    follow_it(f, lc_ledgers_now(&f->ledger->all)); /* a refusal may have told it first */
     refresh(f);
     look_at_ledger(f, now_ms);
-    for (uint32_t i = 0; i < f->s->ledgers.count && !ron_task_stopping(t); i++) {
+    for (uint32_t i = 0; i < f->ledger->all.count && !ron_task_stopping(t); i++) {
         if (!f->sources[i].asked && now_ms >= f->sources[i].asked_ms + f->beat_ms) {
             ask_head(f, &f->sources[i], now_ms);
         }
@@ -388,7 +397,7 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
 
 static enum ron_rc start(struct ron_task *t, void *arg)
 {
-    struct wlt_follow *f = arg;
+    struct wlt_follow *f = RON_OBJ(arg, struct wlt_follow, FOLLOW_MAGIC);
     struct ron_err err = {0};
 
     f->task = t;
@@ -404,10 +413,10 @@ static enum ron_rc start(struct ron_task *t, void *arg)
 
 static bool may_stop(struct ron_task *t, void *arg)
 {
-    const struct wlt_follow *f = arg;
+    const struct wlt_follow *f = RON_OBJ(arg, const struct wlt_follow, FOLLOW_MAGIC);
 
     (void)t;
-    for (uint32_t i = 0; i < f->s->ledgers.count; i++) {
+    for (uint32_t i = 0; i < f->ledger->all.count; i++) {
         if (f->sources[i].asked) {
             return false;
         }
@@ -417,17 +426,17 @@ static bool may_stop(struct ron_task *t, void *arg)
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-uint64_t wlt_follow_fresh_ms(const struct wlt_svc *s)
+uint64_t wlt_follow_fresh_ms(const struct wlt_follow *f)
 {
-    return ron_au64_load(&s->core.fresh_ms);
+    return ron_au64_load(&f->core->fresh_ms);
 }
 
-bool wlt_follow_up(const struct wlt_svc *s)
+bool wlt_follow_up(const struct wlt_follow *f)
 {
-    return ron_au32_load(&s->follow->up) != 0;
+    return ron_au32_load(&f->up) != 0;
 }
 
-static enum ron_rc add_client(struct wlt_svc *s, struct source *from, struct ron_err *err)
+static enum ron_rc add_client(struct wlt_follow *f, struct source *from, struct ron_err *err)
 {
     static const uint16_t apps[] = {LC_CHANGES_APP};
     uint32_t which = from->which;
@@ -436,43 +445,50 @@ static enum ron_rc add_client(struct wlt_svc *s, struct source *from, struct ron
     if (which > 0) {
         (void)snprintf(name, sizeof name, "ledger-bus.%u", which);
     }
-    RON_TRY(ron_oap_client_new(&(struct ron_oap_client_opts){.name = name,
-                                                             .env = s->env,
-                                                             .registry = ron_app_registry(s->app),
-                                                             .addr = s->ledgers.of[which].addr,
-                                                             .worker = which % s->cpus,
-                                                             .stage = 3,
-                                                             .ua = "ron-wallet",
-                                                             .inflight_max = 1024,
-                                                             .queue_max = 4096,
-                                                             .fail_fast = s->ledgers.count > 1,
-                                                             .call_timeout_ms = s->core.rpc_ms,
-                                                             .subscribe = apps,
-                                                             .subscribe_count = RON_ARRAY_LEN(apps),
-                                                             .on_event = on_event,
-                                                             .on_gap = on_gap,
-                                                             .subscribe_cap = subscribe_cap,
-                                                             .on_refused = on_refused,
-                                                             .arg = from},
-                               &s->bus_client[which], err));
-    return ron_oap_client_attach(s->bus_client[which], ron_app_sup(s->app), err);
+    RON_TRY(
+        ron_oap_client_new(&(struct ron_oap_client_opts){.name = name,
+                                                         .env = f->site->env,
+                                                         .registry = ron_app_registry(f->site->app),
+                                                         .addr = f->ledger->all.of[which].addr,
+                                                         .worker = which % f->site->cpus,
+                                                         .stage = 3,
+                                                         .ua = "ron-wallet",
+                                                         .inflight_max = 1024,
+                                                         .queue_max = 4096,
+                                                         .fail_fast = f->ledger->all.count > 1,
+                                                         .call_timeout_ms = f->core->rpc_ms,
+                                                         .subscribe = apps,
+                                                         .subscribe_count = RON_ARRAY_LEN(apps),
+                                                         .on_event = on_event,
+                                                         .on_gap = on_gap,
+                                                         .subscribe_cap = subscribe_cap,
+                                                         .on_refused = on_refused,
+                                                         .arg = from},
+                           &f->ledger->bus[which], err));
+    return ron_oap_client_attach(f->ledger->bus[which], ron_app_sup(f->site->app), err);
 }
 
-enum ron_rc wlt_follow_add(struct wlt_svc *s, struct ron_err *err)
+enum ron_rc wlt_follow_add(struct wlt_site *s, struct wlt_core *core, struct wlt_ledger *ledger,
+                           struct wlt_follow **ret, struct ron_err *err)
 {
+    uint64_t staleness_ms = (uint64_t)ron_conf_ms(s->conf, WLT_STALENESS);
     struct wlt_follow *f = ron_alloc_zero(sizeof *f);
 
     if (f == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the invalidator");
     }
-    s->follow = f;
-    f->s = s;
-    f->beat_ms = RON_MAX(s->staleness_ms * 2 / 5, (uint64_t)BEAT_MIN_MS);
-    f->beat_ms = RON_MIN(f->beat_ms, RON_MAX(s->stall_ms / 3, (uint64_t)BEAT_MIN_MS));
+    *ret = f;
+    f->magic = FOLLOW_MAGIC;
+    f->site = s;
+    f->core = core;
+    f->ledger = ledger;
+    f->stall_ms = (uint64_t)ron_conf_ms(s->conf, WLT_LEDGER_STALL);
+    f->beat_ms = RON_MAX(staleness_ms * 2 / 5, (uint64_t)BEAT_MIN_MS);
+    f->beat_ms = RON_MIN(f->beat_ms, RON_MAX(f->stall_ms / 3, (uint64_t)BEAT_MIN_MS));
     ron_buf_init(&f->target, LC_TARGET_MAX);
     lc_target_head(&f->target);
     RON_TRY(ron_bus_new(
-        &(struct ron_bus_opts){.registry = ron_app_registry(s->app),
+        &(struct ron_bus_opts){.registry = ron_app_registry(f->site->app),
                                .name =
                                    "ledger", /* label of bus_lagged_total in the specification */
                                .producers = "ledger-bus",
@@ -481,15 +497,16 @@ enum ron_rc wlt_follow_add(struct wlt_svc *s, struct ron_err *err)
                                .message_bytes = sizeof(struct message),
                                .readers_max = 2},
         &f->bus, err));
-    for (uint32_t i = 0; i < s->ledgers.count; i++) {
+    for (uint32_t i = 0; i < f->ledger->all.count; i++) {
         struct source *from = &f->sources[i];
 
+        from->magic = SOURCE_MAGIC;
         from->f = f;
         from->which = i;
         ron_buf_init(&from->answer, 4096);
-        RON_TRY(add_client(s, from, err));
+        RON_TRY(add_client(f, from, err));
     }
-    return ron_sup_add(ron_app_sup(s->app),
+    return ron_sup_add(ron_app_sup(f->site->app),
                        &(struct ron_task_def){.name = "invalidator",
                                               .kind = "invalidator",
                                               .mode = RON_TASK_LOOP,
@@ -502,16 +519,15 @@ enum ron_rc wlt_follow_add(struct wlt_svc *s, struct ron_err *err)
                        NULL, err);
 }
 
-void wlt_follow_free(struct wlt_svc *s)
+void wlt_follow_free(struct wlt_follow *f)
 {
-    struct wlt_follow *f = s->follow;
-
-    for (uint32_t i = 0; i < s->ledgers.count; i++) {
-        ron_oap_client_free(s->bus_client[i]); /* NULL: was not made */
-        s->bus_client[i] = NULL;
-    }
     if (f == NULL) {
         return;
+    }
+    RON_CHECK_MAGIC(f, FOLLOW_MAGIC);
+    for (uint32_t i = 0; i < f->ledger->all.count; i++) {
+        ron_oap_client_free(f->ledger->bus[i]); /* NULL: was not made */
+        f->ledger->bus[i] = NULL;
     }
     if (f->subscribed) {
         ron_bus_unsubscribe(&f->reader);
@@ -520,9 +536,9 @@ void wlt_follow_free(struct wlt_svc *s)
         ron_bus_free(f->bus);
     }
     ron_buf_done(&f->target);
-    for (uint32_t i = 0; i < s->ledgers.count; i++) {
+    for (uint32_t i = 0; i < f->ledger->all.count; i++) {
         ron_buf_done(&f->sources[i].answer);
     }
+    f->magic = 0;
     ron_free(f);
-    s->follow = NULL;
 }

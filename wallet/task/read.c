@@ -4,10 +4,11 @@
  *
  * Place: service. Steps run on the task of the client "ledger-bus"; they never block. A read
  * belongs to whoever runs its step; the client has it between wlt_read_ask and the next step. */
-#include <string.h>
+#include "wallet/task/read.h"
 
 #include "ron/base/alloc.h"
-#include "wallet/svc.h"
+#include "ron/base/assert.h"
+#include "wallet/core/metrics.h"
 
 /* ---- pool ------------------------------------------------------------------------------------ */
 
@@ -23,36 +24,37 @@ static void reset_buf(struct ron_buf *b)
     }
 }
 
-struct wlt_read *wlt_read_get(struct wlt_svc *s)
+struct wlt_read *wlt_read_get(struct wlt_reads *reads)
 {
-    uint32_t max = (uint32_t)ron_conf_int(s->conf, RON_APP_INFLIGHT);
+    uint32_t max = (uint32_t)ron_conf_int(reads->site->conf, RON_APP_INFLIGHT);
     struct wlt_read *r = NULL;
     bool room;
 
-    ron_mutex_lock(&s->pool_lock);
-    room = s->reads_out < max;
+    ron_mutex_lock(&reads->lock);
+    room = reads->out < max;
     if (room) {
-        s->reads_out++;
-        r = s->reads_idle;
+        reads->out++;
+        r = reads->idle;
         if (r != NULL) {
-            s->reads_idle = r->next;
+            reads->idle = r->next;
         }
     }
-    ron_mutex_unlock(&s->pool_lock);
+    ron_mutex_unlock(&reads->lock);
     if (room && r == NULL) {
         r = ron_alloc_zero(sizeof *r);
         if (r == NULL) {
-            ron_mutex_lock(&s->pool_lock);
-            s->reads_out--;
-            ron_mutex_unlock(&s->pool_lock);
+            ron_mutex_lock(&reads->lock);
+            reads->out--;
+            ron_mutex_unlock(&reads->lock);
             return NULL;
         }
+        r->magic = WLT_READ_MAGIC;
         ron_buf_init(&r->payload, LC_TARGET_MAX);
         ron_buf_init(&r->answer, WLT_ANSWER_MAX);
         ron_buf_init(&r->kept, WLT_ANSWER_MAX);
     }
     if (r != NULL) {
-        r->svc = s;
+        r->of = reads;
         r->reply = NULL;
         r->account_len = r->asset_len = r->text_len = 0;
         r->has_stale = r->proof = false;
@@ -61,23 +63,46 @@ struct wlt_read *wlt_read_get(struct wlt_svc *s)
     return r;
 }
 
-void wlt_read_put(struct wlt_svc *s, struct wlt_read *r)
+void wlt_read_put(struct wlt_read *r)
 {
+    struct wlt_reads *reads = r->of;
+
+    RON_CHECK_MAGIC(r, WLT_READ_MAGIC);
     ron_buf_clear(&r->payload);
     reset_buf(&r->answer);
     reset_buf(&r->kept);
-    ron_mutex_lock(&s->pool_lock);
-    r->next = s->reads_idle;
-    s->reads_idle = r;
-    s->reads_out--;
-    ron_mutex_unlock(&s->pool_lock);
+    ron_mutex_lock(&reads->lock);
+    RON_ASSERT_MSG(reads->out > 0, "more reads come back than were taken");
+    r->next = reads->idle;
+    reads->idle = r;
+    reads->out--;
+    ron_mutex_unlock(&reads->lock);
 }
 
-void wlt_read_clean(struct wlt_read *r)
+static void read_free(struct wlt_read *r)
 {
+    r->magic = 0;
     ron_buf_done(&r->payload);
     ron_buf_done(&r->answer);
     ron_buf_done(&r->kept);
+    ron_free(r);
+}
+
+void wlt_reads_init(struct wlt_reads *reads)
+{
+    ron_mutex_init(&reads->lock, RON_RANK_LEAF, "wallet.reads");
+}
+
+void wlt_reads_done(struct wlt_reads *reads)
+{
+    RON_ASSERT_MSG(reads->out == 0, "%u reads are still outside the pool", reads->out);
+    while (reads->idle != NULL) {
+        struct wlt_read *r = reads->idle;
+
+        reads->idle = r->next;
+        read_free(r);
+    }
+    ron_mutex_done(&reads->lock);
 }
 
 /* ---- calls ----------------------------------------------------------------------------------- */
@@ -103,8 +128,7 @@ static enum ron_call_result result_of(const struct wlt_read *r, const struct wlt
 
 static void on_done(struct ron_oap_ask *ask)
 {
-    struct wlt_read *r = ask->user;
-    struct wlt_svc *s = r->svc;
+    struct wlt_read *r = RON_OBJ(ask->user, struct wlt_read, WLT_READ_MAGIC);
     struct wlt_reply reply = {.kind = WLT_REPLY_UNKNOWN};
 
     if (ask->outcome == RON_OAP_ANSWERED && ask->rc == RON_OK) {
@@ -119,23 +143,23 @@ static void on_done(struct ron_oap_ask *ask)
         reply.kind = WLT_REPLY_NOT_SENT;
         reply.busy = ask->refusal == RON_OAP_BUSY || ask->refusal == RON_OAP_FLOW;
     }
-    ron_breaker_report(&s->ledgers.of[r->which].breaker, r->breaker, result_of(r, &reply));
-    wlt_metrics_call(s, false, &reply);
+    ron_breaker_report(&r->of->ledger->all.of[r->which].breaker, r->breaker, result_of(r, &reply));
+    wlt_metrics_call(r->of->site, false, &reply);
     step(r, &reply);
 }
 
 void wlt_read_ask(struct wlt_read *r, uint16_t code, wlt_read_fn *then)
 {
-    struct wlt_svc *s = r->svc;
-    const struct ron_app_token *token = ron_app_tokens_get(&s->token);
-    uint64_t now_ns = ron_env_now_ns(s->env);
-    struct ron_deadline rpc = ron_deadline_after_ms(now_ns, s->core.rpc_ms);
+    struct wlt_ledger *ledger = r->of->ledger;
+    const struct ron_app_token *token = ron_app_tokens_get(&ledger->token);
+    uint64_t now_ns = ron_env_now_ns(r->of->site->env);
+    struct ron_deadline rpc = ron_deadline_after_ms(now_ns, r->of->core->rpc_ms);
 
     r->then = then;
-    r->which = lc_ledgers_now(&s->ledgers);
+    r->which = lc_ledgers_now(&ledger->all);
     r->sent_ms = now_ns / RON_NS_PER_MS;
     if (ron_buf_error(&r->payload) == RON_OK &&
-        ron_breaker_admit(&s->ledgers.of[r->which].breaker, &r->breaker, NULL) == RON_OK) {
+        ron_breaker_admit(&ledger->all.of[r->which].breaker, &r->breaker, NULL) == RON_OK) {
         r->ask = (struct ron_oap_ask){.app = LC_APP,
                                       .code = code,
                                       .cap = token->text.ptr,
@@ -147,10 +171,10 @@ void wlt_read_ask(struct wlt_read *r, uint16_t code, wlt_read_fn *then)
                                           ron_deadline_min(rpc, ron_http_reply_deadline(r->reply)),
                                       .done = on_done,
                                       .user = r};
-        if (ron_oap_ask_send(s->bus_client[r->which], &r->ask) == RON_OK) {
+        if (ron_oap_ask_send(ledger->bus[r->which], &r->ask) == RON_OK) {
             return;
         }
-        ron_breaker_report(&s->ledgers.of[r->which].breaker, r->breaker, RON_CALL_VOID);
+        ron_breaker_report(&ledger->all.of[r->which].breaker, r->breaker, RON_CALL_VOID);
     }
     step(r, &(struct wlt_reply){.kind = WLT_REPLY_NOT_SENT});
 }
@@ -159,20 +183,19 @@ void wlt_read_ask(struct wlt_read *r, uint16_t code, wlt_read_fn *then)
 
 void wlt_read_answer(struct wlt_read *r, int status, const char *content_type)
 {
-    struct wlt_svc *s = r->svc;
     struct ron_http_reply *reply = r->reply;
 
-    wlt_read_put(s, r);
+    wlt_read_put(r);
     ron_http_reply_send(reply, status, content_type);
 }
 
 void wlt_read_fail(struct wlt_read *r, const struct wlt_fault *fault)
 {
-    struct wlt_svc *s = r->svc;
+    struct wlt_site *s = r->of->site;
     struct ron_http_reply *reply = r->reply;
     struct wlt_fault copy = *fault; /* may lie in the read */
 
-    wlt_read_put(s, r);
+    wlt_read_put(r);
     wlt_reply_fail(s, reply, &copy);
 }
 

@@ -7,15 +7,20 @@
  * nothing; one that keeps failing ends the service, as nobody else can take up its list. In a
  * drain a worker ends when its list is empty; at the deadline it answers for what is left, and the
  * outcome of those writes is open (the client asks, or sends the same again). */
+#include "wallet/task/worker.h"
+
 #include <stdio.h>
 #include <string.h>
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "wallet/svc.h"
+#include "wallet/core/metrics.h"
+
+#define WORKER_MAGIC 0x57574f52u /* "WWOR" */
 
 struct wlt_worker {
-    struct wlt_svc *s;
+    uint32_t magic;
+    struct wlt_workers *of;
     uint32_t connection; /* of those to each ledger */
     struct ron_oap_inbox inbox;
     struct ron_list writes;
@@ -23,122 +28,9 @@ struct wlt_worker {
     uint32_t waiting; /* writes that wait for a time */
 };
 
-/* ---- pools ----------------------------------------------------------------------------------- */
-
-enum { ROOM_MIN = 2048, ROOM_KEPT = 16384 };
-
 /* Each is some three microseconds, and a worker shares its thread with the listener: a request that
  * only has to be refused waits for a turn to end. */
 enum { WRITES_PER_TURN = 32, ANSWERS_PER_TURN = 32 };
-
-static void write_done(struct wlt_write *w)
-{
-    wlt_job_done(&w->job);
-    ron_buf_done(&w->answer);
-    ron_free(w->room);
-    ron_free(w);
-}
-
-static struct wlt_write *new_write(void)
-{
-    struct wlt_write *w = ron_alloc_zero(sizeof *w);
-
-    if (w != NULL) {
-        wlt_job_init(&w->job);
-        ron_buf_init(&w->answer, WLT_ANSWER_MAX);
-        ron_list_node_init(&w->link);
-    }
-    return w;
-}
-
-/* One of the pool, or a new one; NULL when there are too many, or no memory. */
-static struct wlt_write *take_write(struct wlt_svc *s)
-{
-    uint32_t max =
-        (uint32_t)(ron_conf_int(s->conf, RON_APP_INFLIGHT) + ron_conf_int(s->conf, WLT_Q_WORK));
-    struct wlt_write *w = NULL;
-    bool room;
-
-    ron_mutex_lock(&s->pool_lock);
-    room = s->writes_out < max;
-    if (room) {
-        s->writes_out++;
-        w = s->writes_idle;
-        if (w != NULL) {
-            s->writes_idle = w->next;
-        }
-    }
-    ron_mutex_unlock(&s->pool_lock);
-    if (room && w == NULL) {
-        w = new_write();
-        if (w == NULL) {
-            ron_mutex_lock(&s->pool_lock);
-            s->writes_out--;
-            ron_mutex_unlock(&s->pool_lock);
-        }
-    }
-    return w;
-}
-
-struct wlt_write *wlt_write_get(struct wlt_svc *s, size_t room)
-{
-    struct wlt_write *w = take_write(s);
-
-    if (w == NULL) {
-        return NULL;
-    }
-    if (w->room_bytes < room) {
-        ron_free(w->room);
-        w->room_bytes = RON_MAX(room, (size_t)ROOM_MIN);
-        w->room = ron_alloc(w->room_bytes);
-        if (w->room == NULL) {
-            w->room_bytes = 0;
-            wlt_write_put(s, w);
-            return NULL;
-        }
-    }
-    w->svc = s;
-    w->worker = NULL;
-    w->reply = NULL;
-    w->asked = w->waiting = w->answered = false;
-    ron_arena_init_over(&w->arena, w->room, w->room_bytes);
-    return w;
-}
-
-void wlt_write_put(struct wlt_svc *s, struct wlt_write *w)
-{
-    if (w->room_bytes > ROOM_KEPT) { /* a large batch does not stay in memory */
-        ron_free(w->room);
-        w->room = NULL;
-        w->room_bytes = 0;
-        wlt_job_done(&w->job);
-        wlt_job_init(&w->job);
-        ron_buf_done(&w->answer);
-        ron_buf_init(&w->answer, WLT_ANSWER_MAX);
-    }
-    ron_mutex_lock(&s->pool_lock);
-    w->next = s->writes_idle;
-    s->writes_idle = w;
-    s->writes_out--;
-    ron_mutex_unlock(&s->pool_lock);
-}
-
-void wlt_pools_free(struct wlt_svc *s)
-{
-    while (s->writes_idle != NULL) {
-        struct wlt_write *w = s->writes_idle;
-
-        s->writes_idle = w->next;
-        write_done(w);
-    }
-    while (s->reads_idle != NULL) {
-        struct wlt_read *r = s->reads_idle;
-
-        s->reads_idle = r->next;
-        wlt_read_clean(r);
-        ron_free(r);
-    }
-}
 
 /* ---- the end of a write ---------------------------------------------------------------------- */
 
@@ -150,16 +42,16 @@ static void forget(struct wlt_worker *k, struct wlt_write *w)
         k->waiting--;
     }
     ron_list_remove(&w->link);
-    (void)ron_au32_add(&k->s->inflight, UINT32_MAX); /* minus one */
-    wlt_write_put(k->s, w);
+    (void)ron_au32_add(&k->of->pipes->inflight, UINT32_MAX); /* minus one */
+    wlt_write_put(k->of->pipes, w);
 }
 
-static void tell(struct wlt_svc *s, const struct wlt_write *w)
+static void tell(const struct wlt_workers *o, const struct wlt_write *w)
 {
     const struct wlt_operation *first = &w->call.ops[0];
-    struct wlt_key hash = wlt_key_of(&s->core.secret, WLT_KEY_ACCOUNT, wlt_operation_subject(first),
-                                     (struct ron_str){0});
-    struct wlt_event e = {.ts_ms = ron_env_wall_ms(s->env),
+    struct wlt_key hash = wlt_key_of(&o->core->secret, WLT_KEY_ACCOUNT,
+                                     wlt_operation_subject(first), (struct ron_str){0});
+    struct wlt_event e = {.ts_ms = ron_env_wall_ms(o->site->env),
                           .op = (uint8_t)w->op,
                           .reason = (uint8_t)w->job.fault.reason,
                           .replayed = w->job.replayed,
@@ -170,12 +62,13 @@ static void tell(struct wlt_svc *s, const struct wlt_write *w)
         memcpy(e.txid, first->txid, sizeof e.txid);
     }
     memcpy(e.account_hash, &hash.a, sizeof e.account_hash);
-    wlt_events_tell(s, &e);
+    wlt_events_tell(o->site, &e);
 }
 
 /* The client's answer. */
-static void answer(struct wlt_svc *s, struct wlt_write *w)
+static void answer(const struct wlt_workers *o, struct wlt_write *w)
 {
+    struct wlt_site *s = o->site;
     enum wlt_reason reason = w->job.fault.reason;
     struct ron_trace_from from;
 
@@ -192,7 +85,7 @@ static void answer(struct wlt_svc *s, struct wlt_write *w)
                                                          : NULL});
     wlt_metrics_write(s, w);
     if (!w->call.dry_run && wlt_events_watched(s)) {
-        tell(s, w);
+        tell(o, w);
     }
     if (w->job.fault.reason != WLT_REASON_NONE) {
         wlt_reply_fail(s, w->reply, &w->job.fault);
@@ -209,7 +102,7 @@ static void answer(struct wlt_svc *s, struct wlt_write *w)
 
 static enum ron_rc send_it(struct wlt_worker *k, struct wlt_write *w)
 {
-    const struct ron_app_token *token = ron_app_tokens_get(&k->s->token);
+    const struct ron_app_token *token = ron_app_tokens_get(&k->of->ledger->token);
 
     ron_buf_clear(&w->answer);
     w->ask = (struct ron_oap_ask){.app = LC_APP,
@@ -223,13 +116,13 @@ static enum ron_rc send_it(struct wlt_worker *k, struct wlt_write *w)
                                   .inbox = &k->inbox,
                                   .answer_to = &w->answer,
                                   .user = w};
-    return ron_oap_ask_send(k->s->ledger[w->job.which][k->connection], &w->ask);
+    return ron_oap_ask_send(k->of->clients[w->job.which][k->connection], &w->ask);
 }
 
 /* Does what the steps say until the write waits for something, or is over. */
 static void drive(struct wlt_worker *k, struct wlt_write *w, enum wlt_step step)
 {
-    struct wlt_svc *s = k->s;
+    struct wlt_workers *o = k->of;
 
     for (;;) {
         switch (step) {
@@ -238,16 +131,16 @@ static void drive(struct wlt_worker *k, struct wlt_write *w, enum wlt_step step)
                 w->asked = true;
                 return;
             }
-            step = wlt_job_answered(&s->core, &w->job,
+            step = wlt_job_answered(o->core, &w->job,
                                     &(struct wlt_reply){.kind = WLT_REPLY_NOT_SENT, .busy = true},
-                                    ron_env_now_ns(s->env));
+                                    ron_env_now_ns(o->site->env));
             break;
         case WLT_STEP_WAIT:
             w->waiting = true;
             k->waiting++;
             return;
         case WLT_STEP_ANSWER:
-            answer(s, w);
+            answer(o, w);
             forget(k, w);
             return;
         }
@@ -281,21 +174,21 @@ static struct wlt_reply reply_of(struct wlt_write *w)
 
 static void take_answers(struct wlt_worker *k)
 {
-    struct wlt_svc *s = k->s;
+    struct wlt_workers *o = k->of;
     struct ron_oap_ask *ask = ron_oap_inbox_take(&k->inbox, ANSWERS_PER_TURN);
 
     while (ask != NULL) {
         struct ron_oap_ask *next = ask->next;
-        struct wlt_write *w = ask->user;
+        struct wlt_write *w = RON_OBJ(ask->user, struct wlt_write, WLT_WRITE_MAGIC);
         struct wlt_reply reply = reply_of(w);
-        uint64_t now_ns = ron_env_now_ns(s->env);
+        uint64_t now_ns = ron_env_now_ns(o->site->env);
 
         w->asked = false;
-        wlt_metrics_call(s, w->job.code == LC_CODE_INGEST, &reply);
+        wlt_metrics_call(o->site, w->job.code == LC_CODE_INGEST, &reply);
         if (w->answered) { /* by an abort, without waiting for the ledger */
             forget(k, w);
         } else {
-            drive(k, w, wlt_job_answered(&s->core, &w->job, &reply, now_ns));
+            drive(k, w, wlt_job_answered(o->core, &w->job, &reply, now_ns));
         }
         ask = next;
     }
@@ -304,8 +197,8 @@ static void take_answers(struct wlt_worker *k)
 /* Those whose time has come. The earliest of the others, in ns. */
 static uint64_t take_waits(struct wlt_worker *k)
 {
-    struct wlt_svc *s = k->s;
-    uint64_t now_ns = ron_env_now_ns(s->env);
+    struct wlt_workers *o = k->of;
+    uint64_t now_ns = ron_env_now_ns(o->site->env);
     uint64_t next_ns = UINT64_MAX;
 
     if (k->waiting == 0) {
@@ -318,7 +211,7 @@ static uint64_t take_waits(struct wlt_worker *k)
         if (w->waiting && w->job.until_ns <= now_ns) {
             w->waiting = false;
             k->waiting--;
-            drive(k, w, wlt_job_waited(&s->core, &w->job, now_ns));
+            drive(k, w, wlt_job_waited(o->core, &w->job, now_ns));
         }
     }
     RON_LIST_FOREACH(node, &k->writes)
@@ -334,12 +227,11 @@ static uint64_t take_waits(struct wlt_worker *k)
 
 static void begin(struct wlt_worker *k, struct wlt_write *w)
 {
-    struct wlt_svc *s = k->s;
-    const struct ron_app_token *token = ron_app_tokens_get(&s->token);
+    struct wlt_workers *o = k->of;
+    const struct ron_app_token *token = ron_app_tokens_get(&o->ledger->token);
 
-    (void)ron_au32_add(&s->inflight, 1);
+    (void)ron_au32_add(&o->pipes->inflight, 1);
     ron_list_push_back(&k->writes, &w->link);
-    w->worker = k;
     w->job.call = &w->call;
     w->job.deadline_ns = ron_http_reply_deadline(w->reply).at_ns;
     w->job.kid = (struct ron_str){token->kid, strlen(token->kid)};
@@ -349,18 +241,18 @@ static void begin(struct wlt_worker *k, struct wlt_write *w)
     if (ron_http_reply_cancelled(w->reply)) { /* nobody waits any more, and nothing has happened */
         wlt_fault_set(&w->job.fault, WLT_REASON_TIMEOUT, "", NULL);
         w->job.replayed = false;
-        answer(s, w);
+        answer(o, w);
         forget(k, w);
         return;
     }
-    drive(k, w, wlt_job_begin(&s->core, &w->job, ron_env_now_ns(s->env)));
+    drive(k, w, wlt_job_begin(o->core, &w->job, ron_env_now_ns(o->site->env)));
 }
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
 static enum ron_rc start(struct ron_task *t, void *arg)
 {
-    struct wlt_worker *k = arg;
+    struct wlt_worker *k = RON_OBJ(arg, struct wlt_worker, WORKER_MAGIC);
 
     k->inbox.task = t;
     ron_task_wake(t); /* what a worker that failed has left */
@@ -369,11 +261,11 @@ static enum ron_rc start(struct ron_task *t, void *arg)
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct wlt_worker *k = arg;
+    struct wlt_worker *k = RON_OBJ(arg, struct wlt_worker, WORKER_MAGIC);
     uint64_t next_ns;
 
     for (size_t i = 0; i < count; i++) {
-        begin(k, items[i]);
+        begin(k, RON_OBJ(items[i], struct wlt_write, WLT_WRITE_MAGIC));
     }
     take_answers(k);
     next_ns = take_waits(k);
@@ -385,7 +277,7 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
 
 static bool may_stop(struct ron_task *t, void *arg)
 {
-    const struct wlt_worker *k = arg;
+    const struct wlt_worker *k = RON_OBJ(arg, const struct wlt_worker, WORKER_MAGIC);
 
     (void)t;
     return ron_list_empty(&k->writes);
@@ -394,7 +286,7 @@ static bool may_stop(struct ron_task *t, void *arg)
 /* Answers for what is left at the deadline; a worker that failed leaves its list to the next. */
 static void stop(struct ron_task *t, void *arg)
 {
-    struct wlt_worker *k = arg;
+    struct wlt_worker *k = RON_OBJ(arg, struct wlt_worker, WORKER_MAGIC);
 
     if (!ron_task_stopping(t)) {
         return;
@@ -404,8 +296,8 @@ static void stop(struct ron_task *t, void *arg)
         struct wlt_write *w = RON_LIST_ENTRY(node, struct wlt_write, link);
 
         if (!w->answered) {
-            wlt_job_abort(&k->s->core, &w->job, WLT_REASON_DRAINING);
-            answer(k->s, w);
+            wlt_job_abort(k->of->core, &w->job, WLT_REASON_DRAINING);
+            answer(k->of, w);
         }
         if (!w->asked) {
             forget(k, w);
@@ -417,7 +309,8 @@ static void stop(struct ron_task *t, void *arg)
 
 /* Connection `i` to ledger `which`. Where there are several, a call to one that is not there ends
  * at once: another may be asked meanwhile. */
-static enum ron_rc add_client(struct wlt_svc *s, uint32_t which, uint32_t i, struct ron_err *err)
+static enum ron_rc add_client(struct wlt_workers *o, uint32_t which, uint32_t i,
+                              struct ron_err *err)
 {
     char name[32];
 
@@ -426,39 +319,41 @@ static enum ron_rc add_client(struct wlt_svc *s, uint32_t which, uint32_t i, str
     } else {
         (void)snprintf(name, sizeof name, "ledger-%u.%u", i, which);
     }
-    RON_TRY(ron_oap_client_new(&(struct ron_oap_client_opts){.name = name,
-                                                             .env = s->env,
-                                                             .registry = ron_app_registry(s->app),
-                                                             .addr = s->ledgers.of[which].addr,
-                                                             .worker = (i + which) % s->cpus,
-                                                             .stage = 3,
-                                                             .ua = "ron-wallet",
-                                                             .inflight_max = 1024,
-                                                             .queue_max = 4096,
-                                                             .fail_fast = s->ledgers.count > 1,
-                                                             .call_timeout_ms = s->core.rpc_ms},
-                               &s->ledger[which][i], err));
-    return ron_oap_client_attach(s->ledger[which][i], ron_app_sup(s->app), err);
+    RON_TRY(
+        ron_oap_client_new(&(struct ron_oap_client_opts){.name = name,
+                                                         .env = o->site->env,
+                                                         .registry = ron_app_registry(o->site->app),
+                                                         .addr = o->ledger->all.of[which].addr,
+                                                         .worker = (i + which) % o->site->cpus,
+                                                         .stage = 3,
+                                                         .ua = "ron-wallet",
+                                                         .inflight_max = 1024,
+                                                         .queue_max = 4096,
+                                                         .fail_fast = o->ledger->all.count > 1,
+                                                         .call_timeout_ms = o->core->rpc_ms},
+                           &o->clients[which][i], err));
+    return ron_oap_client_attach(o->clients[which][i], ron_app_sup(o->site->app), err);
 }
 
-static enum ron_rc add_worker(struct wlt_svc *s, uint32_t i, struct ron_err *err)
+static enum ron_rc add_worker(struct wlt_workers *o, uint32_t i, struct ron_err *err)
 {
-    struct wlt_worker *k = &s->workers[i];
-    char *name = s->task_names[i];
+    struct wlt_worker *k = &o->at[i];
+    char *name = o->names[i];
 
-    k->s = s;
-    k->connection = i % s->ledger_count;
+    k->magic = WORKER_MAGIC;
+    k->of = o;
+    k->connection = i % o->client_count;
     ron_list_init(&k->writes);
-    ron_rand_seed(&k->rand, s->env->rand_u64(s->env));
-    s->worker_count = i + 1;
-    (void)snprintf(name, sizeof s->task_names[i], "worker-%u", i);
-    return ron_sup_add(ron_app_sup(s->app),
+    ron_rand_seed(&k->rand, o->site->env->rand_u64(o->site->env));
+    o->count = i + 1;
+    (void)snprintf(name, sizeof o->names[i], "worker-%u", i);
+    return ron_sup_add(ron_app_sup(o->site->app),
                        &(struct ron_task_def){.name = name,
                                               .kind = "worker",
                                               .mode = RON_TASK_LOOP,
                                               .worker = RON_WORKER_ANY,
                                               .stage = 1,
-                                              .input = s->work,
+                                              .input = o->pipes->work,
                                               .batch_max = WRITES_PER_TURN,
                                               /* Nobody else can take up what it holds. */
                                               .restart = {.essential = true},
@@ -470,46 +365,46 @@ static enum ron_rc add_worker(struct wlt_svc *s, uint32_t i, struct ron_err *err
                        NULL, err);
 }
 
-enum ron_rc wlt_workers_add(struct wlt_svc *s, struct ron_err *err)
+enum ron_rc wlt_workers_add(struct wlt_workers *o, struct ron_err *err)
 {
-    uint32_t count = (uint32_t)ron_conf_int(s->conf, WLT_WORKERS);
-    uint32_t clients = (uint32_t)ron_conf_int(s->conf, WLT_LEDGER_CONNS);
+    uint32_t count = (uint32_t)ron_conf_int(o->site->conf, WLT_WORKERS);
+    uint32_t clients = (uint32_t)ron_conf_int(o->site->conf, WLT_LEDGER_CONNS);
 
-    count = count != 0 ? count : RON_MIN(s->cpus, (uint32_t)WLT_TASKS_MAX);
-    s->workers = ron_alloc_zero(count * sizeof *s->workers);
-    if (s->workers == NULL) {
+    count = count != 0 ? count : RON_MIN(o->site->cpus, (uint32_t)WLT_TASKS_MAX);
+    o->at = ron_alloc_zero(count * sizeof *o->at);
+    if (o->at == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the workers");
     }
-    s->ledger_count = clients;
-    for (uint32_t i = 0; i < clients * s->ledgers.count; i++) {
-        RON_TRY(add_client(s, i / clients, i % clients, err));
+    o->client_count = clients;
+    for (uint32_t i = 0; i < clients * o->ledger->all.count; i++) {
+        RON_TRY(add_client(o, i / clients, i % clients, err));
     }
     for (uint32_t i = 0; i < count; i++) {
-        RON_TRY(add_worker(s, i, err));
+        RON_TRY(add_worker(o, i, err));
     }
     return RON_OK;
 }
 
-void wlt_workers_free(struct wlt_svc *s)
+void wlt_workers_free(struct wlt_workers *o)
 {
-    for (uint32_t i = 0; i < s->ledger_count * s->ledgers.count; i++) {
+    for (uint32_t i = 0; i < o->client_count * o->ledger->all.count; i++) {
         /* Calls that it still had are done, into the inboxes. NULL: was not made. */
-        ron_oap_client_free(s->ledger[i / s->ledger_count][i % s->ledger_count]);
+        ron_oap_client_free(o->clients[i / o->client_count][i % o->client_count]);
     }
-    for (uint32_t i = 0; i < s->worker_count; i++) {
-        struct wlt_worker *k = &s->workers[i];
+    for (uint32_t i = 0; i < o->count; i++) {
+        struct wlt_worker *k = &o->at[i];
 
         RON_LIST_FOREACH_SAFE(node, &k->writes)
         {
             struct wlt_write *w = RON_LIST_ENTRY(node, struct wlt_write, link);
 
             if (!w->answered) { /* of a worker that was down; the front has told the client */
-                wlt_job_abort(&s->core, &w->job, WLT_REASON_DRAINING);
-                answer(s, w);
+                wlt_job_abort(o->core, &w->job, WLT_REASON_DRAINING);
+                answer(o, w);
             }
             forget(k, w);
         }
     }
-    ron_free(s->workers);
-    s->workers = NULL;
+    ron_free(o->at);
+    o->at = NULL;
 }
