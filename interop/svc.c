@@ -3,14 +3,27 @@
  *
  * Place: service. Build order: keys, stores, metrics, policy, channels, tasks, routes. Taken down
  * in reverse after everything has stopped. */
-#include "interop/svc.h"
-
 #include <stdio.h>
 
+#include "interop/act/sentinel.h"
+#include "interop/core/metrics.h"
+#include "interop/front/front.h"
 #include "interop/interop.h"
-#include "interop/mailbox/remote.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/io/file.h"
+
+struct iop_svc {
+    struct iop_core core;
+    struct iop_bridge bridge;
+    struct iop_mail mail;
+    struct iop_objects objects;
+    struct iop_hooks hooks;
+    struct iop_upstreams up;
+    struct iop_acts acts;
+    struct iop_sentinel sentinel;
+    struct iop_front front;
+};
 
 static const struct ron_conf_key keys[] = {IOP_CONF(RON_CONF_ROW)};
 
@@ -27,7 +40,7 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
                            "readiness.brownout_hold: at most readiness.brownout_window, of which "
                            "calls are remembered");
     }
-    RON_TRY(iop_policy_check(conf, err));
+    RON_TRY(iop_policy_check(conf, (uint64_t)ron_conf_ms(conf, IOP_DEDUP_TTL), err));
     RON_TRY(iop_trail_check(conf, err));
     RON_TRY(ron_tier_check(conf, err));
     if (ron_conf_str(conf, RON_TIER_ENDPOINT).len > 0 &&
@@ -53,21 +66,25 @@ const struct ron_conf_table iop_conf_table = {
 
 static void drop_job(void *item, void *arg)
 {
-    iop_job_drop(arg, item, IOP_ERROR_DRAINING);
+    (void)arg;
+    iop_job_drop(RON_OBJ(item, struct iop_job, IOP_JOB_MAGIC), IOP_ERROR_DRAINING);
 }
 
 static void drop_read(void *item, void *arg)
 {
-    iop_read_drop(arg, item, IOP_ERROR_DRAINING);
+    (void)arg;
+    iop_read_drop(item, IOP_ERROR_DRAINING);
 }
 
 static void drop_put(void *item, void *arg)
 {
-    iop_put_drop(arg, item, IOP_ERROR_DRAINING);
+    (void)arg;
+    iop_put_drop(item, IOP_ERROR_DRAINING);
 }
 
 static enum ron_rc make_channels(struct iop_svc *s, struct ron_err *err)
 {
+    struct iop_objects *o = &s->objects;
     const struct {
         const char *name;
         const char *consumers;
@@ -76,16 +93,16 @@ static enum ron_rc make_channels(struct iop_svc *s, struct ron_err *err)
         void (*drop)(void *item, void *arg);
         struct ron_chan **ret;
     } rows[] = {
-        {"work", "workers", ron_conf_int(s->conf, IOP_Q_WORK), 0, drop_job, &s->work},
-        {"reads", "readers", IOP_Q_READS, 1, drop_read, &s->reads},
-        {"uploads", "uploads", IOP_Q_UPLOADS, 1, drop_put, &s->uploads},
-        {"s3_reads", "s3-readers", IOP_Q_READS, 1, drop_read, &s->s3_reads}, /* with a tier */
+        {"work", "workers", ron_conf_int(s->core.conf, IOP_Q_WORK), 0, drop_job, &s->hooks.work},
+        {"reads", "readers", IOP_Q_READS, 1, drop_read, &o->reads},
+        {"uploads", "uploads", IOP_Q_UPLOADS, 1, drop_put, &o->uploads},
+        {"s3_reads", "s3-readers", IOP_Q_READS, 1, drop_read, &o->s3_reads}, /* with a tier */
     };
 
-    for (size_t i = 0; i < RON_ARRAY_LEN(rows) - (s->tier == NULL); i++) {
+    for (size_t i = 0; i < RON_ARRAY_LEN(rows) - (o->tier == NULL); i++) {
         RON_TRY(ron_chan_new(
-            &(struct ron_chan_opts){.registry = ron_app_registry(s->app),
-                                    .env = s->env,
+            &(struct ron_chan_opts){.registry = ron_app_registry(s->core.app),
+                                    .env = s->core.env,
                                     .name = rows[i].name,
                                     .producers = "http",
                                     .consumers = rows[i].consumers,
@@ -93,8 +110,7 @@ static enum ron_rc make_channels(struct iop_svc *s, struct ron_err *err)
                                     .capacity = (uint32_t)rows[i].capacity,
                                     .policy = RON_CHAN_REJECT,
                                     .wake_batch = rows[i].wake_batch,
-                                    .drop = rows[i].drop,
-                                    .drop_arg = s},
+                                    .drop = rows[i].drop},
             rows[i].ret, err));
     }
     return RON_OK;
@@ -102,46 +118,47 @@ static enum ron_rc make_channels(struct iop_svc *s, struct ron_err *err)
 
 /* ---- the store of objects -------------------------------------------------------------------- */
 
-static enum ron_rc open_store(struct iop_svc *s, struct ron_err *err)
+static enum ron_rc open_store(struct iop_objects *o, struct ron_err *err)
 {
-    uint64_t bytes = (uint64_t)ron_conf_bytes(s->conf, IOP_STORE_BYTES);
-    uint64_t object = (uint64_t)ron_conf_bytes(s->conf, IOP_OBJECT_MAX);
-    const char *dir = ron_conf_str(s->conf, IOP_DIR).text;
+    const struct iop_core *c = o->core;
+    uint64_t bytes = (uint64_t)ron_conf_bytes(c->conf, IOP_STORE_BYTES);
+    uint64_t object = (uint64_t)ron_conf_bytes(c->conf, IOP_OBJECT_MAX);
+    const char *dir = ron_conf_str(c->conf, IOP_DIR).text;
     char path[1024];
 
-    if (s->amnesia) {
+    if (c->amnesia) {
         bytes = RON_MIN(bytes, RON_CAS_MEMORY_BYTES_DEFAULT);
     } else {
         (void)snprintf(path, sizeof path, "%s/objects",
                        dir); /* 900 bytes at most, as its key says */
-        RON_TRY(ron_mkdirs(s->env, dir, 0700, err));
+        RON_TRY(ron_mkdirs(c->env, dir, 0700, err));
     }
-    RON_TRY(ron_cas_new(&(struct ron_cas_opts){.env = s->env,
-                                               .dir = s->amnesia ? NULL : path,
+    RON_TRY(ron_cas_new(&(struct ron_cas_opts){.env = c->env,
+                                               .dir = c->amnesia ? NULL : path,
                                                .bytes_max = bytes,
                                                .object_bytes_max = RON_MIN(bytes, object)},
-                        &s->store, err));
-    struct ron_task_def task = ron_cas_task(s->store);
+                        &o->store, err));
+    struct ron_task_def task = ron_cas_task(o->store);
 
     task.name = "objects";
     task.stage = 4;
-    RON_TRY(ron_sup_add(ron_app_sup(s->app), &task, NULL, err));
-    s->cas_metrics = (struct ron_ops_cas){.store = s->store, .name = "objects"};
-    RON_TRY(ron_collect_cas(ron_app_metrics(s->app), &s->cas_metrics, err));
-    return ron_tier_new(&(struct ron_tier_opts){.env = s->env,
-                                                .registry = ron_app_registry(s->app),
-                                                .sup = ron_app_sup(s->app),
-                                                .metrics = ron_app_metrics(s->app),
-                                                .needs = ron_app_needs(s->app),
-                                                .log = s->log,
-                                                .conf = s->conf,
-                                                .environ = ron_app_environ(s->app),
-                                                .store = s->store,
+    RON_TRY(ron_sup_add(ron_app_sup(c->app), &task, NULL, err));
+    o->cas_metrics = (struct ron_ops_cas){.store = o->store, .name = "objects"};
+    RON_TRY(ron_collect_cas(ron_app_metrics(c->app), &o->cas_metrics, err));
+    return ron_tier_new(&(struct ron_tier_opts){.env = c->env,
+                                                .registry = ron_app_registry(c->app),
+                                                .sup = ron_app_sup(c->app),
+                                                .metrics = ron_app_metrics(c->app),
+                                                .needs = ron_app_needs(c->app),
+                                                .log = c->log,
+                                                .conf = c->conf,
+                                                .environ = ron_app_environ(c->app),
+                                                .store = o->store,
                                                 .store_bytes = bytes,
-                                                .dir = s->amnesia ? NULL : dir,
+                                                .dir = c->amnesia ? NULL : dir,
                                                 .keep = true,
                                                 .stage = 2},
-                        &s->tier, err);
+                        &o->tier, err);
 }
 
 /* ---- mailbox --------------------------------------------------------------------------------- */
@@ -151,50 +168,42 @@ static enum ron_rc open_remote_mailbox(struct iop_svc *s, struct ron_err *err)
 {
     return iop_box_http_new(
         &(struct iop_box_http_opts){.target = s->up.mailbox,
-                                    .url = ron_conf_str(s->conf, IOP_MAILBOX_URL).text,
-                                    .token = &s->mailbox_token,
+                                    .url = ron_conf_str(s->core.conf, IOP_MAILBOX_URL).text,
+                                    .token = &s->mail.token,
                                     .wait_max_ms =
-                                        (uint32_t)ron_conf_ms(s->conf, IOP_RPC_TIMEOUT) / 2},
-        &s->box, err);
-}
-
-void iop_key_make(struct iop_svc *s, struct ron_str name, struct ron_str id,
-                  const struct ron_b3 *body, struct iop_key *ret_key)
-{
-    if (s->seen != NULL) {
-        iop_seen_key(s->seen, name, id, body, ret_key);
-    } else {
-        iop_box_http_key(name, id, body, ret_key);
-    }
+                                        (uint32_t)ron_conf_ms(s->core.conf, IOP_RPC_TIMEOUT) / 2},
+        &s->mail.box, err);
 }
 
 static enum ron_rc open_mailbox(struct iop_svc *s, struct ron_err *err)
 {
     struct iop_box_limits limits = iop_box_limits_default();
-    struct ron_conf_str dsn = ron_conf_secret(s->conf, IOP_BOX_DSN);
+    struct ron_conf_str dsn = ron_conf_secret(s->core.conf, IOP_BOX_DSN);
     char path[1024];
 
-    if (ron_conf_str(s->conf, IOP_MAILBOX_URL).len > 0) {
+    if (ron_conf_str(s->core.conf, IOP_MAILBOX_URL).len > 0) {
         return RON_OK;
     }
-    (void)snprintf(path, sizeof path, "%s/mailbox.sqlite", ron_conf_str(s->conf, IOP_DIR).text);
-    limits.topic_max_bytes = (uint64_t)ron_conf_bytes(s->conf, IOP_BOX_TOPIC);
-    limits.total_max_bytes = (uint64_t)ron_conf_bytes(s->conf, IOP_BOX_TOTAL);
-    limits.topics_max = (uint32_t)ron_conf_int(s->conf, IOP_BOX_TOPICS);
-    limits.deliveries_max = (uint32_t)ron_conf_int(s->conf, IOP_BOX_DELIVERIES);
+    (void)snprintf(path, sizeof path, "%s/mailbox.sqlite",
+                   ron_conf_str(s->core.conf, IOP_DIR).text);
+    limits.topic_max_bytes = (uint64_t)ron_conf_bytes(s->core.conf, IOP_BOX_TOPIC);
+    limits.total_max_bytes = (uint64_t)ron_conf_bytes(s->core.conf, IOP_BOX_TOTAL);
+    limits.topics_max = (uint32_t)ron_conf_int(s->core.conf, IOP_BOX_TOPICS);
+    limits.deliveries_max = (uint32_t)ron_conf_int(s->core.conf, IOP_BOX_DELIVERIES);
     RON_TRY(iop_box_local_new(
-        &(struct iop_box_local_opts){.env = s->env,
-                                     .registry = ron_app_registry(s->app),
-                                     .path = s->amnesia ? NULL : path,
-                                     .dsn = dsn.len > 0 ? dsn.text : NULL,
-                                     .limits = limits,
-                                     .seen_max = (uint32_t)ron_conf_int(s->conf, IOP_DEDUP_KEYS),
-                                     .seen_ttl_ms = (uint64_t)ron_conf_ms(s->conf, IOP_DEDUP_TTL),
-                                     .seen_keep_ms = iop_policy_keep_ms(s->conf)},
-        &s->local, err));
-    s->box = iop_box_local_box(s->local);
-    s->seen = iop_box_local_seen(s->local);
-    return iop_box_local_add(s->local, ron_app_sup(s->app), 4, err);
+        &(struct iop_box_local_opts){
+            .env = s->core.env,
+            .registry = ron_app_registry(s->core.app),
+            .path = s->core.amnesia ? NULL : path,
+            .dsn = dsn.len > 0 ? dsn.text : NULL,
+            .limits = limits,
+            .seen_max = (uint32_t)ron_conf_int(s->core.conf, IOP_DEDUP_KEYS),
+            .seen_ttl_ms = (uint64_t)ron_conf_ms(s->core.conf, IOP_DEDUP_TTL),
+            .seen_keep_ms = iop_policy_keep_ms(s->core.conf)},
+        &s->mail.local, err));
+    s->mail.box = iop_box_local_box(s->mail.local);
+    s->mail.seen = iop_box_local_seen(s->mail.local);
+    return iop_box_local_add(s->mail.local, ron_app_sup(s->core.app), 4, err);
 }
 
 /* ---- policy ---------------------------------------------------------------------------------- */
@@ -203,33 +212,57 @@ static enum ron_rc load_policy(struct iop_svc *s, struct ron_conf_snap *conf, st
 {
     struct iop_policy *policy = NULL;
 
-    RON_TRY(iop_policy_new(s->env, conf, ron_app_environ(s->app), &policy, err));
-    iop_policy_series(s, policy);
-    iop_policy_put(&s->policy, policy);
-    if (s->seen != NULL) {
-        iop_seen_set_keep(s->seen, iop_policy_keep_ms(conf));
+    RON_TRY(iop_policy_new(s->core.env, conf, ron_app_environ(s->core.app), &policy, err));
+    iop_policy_series(&s->core, policy);
+    iop_policy_put(&s->hooks.policy, policy);
+    if (s->mail.seen != NULL) {
+        iop_seen_set_keep(s->mail.seen, iop_policy_keep_ms(conf));
     }
     return RON_OK;
 }
 
 /* ---- build, reload, take down ---------------------------------------------------------------- */
 
+/* Names the parts to each other. */
+static void join_parts(struct iop_svc *s)
+{
+    s->bridge.core = s->objects.core = s->hooks.core = &s->core;
+    s->acts.core = s->sentinel.core = s->front.core = &s->core;
+    s->objects.bridge = s->hooks.bridge = s->acts.bridge = s->sentinel.bridge = &s->bridge;
+    s->hooks.mail = s->acts.mail = s->sentinel.mail = s->front.mail = &s->mail;
+    s->objects.up = s->acts.up = &s->up;
+    s->acts.policy = &s->hooks.policy;
+    s->sentinel.objects = s->front.objects = &s->objects;
+    s->sentinel.hooks = s->front.hooks = &s->hooks;
+    s->sentinel.acts = s->front.acts = &s->acts;
+    s->core.magic = IOP_CORE_MAGIC;
+    s->mail.magic = IOP_MAIL_MAGIC;
+    s->objects.magic = IOP_OBJECTS_MAGIC;
+    s->hooks.magic = IOP_HOOKS_MAGIC;
+    s->acts.magic = IOP_ACTS_MAGIC;
+    s->sentinel.magic = IOP_SENTINEL_MAGIC;
+    s->front.magic = IOP_FRONT_MAGIC;
+}
+
 static void init(struct iop_svc *s, struct ron_app *app)
 {
-    s->app = app;
-    s->env = ron_app_env(app);
-    s->conf = ron_app_conf(app);
-    s->log = ron_app_log(app);
-    s->amnesia = ron_conf_bool(s->conf, RON_APP_AMNESIA);
-    s->reads_open = ron_conf_choice(s->conf, IOP_READS) == 1;
-    s->jobs_max =
-        (uint32_t)(ron_conf_int(s->conf, RON_APP_INFLIGHT) + ron_conf_int(s->conf, IOP_Q_WORK));
-    ron_mutex_init(&s->pool_mu, RON_RANK_LEAF, "interop.jobs");
-    ron_mutex_init(&s->brownout_mu, RON_RANK_LEAF, "interop.brownout");
-    iop_policy_box_init(&s->policy);
-    ron_app_tokens_init(&s->wallet_token, s->env, "wallet.token_file");
-    ron_app_tokens_init(&s->mailbox_token, s->env, "mailbox.token_file");
-    ron_app_tokens_init(&s->storage_token, s->env, "storage.token_file");
+    struct iop_core *c = &s->core;
+
+    c->app = app;
+    c->env = ron_app_env(app);
+    c->conf = ron_app_conf(app);
+    c->log = ron_app_log(app);
+    c->amnesia = ron_conf_bool(c->conf, RON_APP_AMNESIA);
+    join_parts(s);
+    s->objects.reads_open = ron_conf_choice(c->conf, IOP_READS) == 1;
+    s->hooks.max =
+        (uint32_t)(ron_conf_int(c->conf, RON_APP_INFLIGHT) + ron_conf_int(c->conf, IOP_Q_WORK));
+    ron_mutex_init(&s->hooks.pool_mu, RON_RANK_LEAF, "interop.jobs");
+    ron_mutex_init(&s->bridge.mu, RON_RANK_LEAF, "interop.brownout");
+    iop_policy_box_init(&s->hooks.policy);
+    ron_app_tokens_init(&s->acts.wallet_token, c->env, "wallet.token_file");
+    ron_app_tokens_init(&s->mail.token, c->env, "mailbox.token_file");
+    ron_app_tokens_init(&s->objects.token, c->env, "storage.token_file");
 }
 
 /* This service's own, for the services it calls. */
@@ -239,9 +272,9 @@ static enum ron_rc load_tokens(struct iop_svc *s, const struct ron_conf_snap *co
     const struct {
         int key;
         struct ron_app_tokens *tokens;
-    } rows[] = {{IOP_WALLET_TOKEN, &s->wallet_token},
-                {IOP_MAILBOX_TOKEN, &s->mailbox_token},
-                {IOP_STORAGE_TOKEN, &s->storage_token}};
+    } rows[] = {{IOP_WALLET_TOKEN, &s->acts.wallet_token},
+                {IOP_MAILBOX_TOKEN, &s->mail.token},
+                {IOP_STORAGE_TOKEN, &s->objects.token}};
 
     for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
         struct ron_conf_str path = ron_conf_str(conf, (size_t)rows[i].key);
@@ -255,18 +288,18 @@ static enum ron_rc load_tokens(struct iop_svc *s, const struct ron_conf_snap *co
 
 static enum ron_rc open_parts(struct iop_svc *s, struct ron_err *err)
 {
-    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->core.app));
     enum ron_rc rc;
 
-    RON_TRY(ron_app_auth_new(s->app, ron_conf_str(s->conf, IOP_KEY_FILE).text, "interop", &s->auth,
-                             err));
-    RON_TRY(load_tokens(s, s->conf, err));
-    RON_TRY(open_store(s, err));
-    RON_TRY(iop_proofs_new(s, err));
+    RON_TRY(ron_app_auth_new(s->core.app, ron_conf_str(s->core.conf, IOP_KEY_FILE).text, "interop",
+                             &s->core.auth, err));
+    RON_TRY(load_tokens(s, s->core.conf, err));
+    RON_TRY(open_store(&s->objects, err));
+    RON_TRY(iop_proofs_new(&s->objects, err));
     RON_TRY(open_mailbox(s, err));
-    RON_TRY(iop_trail_open(s, err));
-    RON_TRY(iop_ring_new(s, err));
-    RON_TRY(iop_metrics_new(s, err));
+    RON_TRY(iop_trail_open(&s->core, err));
+    RON_TRY(iop_ring_new(&s->hooks, err));
+    RON_TRY(iop_metrics_new(&s->core, &s->mail, err));
     rc = load_policy(s, conf, err);
     ron_conf_unref(conf);
     return rc;
@@ -283,17 +316,17 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
     init(s, app);
     RON_TRY(open_parts(s, err));
     RON_TRY(make_channels(s, err));
-    RON_TRY(iop_events_add(s, err));
-    RON_TRY(iop_bridge_add(s, err));
-    RON_TRY(iop_workers_add(s, err));
-    RON_TRY(iop_uploads_add(s, err));
-    RON_TRY(iop_readers_add(s, err));
-    RON_TRY(iop_upstreams_open(&s->up, app, s->conf, err));
+    RON_TRY(iop_events_add(&s->core, err));
+    RON_TRY(iop_sentinel_add(&s->sentinel, err));
+    RON_TRY(iop_workers_add(&s->hooks, err));
+    RON_TRY(iop_uploads_add(&s->objects, err));
+    RON_TRY(iop_readers_add(&s->objects, err));
+    RON_TRY(iop_upstreams_open(&s->up, app, s->core.conf, err));
     if (s->up.mailbox != NULL) {
         RON_TRY(open_remote_mailbox(s, err));
     }
-    RON_TRY(iop_actors_add(s, err));
-    iop_routes_fill(s);
+    RON_TRY(iop_actors_add(&s->acts, err));
+    iop_routes_fill(&s->front);
     return RON_OK;
 }
 
@@ -305,26 +338,27 @@ static void reloaded(struct ron_app *app)
     struct ron_err err = {0};
     enum ron_rc rc;
 
-    ron_app_auth_reload(s->auth, ron_conf_str(conf, IOP_KEY_FILE).text);
+    ron_app_auth_reload(s->core.auth, ron_conf_str(conf, IOP_KEY_FILE).text);
     if (load_tokens(s, conf, &err) != RON_OK) {
-        RON_LOG(s->log, ERROR, "our own token was not reloaded", RON_LOG_ERR(&err));
+        RON_LOG(s->core.log, ERROR, "our own token was not reloaded", RON_LOG_ERR(&err));
     }
     rc = iop_upstreams_cover(&s->up, conf, &err);
     if (rc == RON_OK) {
         rc = load_policy(s, conf, &err);
     }
     if (rc != RON_OK) {
-        RON_LOG(s->log, ERROR, "providers and rules were not reloaded", RON_LOG_ERR(&err));
+        RON_LOG(s->core.log, ERROR, "providers and rules were not reloaded", RON_LOG_ERR(&err));
     }
-    iop_trail_policy(s, rc == RON_OK);
-    ron_need_set(s->need_policy, rc == RON_OK ? RON_NEED_OK : RON_NEED_DEGRADED,
+    iop_trail_policy(&s->core, rc == RON_OK);
+    ron_need_set(s->hooks.need_policy, rc == RON_OK ? RON_NEED_OK : RON_NEED_DEGRADED,
                  rc == RON_OK ? "" : "the last reload of providers and rules failed", 5);
     ron_conf_unref(conf);
 }
 
 static void free_channels(struct iop_svc *s)
 {
-    struct ron_chan *const all[] = {s->work, s->reads, s->uploads, s->s3_reads};
+    struct ron_chan *const all[] = {s->hooks.work, s->objects.reads, s->objects.uploads,
+                                    s->objects.s3_reads};
 
     for (size_t i = 0; i < RON_ARRAY_LEN(all); i++) {
         if (all[i] != NULL) {
@@ -341,33 +375,33 @@ static void take_down(struct ron_app *app)
         return;
     }
     free_channels(s); /* answers what is left in them */
-    iop_actors_free(s);
+    iop_actors_free(&s->acts);
     iop_upstreams_close(&s->up);
-    if (s->local == NULL) {
-        iop_box_free(s->box);
+    if (s->mail.local == NULL) {
+        iop_box_free(s->mail.box);
     }
-    iop_box_local_free(s->local); /* likewise */
-    iop_jobs_free(s);
-    ron_free(s->workers);
-    ron_http_events_free(s->events);
-    if (s->bridge != NULL) {
-        ron_watch_free(s->bridge);
+    iop_box_local_free(s->mail.local); /* likewise */
+    iop_jobs_free(&s->hooks);
+    ron_free(s->hooks.workers);
+    ron_http_events_free(s->core.events);
+    if (s->bridge.gate != NULL) {
+        ron_watch_free(s->bridge.gate);
     }
-    iop_proofs_free(s);
-    ron_tier_free(s->tier);
-    if (s->store != NULL) {
-        ron_cas_free(s->store);
+    iop_proofs_free(&s->objects);
+    ron_tier_free(s->objects.tier);
+    if (s->objects.store != NULL) {
+        ron_cas_free(s->objects.store);
     }
-    iop_audit_free(s->audit);
-    iop_ring_free(s);
-    iop_metrics_free(s);
-    iop_policy_box_done(&s->policy);
-    ron_app_tokens_done(&s->wallet_token);
-    ron_app_tokens_done(&s->mailbox_token);
-    ron_app_tokens_done(&s->storage_token);
-    ron_app_auth_free(s->auth);
-    ron_mutex_done(&s->brownout_mu);
-    ron_mutex_done(&s->pool_mu);
+    iop_audit_free(s->core.audit);
+    iop_ring_free(&s->hooks);
+    iop_metrics_free(&s->core);
+    iop_policy_box_done(&s->hooks.policy);
+    ron_app_tokens_done(&s->acts.wallet_token);
+    ron_app_tokens_done(&s->mail.token);
+    ron_app_tokens_done(&s->objects.token);
+    ron_app_auth_free(s->core.auth);
+    ron_mutex_done(&s->bridge.mu);
+    ron_mutex_done(&s->hooks.pool_mu);
     ron_free(s);
 }
 

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "interop/core/metrics.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 enum {
     WAIT_MS = 500,         /* of one look at the journal; a stop is noticed as soon */
@@ -51,21 +53,21 @@ static void tell(struct iop_actor *a, const struct iop_act *act, const struct io
     char said[128] = "";
 
     why(act, said, sizeof said);
-    iop_count_act(a->s, act->op, results[next->kind]);
+    iop_count_act(a->of->core, act->op, results[next->kind]);
     (void)iop_act_text(&act->head, "/rule", rule, sizeof rule);
     (void)iop_act_text(&act->head, "/corr_id", corr, sizeof corr);
     (void)iop_act_text(&act->head, "/provider", provider, sizeof provider);
-    iop_trail_action(a->s, act->op, results[next->kind], rule, corr, provider,
+    iop_trail_action(a->of->core, act->op, results[next->kind], rule, corr, provider,
                      act->got->receipt.delivery, act->attempt.status);
     if (next->kind == IOP_NEXT_RETRY) {
-        RON_LOG(a->s->log, WARN, "an action will be attempted again",
+        RON_LOG(a->of->core->log, WARN, "an action will be attempted again",
                 RON_LOG_STR("action", act->op), RON_LOG_STR("rule", rule),
                 RON_LOG_U64("status", (uint64_t)act->attempt.status), RON_LOG_STR("why", said),
                 RON_LOG_U64("after_ms", next->delay_ms));
         return;
     }
     if (next->kind != IOP_NEXT_DONE) {
-        RON_LOG(a->s->log, WARN, "an action is given up", RON_LOG_STR("action", act->op),
+        RON_LOG(a->of->core->log, WARN, "an action is given up", RON_LOG_STR("action", act->op),
                 RON_LOG_STR("rule", rule), RON_LOG_STR("why", next->reason),
                 RON_LOG_STR("said", said), RON_LOG_U64("status", (uint64_t)act->attempt.status));
     }
@@ -87,10 +89,10 @@ static void settle(struct iop_actor *a, struct iop_act *act)
         iop_forward_disable(a, act);
     }
     iop_outbox_answer(&op, (struct ron_str){a->topic, strlen(a->topic)}, &act->got->receipt, &next);
-    rc = iop_box_call(a->s->box, &op);
+    rc = iop_box_call(a->of->mail->box, &op);
     iop_op_done(&op);
     if (rc != RON_OK) { /* the lease ends, and it is attempted again (A1) */
-        RON_LOG(a->s->log, WARN, "an action could not be struck off",
+        RON_LOG(a->of->core->log, WARN, "an action could not be struck off",
                 RON_LOG_STR("action", act->op));
     }
     tell(a, act, &next);
@@ -136,12 +138,12 @@ static void wait_ends(struct iop_actor *a, size_t count)
         if (act->fetch != NULL) {
             const struct ron_http_fetch_result *r = ron_http_fetch_result(act->fetch);
 
-            act->attempt = (struct iop_attempt){
-                .rc = r->status != 0 ? RON_OK : r->rc,
-                .status = r->status,
-                .retry_after_ms = iop_retry_after_ms(act->fetch, ron_env_wall_ms(a->s->env))};
+            act->attempt = (struct iop_attempt){.rc = r->status != 0 ? RON_OK : r->rc,
+                                                .status = r->status,
+                                                .retry_after_ms = iop_retry_after_ms(
+                                                    act->fetch, ron_env_wall_ms(a->of->core->env))};
             if (a->schedule == IOP_SCHEDULE_WALLET) {
-                iop_upstream(a->s, "wallet", act->op, r->status != 0 && r->status < 500,
+                iop_upstream(a->of->bridge, "wallet", act->op, r->status != 0 && r->status < 500,
                              r->took_ms * RON_NS_PER_MS);
             }
         }
@@ -178,7 +180,7 @@ static void carry_out(struct iop_actor *a, const struct iop_op *op)
 
 static enum ron_rc run(struct ron_task *t, void *arg)
 {
-    struct iop_actor *a = arg;
+    struct iop_actor *a = RON_OBJ(arg, struct iop_actor, IOP_ACTOR_MAGIC);
     struct ron_watch *stop = ron_task_stop_watch(t);
     uint64_t seen = 0;
     uint64_t value = ron_watch_get(stop, &seen);
@@ -190,14 +192,14 @@ static enum ron_rc run(struct ron_task *t, void *arg)
                                      .max_bytes = BATCH_BYTES,
                                      .visibility_ms = LEASE_MS,
                                      .wait_ms = WAIT_MS}};
-        enum ron_rc rc = iop_box_call(a->s->box, &op);
+        enum ron_rc rc = iop_box_call(a->of->mail->box, &op);
 
         if (rc == RON_OK) {
             carry_out(a, &op);
         } else {
-            RON_IGNORE(ron_watch_wait(stop, seen,
-                                      ron_deadline_after_ms(ron_env_now_ns(a->s->env), PAUSE_MS),
-                                      &value, &seen));
+            RON_IGNORE(ron_watch_wait(
+                stop, seen, ron_deadline_after_ms(ron_env_now_ns(a->of->core->env), PAUSE_MS),
+                &value, &seen));
         }
         iop_op_done(&op);
         value = ron_watch_get(stop, &seen);
@@ -213,19 +215,20 @@ static void drop_end(void *item, void *arg)
     (void)arg;
 }
 
-static enum ron_rc add_actor(struct iop_svc *s, struct iop_actor *a, enum iop_schedule schedule,
+static enum ron_rc add_actor(struct iop_acts *o, struct iop_actor *a, enum iop_schedule schedule,
                              uint32_t number, struct ron_err *err)
 {
     const char *kind = schedule == IOP_SCHEDULE_WALLET ? "wallet" : "forward";
 
-    a->s = s;
+    a->magic = IOP_ACTOR_MAGIC;
+    a->of = o;
     a->schedule = schedule;
     a->topic = schedule == IOP_SCHEDULE_WALLET ? IOP_TOPIC_WALLET : IOP_TOPIC_FORWARD;
-    ron_rand_seed(&a->rand, s->env->rand_u64(s->env));
+    ron_rand_seed(&a->rand, o->core->env->rand_u64(o->core->env));
     (void)snprintf(a->name, sizeof a->name, "%s-%u", kind, number);
     (void)snprintf(a->chan_name, sizeof a->chan_name, "%s.ends", a->name);
-    RON_TRY(ron_chan_new(&(struct ron_chan_opts){.registry = ron_app_registry(s->app),
-                                                 .env = s->env,
+    RON_TRY(ron_chan_new(&(struct ron_chan_opts){.registry = ron_app_registry(o->core->app),
+                                                 .env = o->core->env,
                                                  .name = a->chan_name,
                                                  .producers = "upstreams",
                                                  .consumers = a->name,
@@ -235,7 +238,7 @@ static enum ron_rc add_actor(struct iop_svc *s, struct iop_actor *a, enum iop_sc
                                                  .wake_batch = 1,
                                                  .drop = drop_end},
                          &a->ends, err));
-    return ron_sup_add(ron_app_sup(s->app),
+    return ron_sup_add(ron_app_sup(o->core->app),
                        &(struct ron_task_def){.name = a->name,
                                               .kind = "actor",
                                               .mode = RON_TASK_BLOCKING,
@@ -245,36 +248,36 @@ static enum ron_rc add_actor(struct iop_svc *s, struct iop_actor *a, enum iop_sc
                        NULL, err);
 }
 
-enum ron_rc iop_actors_add(struct iop_svc *s, struct ron_err *err)
+enum ron_rc iop_actors_add(struct iop_acts *o, struct ron_err *err)
 {
-    uint32_t each = (uint32_t)ron_conf_int(s->conf, IOP_ACTORS);
+    uint32_t each = (uint32_t)ron_conf_int(o->core->conf, IOP_ACTORS);
     uint32_t count = 0;
 
-    s->actors = ron_alloc_zero(2 * (size_t)each * sizeof *s->actors);
-    if (s->actors == NULL) {
+    o->actors = ron_alloc_zero(2 * (size_t)each * sizeof *o->actors);
+    if (o->actors == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the actors");
     }
     for (uint32_t i = 0; i < each; i++) {
-        if (s->up.wallet != NULL) {
-            s->actor_count = count + 1;
-            RON_TRY(add_actor(s, &s->actors[count++], IOP_SCHEDULE_WALLET, i, err));
+        if (o->up->wallet != NULL) {
+            o->actor_count = count + 1;
+            RON_TRY(add_actor(o, &o->actors[count++], IOP_SCHEDULE_WALLET, i, err));
         }
-        if (s->up.place_count > 0) {
-            s->actor_count = count + 1;
-            RON_TRY(add_actor(s, &s->actors[count++], IOP_SCHEDULE_FORWARD, i, err));
+        if (o->up->place_count > 0) {
+            o->actor_count = count + 1;
+            RON_TRY(add_actor(o, &o->actors[count++], IOP_SCHEDULE_FORWARD, i, err));
         }
     }
     return RON_OK;
 }
 
-void iop_actors_free(struct iop_svc *s)
+void iop_actors_free(struct iop_acts *o)
 {
-    for (uint32_t i = 0; i < s->actor_count; i++) {
-        if (s->actors[i].ends != NULL) {
-            ron_chan_free(s->actors[i].ends);
+    for (uint32_t i = 0; i < o->actor_count; i++) {
+        if (o->actors[i].ends != NULL) {
+            ron_chan_free(o->actors[i].ends);
         }
     }
-    ron_free(s->actors);
-    s->actors = NULL;
-    s->actor_count = 0;
+    ron_free(o->actors);
+    o->actors = NULL;
+    o->actor_count = 0;
 }

@@ -15,8 +15,34 @@
  * Place: service; blocking tasks, stage 2. */
 #pragma once
 
+#include "interop/core/evidence.h"
+#include "interop/core/upstream.h"
+#include "interop/mailbox/mail.h"
 #include "interop/mailbox/outbox.h"
-#include "interop/svc.h"
+
+#define IOP_ACTS_MAGIC 0x49414354u  /* "IACT" */
+#define IOP_ACTOR_MAGIC 0x49414f52u /* "IAOR" */
+
+struct iop_actor;
+
+/* All actors and what they use. */
+struct iop_acts {
+    uint32_t magic;
+    struct iop_core *core;
+    struct iop_bridge *bridge;
+    struct iop_mail *mail;
+    struct iop_policy_box *policy;
+    const struct iop_upstreams *up;
+    struct ron_app_tokens wallet_token;
+    struct ron_need *need_passport;
+    struct iop_actor *actors;
+    uint32_t actor_count;
+};
+
+/* `core` to `wallet_token` are set. */
+RON_MUST_USE enum ron_rc iop_actors_add(struct iop_acts *o, struct ron_err *err);
+void iop_actors_free(struct iop_acts *o);
+void iop_forward_enable_http(struct ron_http_call *call, void *arg); /* the acts */
 
 /* One action under way. Slices of `got` live until the batch is settled. */
 struct iop_act {
@@ -30,7 +56,8 @@ struct iop_act {
 };
 
 struct iop_actor {
-    struct iop_svc *s;
+    uint32_t magic;
+    struct iop_acts *of;
     enum iop_schedule schedule;
     const char *topic;
     struct ron_chan *ends; /* of calls: the fetches themselves */

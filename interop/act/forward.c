@@ -10,6 +10,7 @@
 #include "interop/act/act.h"
 #include "interop/provider/sign.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/base/hex.h"
 
 /* The rule of that name in force, if it still forwards. */
@@ -36,7 +37,7 @@ static void switch_name(const struct iop_rule *rule, char ret[IOP_TARGET_MAX])
     (void)snprintf(ret, IOP_TARGET_MAX, "%.64s-%s", rule->name, hex);
 }
 
-static enum ron_rc ask_switch(struct iop_svc *s, const struct iop_rule *rule, bool set, bool off,
+static enum ron_rc ask_switch(struct iop_acts *o, const struct iop_rule *rule, bool set, bool off,
                               const char *reason, bool *ret_off)
 {
     char name[IOP_TARGET_MAX];
@@ -48,7 +49,7 @@ static enum ron_rc ask_switch(struct iop_svc *s, const struct iop_rule *rule, bo
     op.target.set = set;
     op.target.off = off;
     op.target.reason = (struct ron_str){reason, strlen(reason)};
-    rc = iop_box_call(s->box, &op);
+    rc = iop_box_call(o->mail->box, &op);
     *ret_off = op.target.off;
     iop_op_done(&op);
     return rc;
@@ -66,7 +67,7 @@ static enum ron_rc sign(struct iop_actor *a, const struct iop_rule *rule, const 
                             ron_secret_reveal(&rule->secret), ron_secret_len(&rule->secret), err));
     rc = iop_sign(&signer,
                   &(struct iop_to_sign){.id = {id, strlen(id)},
-                                        .now_unix_ms = (int64_t)ron_env_wall_ms(a->s->env),
+                                        .now_unix_ms = (int64_t)ron_env_wall_ms(a->of->core->env),
                                         .url = {rule->url.text, rule->url.len},
                                         .body = act->got->body.ptr,
                                         .len = act->got->body.len},
@@ -81,7 +82,7 @@ static struct ron_http_target *target_of(const struct iop_actor *a, const struct
 {
     const struct ron_conf_snap *conf = policy->rules->snap;
 
-    return iop_upstreams_forward(&a->s->up, conf, ron_conf_section_find(conf, "rules", rule->name));
+    return iop_upstreams_forward(a->of->up, conf, ron_conf_section_find(conf, "rules", rule->name));
 }
 
 static void start(struct iop_actor *a, struct ron_http_target *target, const struct iop_rule *rule,
@@ -124,14 +125,14 @@ static void start(struct iop_actor *a, struct ron_http_target *target, const str
     }
     if (act->attempt.rc != RON_OK) {
         act->fetch = NULL;
-        RON_LOG(a->s->log, WARN, "a forward did not go out", RON_LOG_STR("rule", rule->name),
+        RON_LOG(a->of->core->log, WARN, "a forward did not go out", RON_LOG_STR("rule", rule->name),
                 RON_LOG_ERR(&err));
     }
 }
 
 void iop_forward_start(struct iop_actor *a, struct iop_act *act)
 {
-    struct iop_policy *policy = iop_policy_get(&a->s->policy);
+    struct iop_policy *policy = iop_policy_get(a->of->policy);
     const struct iop_rule *rule;
     char name[64] = "";
     bool off = false;
@@ -140,7 +141,7 @@ void iop_forward_start(struct iop_actor *a, struct iop_act *act)
     rule = rule_of(policy, name);
     if (rule == NULL) {
         act->refused = "its rule is gone";
-    } else if (ask_switch(a->s, rule, false, false, "", &off) != RON_OK) {
+    } else if (ask_switch(a->of, rule, false, false, "", &off) != RON_OK) {
         act->attempt.rc = RON_AGAIN;
     } else if (off) {
         act->refused = "the target is switched off";
@@ -152,7 +153,7 @@ void iop_forward_start(struct iop_actor *a, struct iop_act *act)
 
 void iop_forward_disable(struct iop_actor *a, struct iop_act *act)
 {
-    struct iop_policy *policy = iop_policy_get(&a->s->policy);
+    struct iop_policy *policy = iop_policy_get(a->of->policy);
     const struct iop_rule *rule;
     char name[64] = "";
     bool off = false;
@@ -160,8 +161,8 @@ void iop_forward_disable(struct iop_actor *a, struct iop_act *act)
     (void)iop_act_text(&act->head, "/rule", name, sizeof name);
     rule = rule_of(policy, name);
     if (rule != NULL) {
-        RON_IGNORE(ask_switch(a->s, rule, true, true, "410", &off));
-        RON_LOG(a->s->log, WARN, "a forward is switched off: its target answers 410",
+        RON_IGNORE(ask_switch(a->of, rule, true, true, "410", &off));
+        RON_LOG(a->of->core->log, WARN, "a forward is switched off: its target answers 410",
                 RON_LOG_STR("rule", rule->name));
     }
     iop_policy_unref(policy);
@@ -169,7 +170,10 @@ void iop_forward_disable(struct iop_actor *a, struct iop_act *act)
 
 /* ---- POST /forwards/{rule}/enable ------------------------------------------------------------ */
 
+#define ENABLE_MAGIC 0x49454e41u /* "IENA" */
+
 struct enable {
+    uint32_t magic;
     struct iop_op op;
     struct ron_http_reply *reply;
     char name[IOP_TARGET_MAX];
@@ -177,7 +181,7 @@ struct enable {
 
 static void enabled(struct iop_op *op)
 {
-    struct enable *e = op->arg;
+    struct enable *e = RON_OBJ(op->arg, struct enable, ENABLE_MAGIC);
 
     if (op->rc == RON_OK) {
         RON_IGNORE(ron_buf_append_text(ron_http_reply_body(e->reply), "{\"enabled\":true}"));
@@ -186,12 +190,13 @@ static void enabled(struct iop_op *op)
         iop_reply_fail(e->reply, iop_error_of(op->rc), op->why);
     }
     iop_op_done(op);
+    e->magic = 0;
     ron_free(e);
 }
 
 void iop_forward_enable_http(struct ron_http_call *call, void *arg)
 {
-    struct iop_svc *s = arg;
+    struct iop_acts *o = RON_OBJ(arg, struct iop_acts, IOP_ACTS_MAGIC);
     struct ron_str wanted = ron_http_param(call, 0);
     const struct iop_rule *rule;
     struct iop_policy *policy;
@@ -199,7 +204,7 @@ void iop_forward_enable_http(struct ron_http_call *call, void *arg)
     char name[64];
     enum ron_rc rc;
 
-    if (!iop_allowed(s, call, "interop.admin", NULL)) {
+    if (!iop_allowed(o->core, call, "interop.admin", NULL)) {
         return;
     }
     e = ron_alloc_zero(sizeof *e);
@@ -210,7 +215,7 @@ void iop_forward_enable_http(struct ron_http_call *call, void *arg)
     }
     memcpy(name, wanted.ptr, wanted.len);
     name[wanted.len] = '\0';
-    policy = iop_policy_get(&s->policy);
+    policy = iop_policy_get(o->policy);
     rule = rule_of(policy, name);
     if (rule != NULL) {
         switch_name(rule, e->name);
@@ -218,12 +223,13 @@ void iop_forward_enable_http(struct ron_http_call *call, void *arg)
     iop_policy_unref(policy);
     rc = rule != NULL ? ron_http_defer(call, &e->reply) : RON_NOTFOUND;
     if (rc == RON_OK) {
+        e->magic = ENABLE_MAGIC;
         e->op.kind = IOP_OP_TARGET;
         e->op.done = enabled;
         e->op.arg = e;
         e->op.target.name = (struct ron_str){e->name, strlen(e->name)};
         e->op.target.set = true;
-        rc = iop_box_submit(s->box, &e->op);
+        rc = iop_box_submit(o->mail->box, &e->op);
         if (rc == RON_OK) {
             return;
         }

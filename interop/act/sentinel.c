@@ -5,34 +5,38 @@
  * task, looks once a second and sets the watch `bridge`, which every bridge request reads. Requests
  * that were shed are no calls, so a brownout cannot feed itself; and without any call it ends on
  * trial, so it cannot keep itself either (W5 of core/brownout.h). */
-#include "interop/mailbox/remote.h"
+#include "interop/act/sentinel.h"
+
+#include "interop/core/metrics.h"
 #include "interop/object/storage.h"
+#include "ron/base/assert.h"
 
 enum { TICK_MS = 1000 };
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-void iop_upstream(struct iop_svc *s, const char *service, const char *op, bool good,
+void iop_upstream(struct iop_bridge *b, const char *service, const char *op, bool good,
                   uint64_t took_ns)
 {
-    iop_observe_rpc(s, service, op, good, took_ns);
-    ron_mutex_lock(&s->brownout_mu);
-    iop_brownout_call(&s->brownout, ron_env_now_ns(s->env) / RON_NS_PER_MS, !good,
+    iop_observe_rpc(b->core, service, op, good, took_ns);
+    ron_mutex_lock(&b->mu);
+    iop_brownout_call(&b->brownout, ron_env_now_ns(b->core->env) / RON_NS_PER_MS, !good,
                       took_ns / RON_NS_PER_MS);
-    ron_mutex_unlock(&s->brownout_mu);
+    ron_mutex_unlock(&b->mu);
 }
 
 /* ---- the gate -------------------------------------------------------------------------------- */
 
-bool iop_bridge_open(struct iop_svc *s, struct ron_http_call *call)
+bool iop_bridge_open(struct iop_bridge *b, struct ron_http_call *call)
 {
-    bool open = ron_watch_value(s->bridge) == 0;
+    bool open = ron_watch_value(b->gate) == 0;
     bool probe = false;
 
     if (!open) {
-        ron_mutex_lock(&s->brownout_mu);
-        open = iop_brownout_admit(&s->brownout, ron_env_now_ns(s->env) / RON_NS_PER_MS, &probe);
-        ron_mutex_unlock(&s->brownout_mu);
+        ron_mutex_lock(&b->mu);
+        open =
+            iop_brownout_admit(&b->brownout, ron_env_now_ns(b->core->env) / RON_NS_PER_MS, &probe);
+        ron_mutex_unlock(&b->mu);
     }
     if (!open) {
         iop_fail(call, IOP_ERROR_BROWNOUT, NULL);
@@ -42,34 +46,35 @@ bool iop_bridge_open(struct iop_svc *s, struct ron_http_call *call)
 
 /* ---- the sentinel ---------------------------------------------------------------------------- */
 
-static void toggled(struct iop_svc *s, const struct iop_brownout_view *view)
+static void toggled(struct iop_sentinel *s, const struct iop_brownout_view *view)
 {
     const char *cause = iop_brownout_cause_name(view->cause);
-    struct iop_notice n = {
-        .kind = IOP_NOTICE_BROWNOUT, .active = view->active, .ts_ms = ron_env_wall_ms(s->env)};
+    struct iop_notice n = {.kind = IOP_NOTICE_BROWNOUT,
+                           .active = view->active,
+                           .ts_ms = ron_env_wall_ms(s->core->env)};
 
     for (size_t i = 0; cause[i] != '\0' && i < sizeof n.reason - 1; i++) {
         n.reason[i] = cause[i];
     }
-    ron_watch_set(s->bridge, view->active);
+    ron_watch_set(s->bridge->gate, view->active);
     ron_need_set(s->need_brownout, view->active ? RON_NEED_MISSING : RON_NEED_OK,
                  view->active ? cause : "", 5);
-    iop_set_brownout(s, view->active);
-    iop_tell(s, &n);
-    iop_trail_brownout(s, view->active, cause);
+    iop_set_brownout(s->core, view->active);
+    iop_tell(s->core, &n);
+    iop_trail_brownout(s->core, view->active, cause);
     if (view->active) {
-        RON_LOG(s->log, WARN, "brownout: bridges give way", RON_LOG_STR("cause", cause),
+        RON_LOG(s->core->log, WARN, "brownout: bridges give way", RON_LOG_STR("cause", cause),
                 RON_LOG_U64("calls", view->calls), RON_LOG_U64("failed", view->failed),
                 RON_LOG_U64("slow", view->slow));
     } else {
         /* On trial: nobody called, and the next calls decide. */
-        RON_LOG(s->log, INFO, "the brownout is over", RON_LOG_BOOL("trial", view->trial));
+        RON_LOG(s->core->log, INFO, "the brownout is over", RON_LOG_BOOL("trial", view->trial));
     }
 }
 
-static void look_at_queues(struct iop_svc *s)
+static void look_at_queues(struct iop_sentinel *s)
 {
-    struct ron_chan *const queues[] = {s->work, s->reads, s->uploads};
+    struct ron_chan *const queues[] = {s->hooks->work, s->objects->reads, s->objects->uploads};
     bool full = false;
 
     for (size_t i = 0; i < RON_ARRAY_LEN(queues); i++) {
@@ -84,62 +89,64 @@ static void look_at_queues(struct iop_svc *s)
 
 static void box_probed(struct iop_op *op)
 {
-    struct iop_svc *s = op->arg;
+    struct iop_mail *m = RON_OBJ(op->arg, struct iop_mail, IOP_MAIL_MAGIC);
 
     iop_op_done(op);
-    ron_stat_set(&s->box_probing, 0);
+    ron_stat_set(&m->probing, 0);
 }
 
 /* A mailbox elsewhere that failed is asked until it answers: without requests, which a service that
  * is not ready does not get, nobody would notice that it is back. */
-static void probe_mailbox(struct iop_svc *s)
+static void probe_mailbox(struct iop_mail *m)
 {
-    if (ron_stat_get(&s->box_probing) != 0) {
+    if (ron_stat_get(&m->probing) != 0) {
         return;
     }
-    s->box_probe = (struct iop_op){.kind = IOP_OP_STATS, .done = box_probed, .arg = s};
-    ron_stat_set(&s->box_probing, 1);
-    if (iop_box_submit(s->box, &s->box_probe) != RON_OK) {
-        ron_stat_set(&s->box_probing, 0);
+    m->probe = (struct iop_op){.kind = IOP_OP_STATS, .done = box_probed, .arg = m};
+    ron_stat_set(&m->probing, 1);
+    if (iop_box_submit(m->box, &m->probe) != RON_OK) {
+        ron_stat_set(&m->probing, 0);
     }
 }
 
-static void look_at_mailbox(struct iop_svc *s)
+static void look_at_mailbox(struct iop_sentinel *s)
 {
-    bool broken = s->local != NULL ? ron_stat_get(&iop_box_local_counts(s->local)->broken) != 0
-                                   : iop_box_http_broken(s->box);
+    struct iop_mail *m = s->mail;
+    bool broken = m->local != NULL ? ron_stat_get(&iop_box_local_counts(m->local)->broken) != 0
+                                   : iop_box_http_broken(m->box);
 
-    if (broken && s->local == NULL) {
-        probe_mailbox(s);
+    if (broken && m->local == NULL) {
+        probe_mailbox(m);
     }
-    ron_need_set(s->need_mailbox, broken ? RON_NEED_MISSING : RON_NEED_OK,
+    ron_need_set(s->mail->need, broken ? RON_NEED_MISSING : RON_NEED_OK,
                  broken ? "the mailbox cannot be written" : "", 5);
 }
 
 /* What is in the own store is served in any case. */
-static void look_at_storage(struct iop_svc *s)
+static void look_at_storage(struct iop_sentinel *s)
 {
-    bool broken = ron_stat_get(&s->storage_broken) != 0;
+    bool broken = ron_stat_get(&s->objects->storage_broken) != 0;
 
-    if (s->up.storage == NULL) {
+    if (s->objects->up->storage == NULL) {
         return;
     }
-    iop_storage_probe(s);
-    ron_need_set(s->need_store, broken ? RON_NEED_DEGRADED : RON_NEED_OK,
+    iop_storage_probe(s->objects);
+    ron_need_set(s->objects->need, broken ? RON_NEED_DEGRADED : RON_NEED_OK,
                  broken ? "the storage does not answer" : "", 5);
 }
 
-static void look(struct iop_svc *s, uint64_t now_ms)
+static void look(struct iop_sentinel *s, uint64_t now_ms)
 {
     struct iop_brownout_view view;
     struct ron_chan_stats stats;
     bool changed;
 
-    ron_chan_get_stats(s->work, &stats);
-    ron_mutex_lock(&s->brownout_mu);
-    changed = iop_brownout_tick(&s->brownout, now_ms, stats.depth, ron_chan_capacity(s->work));
-    iop_brownout_look(&s->brownout, now_ms, &view);
-    ron_mutex_unlock(&s->brownout_mu);
+    ron_chan_get_stats(s->hooks->work, &stats);
+    ron_mutex_lock(&s->bridge->mu);
+    changed = iop_brownout_tick(&s->bridge->brownout, now_ms, stats.depth,
+                                ron_chan_capacity(s->hooks->work));
+    iop_brownout_look(&s->bridge->brownout, now_ms, &view);
+    ron_mutex_unlock(&s->bridge->mu);
     if (changed) {
         toggled(s, &view);
     }
@@ -150,8 +157,8 @@ static void look(struct iop_svc *s, uint64_t now_ms)
 
 static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct iop_svc *s = arg;
-    uint64_t now_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
+    struct iop_sentinel *s = RON_OBJ(arg, struct iop_sentinel, IOP_SENTINEL_MAGIC);
+    uint64_t now_ms = ron_env_now_ns(s->core->env) / RON_NS_PER_MS;
 
     (void)items;
     (void)count;
@@ -163,32 +170,32 @@ static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t coun
     return RON_OK;
 }
 
-enum ron_rc iop_bridge_add(struct iop_svc *s, struct ron_err *err)
+enum ron_rc iop_sentinel_add(struct iop_sentinel *s, struct ron_err *err)
 {
-    struct ron_needs *needs = ron_app_needs(s->app);
+    struct ron_needs *needs = ron_app_needs(s->core->app);
     struct iop_brownout_opts opts = iop_brownout_defaults();
 
-    opts.window_ms = (uint64_t)ron_conf_ms(s->conf, IOP_B_WINDOW);
-    opts.rate_ppm = (uint32_t)ron_conf_int(s->conf, IOP_B_RATE);
-    opts.calls_min = (uint32_t)ron_conf_int(s->conf, IOP_B_CALLS);
-    opts.slow_ms = (uint32_t)ron_conf_ms(s->conf, IOP_B_SLOW);
-    opts.hold_ms = (uint64_t)ron_conf_ms(s->conf, IOP_B_HOLD);
-    opts.queue_ms = (uint64_t)ron_conf_ms(s->conf, IOP_B_QUEUE);
-    opts.probe_ms = (uint32_t)ron_conf_ms(s->conf, IOP_B_PROBE);
-    iop_brownout_init(&s->brownout, &opts);
+    opts.window_ms = (uint64_t)ron_conf_ms(s->core->conf, IOP_B_WINDOW);
+    opts.rate_ppm = (uint32_t)ron_conf_int(s->core->conf, IOP_B_RATE);
+    opts.calls_min = (uint32_t)ron_conf_int(s->core->conf, IOP_B_CALLS);
+    opts.slow_ms = (uint32_t)ron_conf_ms(s->core->conf, IOP_B_SLOW);
+    opts.hold_ms = (uint64_t)ron_conf_ms(s->core->conf, IOP_B_HOLD);
+    opts.queue_ms = (uint64_t)ron_conf_ms(s->core->conf, IOP_B_QUEUE);
+    opts.probe_ms = (uint32_t)ron_conf_ms(s->core->conf, IOP_B_PROBE);
+    iop_brownout_init(&s->bridge->brownout, &opts);
     s->tick_ms = RON_MIN(opts.hold_ms / 4 + 1, (uint64_t)TICK_MS);
-    RON_TRY(ron_needs_add(needs, "policy_loaded", false, &s->need_policy, err));
+    RON_TRY(ron_needs_add(needs, "policy_loaded", false, &s->hooks->need_policy, err));
     RON_TRY(ron_needs_add(needs, "queues_within_limits", false, &s->need_queues, err));
-    RON_TRY(ron_needs_add(needs, "storage_reachable", true, &s->need_store, err));
-    RON_TRY(ron_needs_add(needs, "mailbox_reachable", false, &s->need_mailbox, err));
-    RON_TRY(ron_needs_add(needs, "passport_reachable", false, &s->need_passport, err));
+    RON_TRY(ron_needs_add(needs, "storage_reachable", true, &s->objects->need, err));
+    RON_TRY(ron_needs_add(needs, "mailbox_reachable", false, &s->mail->need, err));
+    RON_TRY(ron_needs_add(needs, "passport_reachable", false, &s->acts->need_passport, err));
     RON_TRY(ron_needs_add(needs, "brownout_bridge", false, &s->need_brownout, err));
-    RON_TRY(ron_watch_new(&(struct ron_watch_opts){.registry = ron_app_registry(s->app),
+    RON_TRY(ron_watch_new(&(struct ron_watch_opts){.registry = ron_app_registry(s->core->app),
                                                    .name = "bridge",
                                                    .producers = "brownout_sentinel",
                                                    .consumers = "http"},
-                          &s->bridge, err));
-    return ron_sup_add(ron_app_sup(s->app),
+                          &s->bridge->gate, err));
+    return ron_sup_add(ron_app_sup(s->core->app),
                        &(struct ron_task_def){.name = "brownout_sentinel",
                                               .kind = "sentinel",
                                               .mode = RON_TASK_LOOP,

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "interop/act/act.h"
+#include "interop/core/metrics.h"
 #include "ron/base/alloc.h"
 #include "ron/cap/cap.h"
 
@@ -18,7 +19,7 @@ enum { CAVEATS = 5, CAVEAT_SIZE = RON_CAP_CAVEAT_MAX };
 static bool write_caveats(struct iop_actor *a, const struct iop_act *act,
                           char texts[CAVEATS][CAVEAT_SIZE], struct ron_str ret[CAVEATS])
 {
-    uint64_t ttl_s = (uint64_t)ron_conf_ms(a->s->conf, IOP_CAP_TTL) / 1000;
+    uint64_t ttl_s = (uint64_t)ron_conf_ms(a->of->core->conf, IOP_CAP_TTL) / 1000;
     struct iop_doc body;
     char account[IOP_ACCOUNT_MAX + 1];
     char asset[IOP_ASSET_MAX + 1];
@@ -36,7 +37,7 @@ static bool write_caveats(struct iop_actor *a, const struct iop_act *act,
     (void)snprintf(texts[2], CAVEAT_SIZE, "asset = %s", asset);
     (void)snprintf(texts[3], CAVEAT_SIZE, "max = %s", amount);
     (void)snprintf(texts[4], CAVEAT_SIZE, "exp = %" PRIu64,
-                   ron_env_wall_ms(a->s->env) / 1000 + ttl_s);
+                   ron_env_wall_ms(a->of->core->env) / 1000 + ttl_s);
     for (size_t i = 0; i < CAVEATS; i++) {
         ret[i] = (struct ron_str){texts[i], strlen(texts[i])};
     }
@@ -65,7 +66,7 @@ static enum ron_rc ask_passport(struct iop_actor *a, struct iop_act *act,
     ron_json_open(&j, NULL, '{');
     ron_json_text(&j, "subject_ref", "svc-interop");
     ron_json_text(&j, "audience", "svc-wallet");
-    ron_json_u64(&j, "ttl_s", (uint64_t)ron_conf_ms(a->s->conf, IOP_CAP_TTL) / 1000);
+    ron_json_u64(&j, "ttl_s", (uint64_t)ron_conf_ms(a->of->core->conf, IOP_CAP_TTL) / 1000);
     ron_json_open(&j, "caveats", '[');
     for (size_t i = 0; i < CAVEATS; i++) {
         ron_json_str(&j, NULL, caveats[i]);
@@ -73,8 +74,8 @@ static enum ron_rc ask_passport(struct iop_actor *a, struct iop_act *act,
     ron_json_close(&j, ']');
     ron_json_close(&j, '}');
     (void)snprintf(url, sizeof url, "%s/v1/passport/issue",
-                   ron_conf_str(a->s->conf, IOP_PASSPORT_URL).text);
-    rc = ron_http_fetch_start(a->s->up.passport,
+                   ron_conf_str(a->of->core->conf, IOP_PASSPORT_URL).text);
+    rc = ron_http_fetch_start(a->of->up->passport,
                               &(struct ron_http_fetch_opts){
                                   .method = RON_HTTP_POST,
                                   .url = url,
@@ -91,7 +92,7 @@ static enum ron_rc ask_passport(struct iop_actor *a, struct iop_act *act,
         return rc;
     }
     r = ron_http_fetch_result(f);
-    iop_upstream(a->s, "passport", "issue", r->status != 0 && r->status < 500,
+    iop_upstream(a->of->bridge, "passport", "issue", r->status != 0 && r->status < 500,
                  r->took_ms * RON_NS_PER_MS);
     rc = r->rc;
     if (rc == RON_OK) {
@@ -128,20 +129,20 @@ void iop_wallet_prepare(struct iop_actor *a, struct iop_act *act)
         return;
     }
     RON_IGNORE(ron_buf_append_text(&act->token, "Bearer "));
-    if (a->s->up.passport != NULL) {
+    if (a->of->up->passport != NULL) {
         act->attempt.rc = ask_passport(a, act, caveats);
-        ron_need_set(a->s->need_passport,
+        ron_need_set(a->of->need_passport,
                      act->attempt.rc == RON_OK ? RON_NEED_OK : RON_NEED_DEGRADED,
                      act->attempt.rc == RON_OK ? "" : "the passport service does not issue", 5);
     } else {
-        own = ron_app_tokens_get(&a->s->wallet_token);
+        own = ron_app_tokens_get(&a->of->wallet_token);
         act->attempt.rc = ron_cap_attenuate(own->text, 0, caveats, CAVEATS, &act->token, &err);
     }
     if (act->attempt.rc == RON_OK) {
-        iop_count_of(a->s, IOP_M_CAPS,
+        iop_count_of(a->of->core, IOP_M_CAPS,
                      strcmp(act->op, "issue") == 0 ? "wallet.issue" : "wallet.transfer", 1);
     } else if (err.msg[0] != '\0') {
-        RON_LOG(a->s->log, ERROR, "no capability for the wallet", RON_LOG_ERR(&err));
+        RON_LOG(a->of->core->log, ERROR, "no capability for the wallet", RON_LOG_ERR(&err));
     }
 }
 
@@ -159,8 +160,8 @@ void iop_wallet_start(struct iop_actor *a, struct iop_act *act)
         return;
     }
     (void)iop_act_text(&act->head, "/corr_id", corr, sizeof corr);
-    (void)snprintf(url, sizeof url, "%s/v1/%s", ron_conf_str(a->s->conf, IOP_WALLET_URL).text,
-                   act->op);
+    (void)snprintf(url, sizeof url, "%s/v1/%s",
+                   ron_conf_str(a->of->core->conf, IOP_WALLET_URL).text, act->op);
     struct ron_http_fetch_header headers[] = {
         {"Content-Type", {"application/json", 16}},
         {"Idempotency-Key", {key, strlen(key)}},
@@ -168,7 +169,7 @@ void iop_wallet_start(struct iop_actor *a, struct iop_act *act)
     };
 
     act->attempt.rc = ron_http_fetch_start(
-        a->s->up.wallet,
+        a->of->up->wallet,
         &(struct ron_http_fetch_opts){.method = RON_HTTP_POST,
                                       .url = url,
                                       .op = strcmp(act->op, "issue") == 0 ? 0 : 1,
@@ -181,7 +182,7 @@ void iop_wallet_start(struct iop_actor *a, struct iop_act *act)
         &act->fetch, &err);
     if (act->attempt.rc != RON_OK) {
         act->fetch = NULL;
-        iop_upstream(a->s, "wallet", act->op, act->attempt.rc == RON_FULL, 0);
+        iop_upstream(a->of->bridge, "wallet", act->op, act->attempt.rc == RON_FULL, 0);
     }
 }
 

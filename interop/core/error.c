@@ -2,6 +2,8 @@
 /* interop/core/error.c - the table of refusals. */
 #include "interop/core/error.h"
 
+#include "ron/base/assert.h"
+
 static const struct ron_http_error rows[IOP_ERROR_COUNT] = {
 #define X(name, code_, status_, retry_, doc_)                                                      \
     [IOP_ERROR_##name] = {.status = (status_),                                                     \
@@ -40,6 +42,18 @@ struct ron_http_error iop_http_error(enum iop_error error, const char *detail)
         e.retry_after_s = 5;
     }
     return e;
+}
+
+enum iop_error iop_refusal_error(enum iop_refusal refusal)
+{
+    static const enum iop_error errors[] = {
+#define X(name, error, label, message) [IOP_REFUSE_##name] = IOP_ERROR_##error,
+        IOP_REFUSALS(X)
+#undef X
+    };
+
+    RON_ASSERT(refusal < IOP_REFUSAL_COUNT);
+    return errors[refusal];
 }
 
 enum iop_error iop_error_of(enum ron_rc rc)

@@ -7,6 +7,7 @@
  * (ron/http/reason.h). */
 #pragma once
 
+#include "interop/provider/provider.h"
 #include "ron/http/parse.h"
 
 /* X(NAME, "CODE", status, retryable, "meaning") */
@@ -47,5 +48,7 @@ int iop_error_status(enum iop_error error);
 /* What is told: the meaning, or `detail` instead of it (NULL or "": none), which must live until
  * the call that takes it returns. */
 struct ron_http_error iop_http_error(enum iop_error error, const char *detail);
+/* The error of a delivery that its provider's scheme refuses; NONE for IOP_REFUSE_NONE. */
+enum iop_error iop_refusal_error(enum iop_refusal refusal);
 /* What a failure of a store or a call means for a request. */
 enum iop_error iop_error_of(enum ron_rc rc);

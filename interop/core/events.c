@@ -5,7 +5,8 @@
  * oldest and is told so; truth is in the mailbox, the store and the audit. */
 #include <string.h>
 
-#include "interop/svc.h"
+#include "interop/core/core.h"
+#include "ron/base/assert.h"
 
 static const char *const topics[] = {
 #define X(name, topic) topic,
@@ -45,20 +46,20 @@ static bool format(struct ron_buf *out, const void *message, const char *topic)
     return true;
 }
 
-void iop_tell(struct iop_svc *s, const struct iop_notice *event)
+void iop_tell(struct iop_core *c, const struct iop_notice *event)
 {
-    ron_http_events_publish(s->events, event);
+    ron_http_events_publish(c->events, event);
 }
 
 void iop_events_http(struct ron_http_call *call, void *arg)
 {
-    struct iop_svc *s = arg;
+    struct iop_core *c = RON_OBJ(arg, struct iop_core, IOP_CORE_MAGIC);
     struct ron_str provider = {0};
     char name[64];
     uint64_t until_ms = 0;
     enum ron_rc rc;
 
-    if (!iop_allowed(s, call, "interop.inspect", &until_ms)) {
+    if (!iop_allowed(c, call, "interop.inspect", &until_ms)) {
         return;
     }
     rc = ron_http_query_get(ron_http_head(call)->query, "provider", name, sizeof name, &provider);
@@ -66,29 +67,29 @@ void iop_events_http(struct ron_http_call *call, void *arg)
         iop_fail(call, IOP_ERROR_MALFORMED, "provider: not a name, or twice");
         return;
     }
-    rc = ron_http_events_join(s->events, call, provider, until_ms);
+    rc = ron_http_events_join(c->events, call, provider, until_ms);
     if (rc != RON_OK) {
         iop_fail(call, rc == RON_CLOSED ? IOP_ERROR_DRAINING : IOP_ERROR_BUSY,
                  "there are too many streams");
     }
 }
 
-enum ron_rc iop_events_add(struct iop_svc *s, struct ron_err *err)
+enum ron_rc iop_events_add(struct iop_core *c, struct ron_err *err)
 {
     return ron_http_events_new(
-        &(struct ron_http_events_opts){.registry = ron_app_registry(s->app),
-                                       .env = s->env,
-                                       .sup = ron_app_sup(s->app),
-                                       .log = ron_app_log(s->app),
+        &(struct ron_http_events_opts){.registry = ron_app_registry(c->app),
+                                       .env = c->env,
+                                       .sup = ron_app_sup(c->app),
+                                       .log = ron_app_log(c->app),
                                        .bus_name = "events",
                                        .chan_name = "streams",
                                        .task_name = "event_streams",
                                        .producers = "all tasks",
-                                       .capacity = (uint32_t)ron_conf_int(s->conf, IOP_Q_BROADCAST),
+                                       .capacity = (uint32_t)ron_conf_int(c->conf, IOP_Q_BROADCAST),
                                        .message_bytes = sizeof(struct iop_notice),
                                        .streams_max = IOP_STREAMS_MAX,
                                        .stage = 5,
                                        .greeting = "interop events",
                                        .format = format},
-        &s->events, err);
+        &c->events, err);
 }

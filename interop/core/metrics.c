@@ -1,9 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* interop/core/metrics.c - what the bridge counts, under the names of the specification. */
-#include "interop/svc.h"
+#include "interop/core/metrics.h"
+
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
+
+#define METRICS_MAGIC 0x494d4554u /* "IMET" */
 
 struct iop_metrics {
+    uint32_t magic;
+    const struct iop_core *core;
+    const struct iop_mail *mail; /* read by a scrape */
     struct ron_metric *of[IOP_M_COUNT];
 };
 
@@ -38,95 +45,96 @@ static void collect_box(struct ron_scrape *scrape, const struct iop_metrics *m,
     ron_scrape_add(scrape, m->of[IOP_M_BOX_TOPICS], ron_stat_get(&box->topics), NULL);
 }
 
-static void collect_seen(struct ron_scrape *scrape, const struct iop_svc *s)
+static void collect_seen(struct ron_scrape *scrape, const struct iop_metrics *m)
 {
-    struct iop_metrics *m = s->metrics;
     struct iop_seen_stats seen;
 
-    iop_seen_get_stats(s->seen, &seen);
+    iop_seen_get_stats(m->mail->seen, &seen);
     ron_scrape_add(scrape, m->of[IOP_M_SEEN], seen.committed + seen.reserved, NULL);
-    ron_scrape_add(scrape, m->of[IOP_M_SEEN_MAX], (uint64_t)ron_conf_int(s->conf, IOP_DEDUP_KEYS),
-                   NULL);
+    ron_scrape_add(scrape, m->of[IOP_M_SEEN_MAX],
+                   (uint64_t)ron_conf_int(m->core->conf, IOP_DEDUP_KEYS), NULL);
     ron_scrape_add(scrape, m->of[IOP_M_SEEN_EVICTED], seen.evicted, NULL);
     ron_scrape_add(scrape, m->of[IOP_M_SEEN_REFUSED], seen.refused, NULL);
 }
 
 static void collect(struct ron_scrape *scrape, void *arg)
 {
-    struct iop_svc *s = arg;
-    struct iop_metrics *m = s->metrics;
-    const struct iop_audit_counts *audit = iop_audit_get_counts(s->audit);
+    const struct iop_metrics *m = RON_OBJ(arg, const struct iop_metrics, METRICS_MAGIC);
+    const struct iop_audit_counts *audit = iop_audit_get_counts(m->core->audit);
 
     ron_scrape_add(
         scrape, m->of[IOP_M_AUDIT], ron_stat_get(&audit->emitted),
-        iop_audit_sink_name((enum iop_audit_sink)ron_conf_choice(s->conf, IOP_AUDIT_SINK)));
+        iop_audit_sink_name((enum iop_audit_sink)ron_conf_choice(m->core->conf, IOP_AUDIT_SINK)));
     ron_scrape_add(scrape, m->of[IOP_M_AUDIT_DROP], ron_stat_get(&audit->dropped), NULL);
-    if (s->local != NULL) {
-        collect_box(scrape, m, iop_box_local_counts(s->local));
-        collect_seen(scrape, s);
+    if (m->mail->local != NULL) {
+        collect_box(scrape, m, iop_box_local_counts(m->mail->local));
+        collect_seen(scrape, m);
     }
 }
 
 /* A rate needs the zero before the first event, so series that are known are made at the start. */
-static void make_series(struct iop_svc *s)
+static void make_series(struct iop_core *c)
 {
-    struct ron_metrics *all = ron_app_metrics(s->app);
+    struct ron_metrics *all = ron_app_metrics(c->app);
 
     for (size_t i = 1; i < IOP_ERROR_COUNT; i++) {
         (void)ron_metric_series(ron_metrics_name(all, RON_M_REJECTED),
                                 iop_error_code((enum iop_error)i));
     }
-    iop_count_of(s, IOP_M_CHUNKS, "/put", 0);
-    iop_set_brownout(s, false);
+    iop_count_of(c, IOP_M_CHUNKS, "/put", 0);
+    iop_set_brownout(c, false);
 }
 
-enum ron_rc iop_metrics_new(struct iop_svc *s, struct ron_err *err)
+enum ron_rc iop_metrics_new(struct iop_core *c, const struct iop_mail *mail, struct ron_err *err)
 {
     struct iop_metrics *m = ron_alloc_zero(sizeof *m);
 
     if (m == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the metrics");
     }
-    s->metrics = m;
-    RON_TRY(ron_metrics_declare_all(ron_app_metrics(s->app), defs, IOP_M_COUNT, m->of, err));
-    make_series(s);
-    return ron_metrics_collector(ron_app_metrics(s->app), collect, s, err);
+    m->magic = METRICS_MAGIC;
+    m->core = c;
+    m->mail = mail;
+    c->metrics = m;
+    RON_TRY(ron_metrics_declare_all(ron_app_metrics(c->app), defs, IOP_M_COUNT, m->of, err));
+    make_series(c);
+    return ron_metrics_collector(ron_app_metrics(c->app), collect, m, err);
 }
 
-void iop_count_of(struct iop_svc *s, int metric, const char *label, uint64_t n)
+void iop_count_of(struct iop_core *c, int metric, const char *label, uint64_t n)
 {
-    ron_counter_add(ron_metric_series(s->metrics->of[metric], label), n);
+    ron_counter_add(ron_metric_series(c->metrics->of[metric], label), n);
 }
 
-void iop_count_action(struct iop_svc *s, const struct iop_action *action)
+void iop_count_action(struct iop_core *c, const struct iop_action *action)
 {
     static const char *const names[] = {
         [IOP_ACT_MAILBOX] = "mailbox", [IOP_ACT_FORWARD] = "forward", [IOP_ACT_WALLET] = "wallet"};
 
-    iop_count_of(s, IOP_M_RULES,
+    iop_count_of(c, IOP_M_RULES,
                  action->fault != IOP_FAULT_NONE ? "fault" : names[action->rule->action], 1);
 }
 
-void iop_count_act(struct iop_svc *s, const char *action, const char *result)
+void iop_count_act(struct iop_core *c, const char *action, const char *result)
 {
-    ron_counter_add(ron_metric_series(s->metrics->of[IOP_M_ACTS], action, result), 1);
+    ron_counter_add(ron_metric_series(c->metrics->of[IOP_M_ACTS], action, result), 1);
 }
 
-void iop_observe_rpc(struct iop_svc *s, const char *service, const char *op, bool good,
+void iop_observe_rpc(struct iop_core *c, const char *service, const char *op, bool good,
                      uint64_t took_ns)
 {
     ron_histogram_observe(
-        ron_metric_series(s->metrics->of[IOP_M_RPC], service, op, good ? "ok" : "fail"), took_ns);
+        ron_metric_series(c->metrics->of[IOP_M_RPC], service, op, good ? "ok" : "fail"), took_ns);
 }
 
-void iop_set_brownout(struct iop_svc *s, bool active)
+void iop_set_brownout(struct iop_core *c, bool active)
 {
-    ron_gauge_set(ron_metric_series(s->metrics->of[IOP_M_BROWNOUT], "bridge"), active);
+    ron_gauge_set(ron_metric_series(c->metrics->of[IOP_M_BROWNOUT], "bridge"), active);
 }
 
-void iop_policy_series(struct iop_svc *s, struct iop_policy *policy)
+void iop_policy_series(struct iop_core *c, struct iop_policy *policy)
 {
-    struct iop_metrics *m = s->metrics;
+    struct iop_metrics *m = c->metrics;
 
     for (size_t i = 0; i < policy->providers->count; i++) {
         const char *name = policy->providers->at[i].name;
@@ -138,8 +146,8 @@ void iop_policy_series(struct iop_svc *s, struct iop_policy *policy)
     }
 }
 
-void iop_metrics_free(struct iop_svc *s)
+void iop_metrics_free(struct iop_core *c)
 {
-    ron_free(s->metrics);
-    s->metrics = NULL;
+    ron_free(c->metrics);
+    c->metrics = NULL;
 }

@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "interop/audit/audit.h"
-#include "interop/svc.h"
+#include "interop/core/core.h"
+#include "ron/base/assert.h"
 
 enum { TAIL_DEFAULT = 100 };
 
@@ -26,7 +26,7 @@ static const char *text_of(struct ron_str s, char *room, size_t size)
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-void iop_trail_delivery(struct iop_svc *s, const struct iop_record *r, const char *verdict,
+void iop_trail_delivery(struct iop_core *c, const struct iop_outcome *r, const char *verdict,
                         uint64_t took_us)
 {
     const struct iop_delivery *d = r->delivery;
@@ -57,15 +57,15 @@ void iop_trail_delivery(struct iop_svc *s, const struct iop_record *r, const cha
         e.attrs[n].name = "why";
         e.attrs[n].value = (struct ron_str){r->label, strlen(r->label)};
     }
-    iop_audit_emit(s->audit, &e);
+    iop_audit_emit(c->audit, &e);
 }
 
-void iop_trail_put(struct iop_svc *s, const struct ron_http_reply *reply, enum iop_error error,
+void iop_trail_put(struct iop_core *c, const struct ron_http_reply *reply, enum iop_error error,
                    const struct ron_b3 *id)
 {
     char corr[RON_HTTP_CORR_ID_MAX + 1];
 
-    iop_audit_emit(s->audit,
+    iop_audit_emit(c->audit,
                    &(struct iop_audit_event){
                        .action = "put",
                        .allow = error == IOP_ERROR_NONE,
@@ -75,14 +75,14 @@ void iop_trail_put(struct iop_svc *s, const struct ron_http_reply *reply, enum i
                    });
 }
 
-void iop_trail_denied(struct iop_svc *s, struct ron_http_call *call, const char *scope,
+void iop_trail_denied(struct iop_core *c, struct ron_http_call *call, const char *scope,
                       enum iop_error error, const char *cap_id)
 {
     char corr[RON_HTTP_CORR_ID_MAX + 1];
     char peer[IOP_PEER_SIZE];
 
     ron_http_peer(call, peer, sizeof peer);
-    iop_audit_emit(s->audit, &(struct iop_audit_event){
+    iop_audit_emit(c->audit, &(struct iop_audit_event){
                                  .action = "capability",
                                  .reason = iop_error_code(error),
                                  .corr_id = text_of(ron_http_corr_id(call), corr, sizeof corr),
@@ -92,7 +92,7 @@ void iop_trail_denied(struct iop_svc *s, struct ron_http_call *call, const char 
                              });
 }
 
-void iop_trail_action(struct iop_svc *s, const char *action, const char *result, const char *rule,
+void iop_trail_action(struct iop_core *c, const char *action, const char *result, const char *rule,
                       const char *corr_id, const char *provider, uint32_t attempt, int status)
 {
     char attempt_text[16];
@@ -100,7 +100,7 @@ void iop_trail_action(struct iop_svc *s, const char *action, const char *result,
     int a = snprintf(attempt_text, sizeof attempt_text, "%u", attempt);
     int b = snprintf(status_text, sizeof status_text, "%d", status);
 
-    iop_audit_emit(s->audit, &(struct iop_audit_event){
+    iop_audit_emit(c->audit, &(struct iop_audit_event){
                                  .action = action,
                                  .allow = strcmp(result, "done") == 0,
                                  .reason = result,
@@ -112,17 +112,17 @@ void iop_trail_action(struct iop_svc *s, const char *action, const char *result,
                              });
 }
 
-void iop_trail_brownout(struct iop_svc *s, bool active, const char *cause)
+void iop_trail_brownout(struct iop_core *c, bool active, const char *cause)
 {
-    iop_audit_emit(s->audit,
+    iop_audit_emit(c->audit,
                    &(struct iop_audit_event){.action = active ? "brownout" : "brownout_over",
                                              .allow = !active,
                                              .reason = cause});
 }
 
-void iop_trail_policy(struct iop_svc *s, bool good)
+void iop_trail_policy(struct iop_core *c, bool good)
 {
-    iop_audit_emit(s->audit, &(struct iop_audit_event){.action = "policy",
+    iop_audit_emit(c->audit, &(struct iop_audit_event){.action = "policy",
                                                        .allow = good,
                                                        .reason = good ? "loaded" : "kept"});
 }
@@ -131,14 +131,14 @@ void iop_trail_policy(struct iop_svc *s, bool good)
 
 void iop_audit_http(struct ron_http_call *call, void *arg)
 {
-    struct iop_svc *s = arg;
+    struct iop_core *c = RON_OBJ(arg, struct iop_core, IOP_CORE_MAGIC);
     struct ron_str value;
     uint64_t limit = TAIL_DEFAULT;
     struct ron_buf body;
     char room[24];
     enum ron_rc rc;
 
-    if (!iop_allowed(s, call, "interop.audit", NULL)) {
+    if (!iop_allowed(c, call, "interop.audit", NULL)) {
         return;
     }
     rc = ron_http_query_get(ron_http_head(call)->query, "limit", room, sizeof room, &value);
@@ -148,7 +148,7 @@ void iop_audit_http(struct ron_http_call *call, void *arg)
         return;
     }
     ron_buf_init(&body, (size_t)IOP_AUDIT_RING * IOP_AUDIT_LINE_MAX);
-    rc = iop_audit_tail(s->audit, (uint32_t)limit, &body);
+    rc = iop_audit_tail(c->audit, (uint32_t)limit, &body);
     if (rc == RON_OK) {
         ron_http_answer(call, 200, "application/x-ndjson", ron_buf_data(&body), ron_buf_len(&body));
     } else {
@@ -169,27 +169,27 @@ enum ron_rc iop_trail_check(const struct ron_conf_snap *conf, struct ron_err *er
     return RON_OK;
 }
 
-enum ron_rc iop_trail_open(struct iop_svc *s, struct ron_err *err)
+enum ron_rc iop_trail_open(struct iop_core *c, struct ron_err *err)
 {
-    struct ron_conf_list words = ron_conf_list(s->conf, IOP_AUDIT_WORDS);
-    struct ron_conf_str file = ron_conf_str(s->conf, IOP_AUDIT_PATH);
+    struct ron_conf_list words = ron_conf_list(c->conf, IOP_AUDIT_WORDS);
+    struct ron_conf_str file = ron_conf_str(c->conf, IOP_AUDIT_PATH);
     struct iop_audit_opts opts = {
-        .env = s->env,
-        .registry = ron_app_registry(s->app),
-        .sink = (enum iop_audit_sink)ron_conf_choice(s->conf, IOP_AUDIT_SINK),
+        .env = c->env,
+        .registry = ron_app_registry(c->app),
+        .sink = (enum iop_audit_sink)ron_conf_choice(c->conf, IOP_AUDIT_SINK),
         .path = file.text,
-        .amnesia = s->amnesia,
+        .amnesia = c->amnesia,
     };
     char path[1024];
 
     if (file.len == 0) {
         /* 900 bytes at most, as its key says; the folder is there, the stores are in it */
-        (void)snprintf(path, sizeof path, "%s/audit.jsonl", ron_conf_str(s->conf, IOP_DIR).text);
+        (void)snprintf(path, sizeof path, "%s/audit.jsonl", ron_conf_str(c->conf, IOP_DIR).text);
         opts.path = path;
     }
     for (size_t i = 0; i < words.count; i++) {
         opts.redact[i] = words.items[i].text;
     }
-    RON_TRY(iop_audit_new(&opts, &s->audit, err));
-    return iop_audit_add(s->audit, ron_app_sup(s->app), 5, err);
+    RON_TRY(iop_audit_new(&opts, &c->audit, err));
+    return iop_audit_add(c->audit, ron_app_sup(c->app), 5, err);
 }

@@ -2,11 +2,11 @@
 /* interop/core/upstream.c - targets of the HTTP client, from the settings. */
 #include "interop/core/upstream.h"
 
-#include "interop/mailbox/remote.h"
-
 #include <stdio.h>
 #include <string.h>
 
+#include "interop/conf.h"
+#include "interop/mailbox/remote.h"
 #include "ron/http/date.h"
 
 enum {

@@ -13,10 +13,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "interop/svc.h"
+#include "interop/front/front.h"
 #include "ron/base/alloc.h"
 #include "ron/base/arena.h"
+#include "ron/base/assert.h"
 #include "ron/base/hex.h"
+#include "ron/merkle/lines.h"
 
 enum {
     RECV_DEFAULT = 10,
@@ -27,9 +29,12 @@ enum {
     KEY_MAX = 128,
 };
 
+#define BOX_CALL_MAGIC 0x49424f43u /* "IBOC" */
+
 struct box_call {
+    uint32_t magic;
+    struct iop_front *front;
     struct iop_op op;
-    struct iop_svc *s;
     struct ron_http_reply *reply;
     uint64_t began_ns;
     char topic[IOP_TOPIC_MAX + 1];
@@ -181,6 +186,7 @@ static void write_answer(struct ron_json_writer *j, const struct box_call *c)
 
 static void call_free(struct box_call *c)
 {
+    c->magic = 0;
     iop_op_done(&c->op);
     ron_arena_done(&c->arena);
     ron_free(c);
@@ -189,7 +195,7 @@ static void call_free(struct box_call *c)
 /* On the writer's thread, or on the loop when it could not be submitted. */
 static void answer(struct iop_op *op)
 {
-    struct box_call *c = op->arg;
+    struct box_call *c = RON_OBJ(op->arg, struct box_call, BOX_CALL_MAGIC);
     struct ron_json_writer j;
     char detail[80];
 
@@ -210,9 +216,10 @@ static void answer(struct iop_op *op)
     } else if (op->rc == RON_CLOSED) {
         iop_reply_fail(c->reply, IOP_ERROR_DRAINING, NULL);
     } else if (op->rc == RON_TIMEOUT) {
-        (void)snprintf(
-            detail, sizeof detail, "mailbox %s: no answer within %llu ms", iop_op_name(op->kind),
-            (unsigned long long)((ron_env_now_ns(c->s->env) - c->began_ns) / RON_NS_PER_MS));
+        (void)snprintf(detail, sizeof detail, "mailbox %s: no answer within %llu ms",
+                       iop_op_name(op->kind),
+                       (unsigned long long)((ron_env_now_ns(c->front->core->env) - c->began_ns) /
+                                            RON_NS_PER_MS));
         iop_reply_fail(c->reply, IOP_ERROR_TIMEOUT, detail);
     } else {
         iop_reply_fail(c->reply, IOP_ERROR_DOWNSTREAM, op->why);
@@ -237,16 +244,17 @@ static bool is_for_operators(enum iop_op_kind kind)
 }
 
 /* A call with a copy of its text, or NULL: it has been answered. */
-static struct box_call *begin(struct iop_svc *s, struct ron_http_call *call, enum iop_op_kind kind,
+static struct box_call *begin(void *arg, struct ron_http_call *call, enum iop_op_kind kind,
                               const char *scope, bool has_topic, size_t arena_bytes)
 {
+    struct iop_front *f = RON_OBJ(arg, struct iop_front, IOP_FRONT_MAGIC);
     struct ron_str body = ron_http_body(call);
     struct ron_str topic = has_topic ? ron_http_param(call, 0) : (struct ron_str){"", 0};
     bool operators = is_for_operators(kind) && iop_topic_internal(topic);
     bool journal = !operators && is_remote_journal(topic);
     struct box_call *c;
 
-    if (!iop_allowed(s, call, journal ? "mailbox.journal" : scope, NULL)) {
+    if (!iop_allowed(f->core, call, journal ? "mailbox.journal" : scope, NULL)) {
         return NULL;
     }
     c = ron_alloc(sizeof *c + body.len + 1);
@@ -255,8 +263,9 @@ static struct box_call *begin(struct iop_svc *s, struct ron_http_call *call, enu
         return NULL;
     }
     memset(c, 0, sizeof *c);
-    c->s = s;
-    c->began_ns = ron_env_now_ns(s->env);
+    c->magic = BOX_CALL_MAGIC;
+    c->front = f;
+    c->began_ns = ron_env_now_ns(f->core->env);
     c->op = (struct iop_op){.kind = kind, .done = answer, .arg = c};
     if (body.len > 0) {
         memcpy(c->text, body.ptr, body.len);
@@ -297,7 +306,7 @@ static void submit(struct ron_http_call *call, struct box_call *c)
         call_free(c);
         return;
     }
-    rc = iop_box_submit(c->s->box, &c->op);
+    rc = iop_box_submit(c->front->mail->box, &c->op);
     if (rc != RON_OK) {
         ron_http_undefer(call, c->reply);
         iop_fail(call, rc == RON_CLOSED ? IOP_ERROR_DRAINING : IOP_ERROR_BUSY, NULL);
@@ -427,7 +436,7 @@ static void send_http(struct ron_http_call *call, void *arg, bool batch)
         }
         journal = journal || is_remote_journal(items[i].topic);
     }
-    if (journal && !iop_allowed(c->s, call, "mailbox.journal", NULL)) {
+    if (journal && !iop_allowed(c->front->core, call, "mailbox.journal", NULL)) {
         call_free(c);
         return;
     }
@@ -438,7 +447,7 @@ static void send_http(struct ron_http_call *call, void *arg, bool batch)
 
         /* No provider has such a name: keys of senders and of deliveries cannot meet. */
         (void)snprintf(name, sizeof name, "mailbox/%s", c->topic);
-        iop_key_make(c->s, str_of(name), in.key, NULL, &c->op.put.key);
+        iop_key_make(c->front->mail, str_of(name), in.key, NULL, &c->op.put.key);
         c->op.put.has_key = true;
     }
     submit(call, c);
@@ -483,7 +492,7 @@ void iop_box_recv_http(struct ron_http_call *call, void *arg)
     if (c == NULL || !scan(call, c, &recv_shape, &in)) {
         return;
     }
-    left_ms = ron_deadline_left_ms(ron_http_deadline(call), ron_env_now_ns(c->s->env));
+    left_ms = ron_deadline_left_ms(ron_http_deadline(call), ron_env_now_ns(c->front->core->env));
     left_ms = left_ms > MARGIN_MS ? left_ms - MARGIN_MS : 0;
     c->op.recv.topic = str_of(c->topic);
     c->op.recv.max = (uint32_t)in.max;

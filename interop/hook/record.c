@@ -6,7 +6,7 @@
  * lost with the process; the audit is the record. Nothing of a body or a signature is in either. */
 #include <string.h>
 
-#include "interop/svc.h"
+#include "interop/hook/hook.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 
@@ -47,15 +47,15 @@ static void cut(char *to, size_t size, const char *from, size_t len)
 
 /* ---- telling --------------------------------------------------------------------------------- */
 
-static void keep(struct iop_svc *s, const struct iop_record *r, uint64_t took_us)
+static void keep(struct iop_hooks *h, const struct iop_outcome *r, uint64_t took_us)
 {
     const struct iop_delivery *d = r->delivery;
-    struct iop_ring *ring = s->ring;
+    struct iop_ring *ring = h->ring;
     struct row *row;
 
     ron_mutex_lock(&ring->mu);
     row = &ring->rows[ring->count++ % IOP_RING];
-    row->ts_ms = ron_env_wall_ms(s->env);
+    row->ts_ms = ron_env_wall_ms(h->core->env);
     row->took_us = took_us;
     row->sig_alg = d != NULL ? d->sig_alg : NULL;
     row->label = r->label != NULL ? r->label : "";
@@ -73,7 +73,7 @@ static void keep(struct iop_svc *s, const struct iop_record *r, uint64_t took_us
     ron_mutex_unlock(&ring->mu);
 }
 
-static void count(const struct iop_record *r)
+static void count(const struct iop_outcome *r)
 {
     const struct iop_entry *e;
 
@@ -90,12 +90,12 @@ static void count(const struct iop_record *r)
     }
 }
 
-static void publish(struct iop_svc *s, const struct iop_record *r)
+static void publish(struct iop_hooks *h, const struct iop_outcome *r)
 {
-    struct iop_notice n = {.ts_ms = ron_env_wall_ms(s->env)};
+    struct iop_notice n = {.ts_ms = ron_env_wall_ms(h->core->env)};
 
     if ((r->verdict != IOP_VERDICT_ACCEPTED && r->verdict != IOP_VERDICT_DUPLICATE) ||
-        !ron_http_events_watched(s->events)) {
+        !ron_http_events_watched(h->core->events)) {
         return;
     }
     RON_ASSERT(r->provider != NULL && r->b3 != NULL); /* it was accepted */
@@ -103,18 +103,21 @@ static void publish(struct iop_svc *s, const struct iop_record *r)
     cut(n.provider, sizeof n.provider, r->provider->name, strlen(r->provider->name));
     cut(n.corr_id, sizeof n.corr_id, r->corr_id.ptr, r->corr_id.len);
     ron_b3_format(r->b3, n.b3);
-    iop_tell(s, &n);
+    iop_tell(h->core, &n);
 }
 
-void iop_record(struct iop_svc *s, const struct iop_record *record)
+void iop_record(struct iop_hooks *h, const struct iop_outcome *outcome)
 {
     uint64_t took_us =
-        record->began_ns != 0 ? (ron_env_now_ns(s->env) - record->began_ns) / 1000 : 0;
+        outcome->began_ns != 0 ? (ron_env_now_ns(h->core->env) - outcome->began_ns) / 1000 : 0;
 
-    count(record);
-    keep(s, record, took_us);
-    publish(s, record);
-    iop_trail_delivery(s, record, verdicts[record->verdict], took_us);
+    RON_ASSERT(outcome->verdict < IOP_VERDICT_COUNT);
+    RON_ASSERT_MSG((outcome->verdict == IOP_VERDICT_REFUSED) == (outcome->error != IOP_ERROR_NONE),
+                   "a refusal names its error, and nothing else does");
+    count(outcome);
+    keep(h, outcome, took_us);
+    publish(h, outcome);
+    iop_trail_delivery(h->core, outcome, verdicts[outcome->verdict], took_us);
 }
 
 /* ---- GET /deliveries ------------------------------------------------------------------------- */
@@ -144,10 +147,10 @@ static void write_row(struct ron_json_writer *j, const struct row *r)
 }
 
 /* Newest first. */
-static void write_rows(struct iop_svc *s, struct ron_str provider, uint64_t limit,
+static void write_rows(struct iop_hooks *h, struct ron_str provider, uint64_t limit,
                        struct ron_buf *out)
 {
-    struct iop_ring *ring = s->ring;
+    struct iop_ring *ring = h->ring;
     struct ron_json_writer j;
     struct row row;
 
@@ -191,14 +194,14 @@ static bool query_limit(const struct ron_http_call *call, uint64_t preset, uint6
 
 void iop_deliveries_http(struct ron_http_call *call, void *arg)
 {
-    struct iop_svc *s = arg;
+    struct iop_hooks *h = RON_OBJ(arg, struct iop_hooks, IOP_HOOKS_MAGIC);
     char name[IOP_PROVIDER_NAME_MAX];
     struct ron_str provider = {0};
     struct ron_buf body;
     uint64_t limit;
     enum ron_rc rc;
 
-    if (!iop_allowed(s, call, "interop.inspect", NULL)) {
+    if (!iop_allowed(h->core, call, "interop.inspect", NULL)) {
         return;
     }
     rc = ron_http_query_get(ron_http_head(call)->query, "provider", name, sizeof name, &provider);
@@ -207,7 +210,7 @@ void iop_deliveries_http(struct ron_http_call *call, void *arg)
         return;
     }
     ron_buf_init(&body, 1 << 20);
-    write_rows(s, provider, limit, &body);
+    write_rows(h, provider, limit, &body);
     if (ron_buf_error(&body) == RON_OK) {
         ron_http_answer(call, 200, "application/json", ron_buf_data(&body), ron_buf_len(&body));
     } else {
@@ -216,22 +219,22 @@ void iop_deliveries_http(struct ron_http_call *call, void *arg)
     ron_buf_done(&body);
 }
 
-enum ron_rc iop_ring_new(struct iop_svc *s, struct ron_err *err)
+enum ron_rc iop_ring_new(struct iop_hooks *h, struct ron_err *err)
 {
-    s->ring = ron_alloc_zero(sizeof *s->ring);
-    if (s->ring == NULL) {
+    h->ring = ron_alloc_zero(sizeof *h->ring);
+    if (h->ring == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the last deliveries");
     }
-    ron_mutex_init(&s->ring->mu, RON_RANK_LEAF, "interop.counters");
+    ron_mutex_init(&h->ring->mu, RON_RANK_LEAF, "interop.counters");
     return RON_OK;
 }
 
-void iop_ring_free(struct iop_svc *s)
+void iop_ring_free(struct iop_hooks *h)
 {
-    if (s->ring != NULL) {
-        ron_mutex_done(&s->ring->mu);
-        ron_wipe(s->ring, sizeof *s->ring);
-        ron_free(s->ring);
-        s->ring = NULL;
+    if (h->ring != NULL) {
+        ron_mutex_done(&h->ring->mu);
+        ron_wipe(h->ring, sizeof *h->ring);
+        ron_free(h->ring);
+        h->ring = NULL;
     }
 }

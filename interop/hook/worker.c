@@ -16,21 +16,25 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "interop/core/metrics.h"
+#include "interop/hook/hook.h"
 #include "interop/mailbox/outbox.h"
-#include "interop/svc.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/task/executor.h"
 
 /* A worker shares its thread with the listener: a turn must be short. A delivery of 4 KiB is some
  * fifteen microseconds. */
 enum {
     JOBS_PER_TURN = 32,
-    JOB_TRIES = 3,               /* of one delivery, if its workers die */
     SCRATCH_KEEP_MAX = 64 << 10, /* more is given back at once */
 };
 
+#define WORKER_MAGIC 0x49574f52u /* "IWOR" */
+
 struct iop_worker {
-    struct iop_svc *s;
+    uint32_t magic;
+    struct iop_hooks *of;
     uint8_t *scratch; /* of the few schemes that need some; made when first needed */
     size_t scratch_size;
 };
@@ -42,19 +46,19 @@ static void record(struct iop_job *j, enum iop_verdict verdict, enum iop_error e
 {
     struct ron_trace_from from;
 
-    iop_record(j->s, &(struct iop_record){.verdict = verdict,
-                                          .policy = j->policy,
-                                          .provider = j->provider,
-                                          .delivery = &j->delivery,
-                                          .b3 = j->has_b3 ? &j->b3 : NULL,
-                                          .error = error,
-                                          .label = label,
-                                          .corr_id = ron_http_reply_corr_id(j->reply),
-                                          .addr = j->peer,
-                                          .began_ns = j->began_ns});
+    iop_record(j->of, &(struct iop_outcome){.verdict = verdict,
+                                            .policy = j->policy,
+                                            .provider = j->provider,
+                                            .delivery = &j->delivery,
+                                            .b3 = j->has_b3 ? &j->b3 : NULL,
+                                            .error = error,
+                                            .label = label,
+                                            .corr_id = ron_http_reply_corr_id(j->reply),
+                                            .addr = j->peer,
+                                            .began_ns = j->began_ns});
     ron_http_reply_from(j->reply, &from);
     ron_trace_stage(
-        ron_app_tracer(j->s->app), &from,
+        ron_app_tracer(j->of->core->app), &from,
         &(struct ron_trace_stage){.name = "worker",
                                   .queue = "work",
                                   .from_ns = j->began_ns,
@@ -68,7 +72,7 @@ static void refuse(struct iop_job *take_job, enum iop_error error, const char *l
 {
     record(take_job, IOP_VERDICT_REFUSED, error, label);
     iop_reply_fail(take_job->reply, error, message);
-    iop_job_put(take_job->s, take_job);
+    iop_job_put(take_job);
 }
 
 static void accept_job(struct iop_job *take_job, bool duplicate)
@@ -89,7 +93,7 @@ static void accept_job(struct iop_job *take_job, bool duplicate)
     ron_json_text(&w, "b3", b3);
     ron_json_close(&w, '}');
     ron_http_reply_send(j->reply, 202, "application/json");
-    iop_job_put(j->s, j);
+    iop_job_put(j);
 }
 
 static void answer_challenge(struct iop_job *take_job)
@@ -99,19 +103,19 @@ static void answer_challenge(struct iop_job *take_job)
     record(take_job, IOP_VERDICT_CHALLENGE, IOP_ERROR_NONE, "");
     RON_IGNORE(ron_buf_append(ron_http_reply_body(take_job->reply), a->body, a->len));
     ron_http_reply_send(take_job->reply, a->status, a->content_type);
-    iop_job_put(take_job->s, take_job);
+    iop_job_put(take_job);
 }
 
 /* The mailbox has it, or says why not. On the mailbox's thread. */
 static void stored(struct iop_op *op)
 {
-    struct iop_job *j = op->arg;
+    struct iop_job *j = RON_OBJ(op->arg, struct iop_job, IOP_JOB_MAGIC);
     bool duplicate = op->put.duplicate;
     enum ron_rc rc = op->rc;
-    uint64_t took_ns = ron_env_now_ns(j->s->env) - j->sent_ns;
+    uint64_t took_ns = ron_env_now_ns(j->of->core->env) - j->sent_ns;
     char detail[80];
 
-    iop_upstream(j->s, "mailbox", "put", rc == RON_OK || rc == RON_FULL || rc == RON_LIMIT,
+    iop_upstream(j->of->bridge, "mailbox", "put", rc == RON_OK || rc == RON_FULL || rc == RON_LIMIT,
                  took_ns);
     iop_op_done(op);
     if (rc == RON_OK) {
@@ -145,7 +149,7 @@ static void write_head(struct iop_job *j, const char *b3, const struct iop_actio
     }
     ron_json_text(&w, "b3", b3);
     ron_json_str(&w, "corr_id", ron_http_reply_corr_id(j->reply));
-    ron_json_u64(&w, "received_ms", ron_env_wall_ms(j->s->env));
+    ron_json_u64(&w, "received_ms", ron_env_wall_ms(j->of->core->env));
     ron_json_bool(&w, "verified", true);
     ron_json_text(&w, "sig_alg", d->sig_alg);
     if (a != NULL) {
@@ -247,12 +251,12 @@ static bool write_messages(struct iop_job *j, const struct ron_b3 *key)
         count = iop_rules_apply(j->policy->rules, &input, actions, &more);
     }
     if (more) {
-        RON_LOG(j->s->log, WARN, "more rules match than a delivery may set off",
+        RON_LOG(j->of->core->log, WARN, "more rules match than a delivery may set off",
                 RON_LOG_STR("provider", j->provider->name));
     }
     for (size_t i = 0; i < count; i++) {
         places[i] = write_message(j, b3, &actions[i]);
-        iop_count_action(j->s, &actions[i]);
+        iop_count_action(j->of->core, &actions[i]);
     }
     if (count == 0) {
         places[count++] = write_message(j, b3, NULL);
@@ -294,7 +298,7 @@ static bool has_scratch(struct iop_worker *k, const struct iop_job *j)
 static void submit(struct iop_job *take_job)
 {
     struct iop_job *j = take_job;
-    struct iop_svc *s = j->s;
+    struct iop_hooks *h = j->of;
     struct ron_b3 keys[2];
     enum ron_rc rc;
 
@@ -306,9 +310,10 @@ static void submit(struct iop_job *take_job)
     j->op.done = stored;
     j->op.arg = j;
     j->op.put.has_key = true;
-    iop_key_make(s, (struct ron_str){j->provider->name, strlen(j->provider->name)},
+    iop_key_make(h->mail, (struct ron_str){j->provider->name, strlen(j->provider->name)},
                  (struct ron_str){"", 0}, &keys[0], &j->op.put.key);
-    if (s->seen != NULL && iop_seen_has(s->seen, &j->op.put.key, ron_env_wall_ms(s->env))) {
+    if (h->mail->seen != NULL &&
+        iop_seen_has(h->mail->seen, &j->op.put.key, ron_env_wall_ms(h->core->env))) {
         accept_job(j, true);
         return;
     }
@@ -317,8 +322,8 @@ static void submit(struct iop_job *take_job)
         refuse(j, IOP_ERROR_BUSY, "memory", NULL);
         return;
     }
-    j->sent_ns = ron_env_now_ns(s->env);
-    rc = iop_box_submit(s->box, &j->op);
+    j->sent_ns = ron_env_now_ns(h->core->env);
+    rc = iop_box_submit(h->mail->box, &j->op);
     if (rc != RON_OK) {
         refuse(j, rc == RON_CLOSED ? IOP_ERROR_DRAINING : IOP_ERROR_BUSY, "mailbox_full", NULL);
     }
@@ -337,8 +342,11 @@ static void drop_scratch(struct iop_worker *k)
 /* To another worker, or this one's next life. */
 static void hand_back(struct iop_worker *k, struct iop_job *j)
 {
+    RON_ASSERT_MSG(j->reply != NULL, "W2: a job has one reply until it ends");
+    RON_ASSERT_MSG(j->tries < IOP_JOB_TRIES, "W3: a job is tried %u times", j->tries);
+    RON_ASSERT_MSG(!j->has_b3, "W4: it was verified already");
     j->tries++;
-    if (j->tries == JOB_TRIES || ron_chan_try_send(k->s->work, j, NULL) != RON_OK) {
+    if (j->tries == IOP_JOB_TRIES || ron_chan_try_send(k->of->work, j, NULL) != RON_OK) {
         refuse(j, IOP_ERROR_BUSY, "memory", NULL);
     }
 }
@@ -346,7 +354,7 @@ static void hand_back(struct iop_worker *k, struct iop_job *j)
 /* RON_NOMEM: the worker cannot go on, and the delivery is somebody else's. */
 static enum ron_rc take_job(struct iop_worker *k, struct iop_job *j)
 {
-    const struct iop_refusal_row *row;
+    enum iop_refusal refusal;
 
     j->has_b3 = false;
     if (ron_http_reply_cancelled(j->reply)) {
@@ -357,17 +365,19 @@ static enum ron_rc take_job(struct iop_worker *k, struct iop_job *j)
         hand_back(k, j);
         return RON_NOMEM;
     }
-    row = iop_refusal_row(
-        iop_check_body(j->provider,
-                       &(struct iop_message){.target = j->head->target,
-                                             .body = j->body.ptr,
-                                             .len = j->body.len,
-                                             .now_unix_ms = (int64_t)ron_env_wall_ms(k->s->env),
-                                             .scratch = k->scratch,
-                                             .scratch_size = k->scratch_size},
-                       &j->delivery));
-    if (row->error != IOP_ERROR_NONE) {
-        refuse(j, row->error, row->label, row->message);
+    refusal = (iop_check_body(
+        j->provider,
+        &(struct iop_message){.target = j->head->target,
+                              .body = j->body.ptr,
+                              .len = j->body.len,
+                              .now_unix_ms = (int64_t)ron_env_wall_ms(k->of->core->env),
+                              .scratch = k->scratch,
+                              .scratch_size = k->scratch_size},
+        &j->delivery));
+    if (refusal != IOP_REFUSE_NONE) {
+        const struct iop_refusal_row *row = iop_refusal_row(refusal);
+
+        refuse(j, iop_refusal_error(refusal), row->label, row->message);
     } else if (j->delivery.answer.status != 0) {
         answer_challenge(j);
     } else {
@@ -383,11 +393,12 @@ static enum ron_rc take_job(struct iop_worker *k, struct iop_job *j)
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
+    struct iop_worker *k = RON_OBJ(arg, struct iop_worker, WORKER_MAGIC);
     struct ron_err err = {0};
     enum ron_rc rc = RON_OK;
 
     for (size_t i = 0; i < count; i++) {
-        if (take_job(arg, items[i]) != RON_OK) {
+        if (take_job(k, RON_OBJ(items[i], struct iop_job, IOP_JOB_MAGIC)) != RON_OK) {
             rc = ron_err_set(&err, RON_NOMEM, "no memory to verify with");
         }
     }
@@ -400,35 +411,36 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
 static void stop(struct ron_task *t, void *arg)
 {
     (void)t;
-    drop_scratch(arg);
+    drop_scratch(RON_OBJ(arg, struct iop_worker, WORKER_MAGIC));
 }
 
-enum ron_rc iop_workers_add(struct iop_svc *s, struct ron_err *err)
+enum ron_rc iop_workers_add(struct iop_hooks *h, struct ron_err *err)
 {
-    uint32_t count = (uint32_t)ron_conf_int(s->conf, IOP_WORKERS);
+    uint32_t count = (uint32_t)ron_conf_int(h->core->conf, IOP_WORKERS);
 
     if (count == 0) {
-        count = RON_MAX(ron_exec_workers(ron_app_exec(s->app)), 2U);
+        count = RON_MAX(ron_exec_workers(ron_app_exec(h->core->app)), 2U);
     }
-    s->workers = ron_alloc_zero(count * sizeof *s->workers);
-    if (s->workers == NULL) {
+    h->workers = ron_alloc_zero(count * sizeof *h->workers);
+    if (h->workers == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the workers");
     }
     for (uint32_t i = 0; i < count; i++) {
-        s->workers[i].s = s;
-        (void)snprintf(s->worker_names[i], sizeof s->worker_names[i], "worker-%u", i);
-        RON_TRY(ron_sup_add(ron_app_sup(s->app),
-                            &(struct ron_task_def){.name = s->worker_names[i],
+        h->workers[i].magic = WORKER_MAGIC;
+        h->workers[i].of = h;
+        (void)snprintf(h->worker_names[i], sizeof h->worker_names[i], "worker-%u", i);
+        RON_TRY(ron_sup_add(ron_app_sup(h->core->app),
+                            &(struct ron_task_def){.name = h->worker_names[i],
                                                    .kind = "worker",
                                                    .mode = RON_TASK_LOOP,
                                                    .worker = RON_WORKER_ANY,
                                                    .stage = 1,
-                                                   .input = s->work,
+                                                   .input = h->work,
                                                    .batch_max = JOBS_PER_TURN,
                                                    .restart = {.essential = true},
                                                    .handle = handle,
                                                    .stop = stop,
-                                                   .arg = &s->workers[i]},
+                                                   .arg = &h->workers[i]},
                             NULL, err));
     }
     return RON_OK;

@@ -122,6 +122,68 @@ enum iop_op_kind {
 };
 const char *iop_op_name(enum iop_op_kind kind);
 
+/* Some messages, all or none. With a key: M3. */
+struct iop_op_put {
+    const struct iop_msg *msgs;
+    uint32_t count;
+    bool has_key;
+    struct iop_key key;
+    bool duplicate;    /* answer */
+    uint64_t first_id; /* answer: the messages have first_id, first_id + 1, ... */
+};
+
+/* At most `max` messages and `max_bytes` of bodies and heads (one message is given even if
+ * it is larger). None there: waits up to wait_ms, then RON_OK with count 0. */
+struct iop_op_recv {
+    struct ron_str topic;
+    uint32_t max;
+    uint32_t max_bytes;
+    uint32_t visibility_ms;
+    uint32_t wait_ms;
+    uint32_t count;      /* answer */
+    struct iop_got *got; /* answer */
+};
+
+/* ACK and NACK. ret_done counts those that had an effect; `rcs`, when not NULL, takes the
+ * code of each (RON_OK, RON_NOTFOUND: gone or not of this topic, RON_CONFLICT: M4). */
+struct iop_op_ack {
+    struct ron_str topic;
+    const struct iop_receipt *receipts;
+    uint32_t count;
+    enum ron_rc *rcs;
+    uint32_t ret_done;     /* answer */
+    uint64_t delay_ms;     /* NACK: before the next delivery; IOP_DELAY_AUTO: by the curve */
+    bool dead;             /* NACK: no further delivery: a dead letter at once */
+    struct ron_str reason; /* NACK */
+};
+
+/* Dead letters after an id, oldest first; REPLAY and PURGE: `id` alone, or all when 0. */
+struct iop_op_dead {
+    struct ron_str topic;
+    uint64_t after_id; /* DEAD */
+    uint64_t id;       /* REPLAY, PURGE */
+    uint32_t max;
+    uint32_t max_bytes;  /* DEAD */
+    uint32_t count;      /* answer */
+    struct iop_got *got; /* answer of DEAD; receipt.delivery: how often it was delivered */
+};
+
+/* One topic, or with an empty name all (at most IOP_LIST_MAX, by name after `after`). */
+struct iop_op_stats {
+    struct ron_str topic;
+    struct ron_str after;
+    uint32_t count;               /* answer */
+    struct iop_topic_stats *rows; /* answer */
+};
+
+/* Whether a place to forward to is switched off, durably (410). */
+struct iop_op_target {
+    struct ron_str name; /* at most IOP_TARGET_MAX */
+    bool set;            /* false: only ask */
+    bool off;            /* to be; and the answer */
+    struct ron_str reason;
+};
+
 struct iop_op {
     enum iop_op_kind kind;
     /* Called once, with rc set. The operation is the caller's again from then on. */
@@ -130,62 +192,12 @@ struct iop_op {
     enum ron_rc rc;
     const char *why; /* of a failure: static text */
     union {
-        /* Some messages, all or none. With a key: M3. */
-        struct {
-            const struct iop_msg *msgs;
-            uint32_t count;
-            bool has_key;
-            struct iop_key key;
-            bool duplicate;    /* answer */
-            uint64_t first_id; /* answer: the messages have first_id, first_id + 1, ... */
-        } put;
-        /* At most `max` messages and `max_bytes` of bodies and heads (one message is given even if
-         * it is larger). None there: waits up to wait_ms, then RON_OK with count 0. */
-        struct {
-            struct ron_str topic;
-            uint32_t max;
-            uint32_t max_bytes;
-            uint32_t visibility_ms;
-            uint32_t wait_ms;
-            uint32_t count;      /* answer */
-            struct iop_got *got; /* answer */
-        } recv;
-        /* ACK and NACK. ret_done counts those that had an effect; `rcs`, when not NULL, takes the
-         * code of each (RON_OK, RON_NOTFOUND: gone or not of this topic, RON_CONFLICT: M4). */
-        struct {
-            struct ron_str topic;
-            const struct iop_receipt *receipts;
-            uint32_t count;
-            enum ron_rc *rcs;
-            uint32_t ret_done; /* answer */
-            uint64_t delay_ms; /* NACK: before the next delivery; IOP_DELAY_AUTO: by the curve */
-            bool dead;         /* NACK: no further delivery: a dead letter at once */
-            struct ron_str reason; /* NACK */
-        } ack;
-        /* Dead letters after an id, oldest first; REPLAY and PURGE: `id` alone, or all when 0. */
-        struct {
-            struct ron_str topic;
-            uint64_t after_id; /* DEAD */
-            uint64_t id;       /* REPLAY, PURGE */
-            uint32_t max;
-            uint32_t max_bytes;  /* DEAD */
-            uint32_t count;      /* answer */
-            struct iop_got *got; /* answer of DEAD; receipt.delivery: how often it was delivered */
-        } dead;
-        /* One topic, or with an empty name all (at most IOP_LIST_MAX, by name after `after`). */
-        struct {
-            struct ron_str topic;
-            struct ron_str after;
-            uint32_t count;               /* answer */
-            struct iop_topic_stats *rows; /* answer */
-        } stats;
-        /* Whether a place to forward to is switched off, durably (410). */
-        struct {
-            struct ron_str name; /* at most IOP_TARGET_MAX */
-            bool set;            /* false: only ask */
-            bool off;            /* to be; and the answer */
-            struct ron_str reason;
-        } target;
+        struct iop_op_put put;
+        struct iop_op_recv recv;
+        struct iop_op_ack ack;
+        struct iop_op_dead dead;
+        struct iop_op_stats stats;
+        struct iop_op_target target;
     };
     struct ron_buf room; /* what the answer's slices and arrays lie in; the mailbox's */
     /* The mailbox's own, between submit and done. */

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "interop/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/arena.h"
 #include "ron/base/hex.h"

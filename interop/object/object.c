@@ -9,12 +9,13 @@
 
 #include "interop/object/storage.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/http/select.h"
 #include "ron/http/stream.h"
 
 /* Where an answer goes: to the call of a handler or to a reply. */
 struct out {
-    struct iop_svc *s;
+    struct iop_objects *objects;
     struct ron_http_call *call;   /* one of the two */
     struct ron_http_reply *reply; /* given away by the answer */
     const struct ron_http_head *head;
@@ -88,7 +89,7 @@ static bool select_part(struct out *out, const struct ron_cas_obj *obj,
         .size = ron_cas_obj_size(obj), .etag = &etag, .mtime_s = RON_HTTP_NO_MTIME};
 
     ron_b3_format(ron_cas_obj_id(obj), tag);
-    ron_http_select(out->head, &repr, ron_env_wall_ms(out->s->env) / 1000, ret);
+    ron_http_select(out->head, &repr, ron_env_wall_ms(out->objects->core->env) / 1000, ret);
     add_fields(out, ret, tag);
     switch (ret->status) {
     case 412:
@@ -174,18 +175,19 @@ static void answer(struct out *out, struct ron_cas_obj *take_obj)
 /* `deep`: the local store has not got it, the bucket may. */
 static void submit(struct out *out, const struct iop_read *wanted, bool deep)
 {
-    struct iop_svc *s = out->s;
+    struct iop_objects *o = out->objects;
     struct iop_read *r = ron_alloc_zero(sizeof *r);
     enum ron_rc rc = RON_NOMEM;
 
     if (r != NULL) {
         *r = *wanted;
+        r->magic = IOP_READ_MAGIC;
         r->head = out->head;
         r->deep = deep;
         rc = ron_http_defer(out->call, &r->reply);
     }
     if (rc == RON_OK) {
-        rc = ron_chan_try_send(deep ? s->s3_reads : s->reads, r, NULL);
+        rc = ron_chan_try_send(deep ? o->s3_reads : o->reads, r, NULL);
         if (rc == RON_OK) {
             return;
         }
@@ -197,15 +199,15 @@ static void submit(struct out *out, const struct iop_read *wanted, bool deep)
 
 void iop_object_http(struct ron_http_call *call, void *arg)
 {
-    struct iop_svc *s = arg;
-    struct out out = {.s = s, .call = call, .head = ron_http_head(call)};
+    struct iop_objects *o = RON_OBJ(arg, struct iop_objects, IOP_OBJECTS_MAGIC);
+    struct out out = {.objects = o, .call = call, .head = ron_http_head(call)};
     struct ron_str text = ron_http_param(call, 0);
     struct iop_read wanted = {0};
     struct ron_cas_obj *obj = NULL;
     struct ron_err err = {0};
     enum ron_rc rc;
 
-    if (!s->reads_open && !iop_allowed(s, call, "interop.read", NULL)) {
+    if (!o->reads_open && !iop_allowed(o->core, call, "interop.read", NULL)) {
         return;
     }
     if (ron_b3_parse(text.ptr, text.len, &wanted.id, &err) != RON_OK) {
@@ -218,7 +220,7 @@ void iop_object_http(struct ron_http_call *call, void *arg)
         iop_fail(call, IOP_ERROR_MALFORMED, "proof is empty, or a start and a length: 0,1024");
         return;
     }
-    rc = ron_cas_get(s->store, &wanted.id, &obj);
+    rc = ron_cas_get(o->store, &wanted.id, &obj);
     if (rc == RON_OK && is_plain(obj) && !wanted.proof) {
         answer(&out, obj);
         return;
@@ -226,24 +228,24 @@ void iop_object_http(struct ron_http_call *call, void *arg)
     if (rc == RON_OK) {
         ron_cas_release(obj);
     }
-    if (rc == RON_NOTFOUND && s->up.storage == NULL && s->tier == NULL) {
+    if (rc == RON_NOTFOUND && o->up->storage == NULL && o->tier == NULL) {
         fail(&out, IOP_ERROR_NOT_FOUND);
     } else {
-        submit(&out, &wanted, rc == RON_NOTFOUND && s->tier != NULL);
+        submit(&out, &wanted, rc == RON_NOTFOUND && o->tier != NULL);
     }
 }
 
 /* ---- readers --------------------------------------------------------------------------------- */
 
-void iop_read_drop(struct iop_svc *s, struct iop_read *take_read, enum iop_error error)
+void iop_read_drop(struct iop_read *take_read, enum iop_error error)
 {
-    (void)s;
+    RON_CHECK_MAGIC(take_read, IOP_READ_MAGIC);
     iop_reply_fail(take_read->reply, error, NULL);
     ron_free(take_read);
 }
 
 /* To a reader of the bucket: those for the disk do not wait for the network. */
-static void pass_on(struct iop_svc *s, const struct iop_read *r)
+static void pass_on(struct iop_objects *o, const struct iop_read *r)
 {
     struct iop_read *deep = ron_alloc(sizeof *deep);
     enum ron_rc rc = RON_NOMEM;
@@ -251,7 +253,7 @@ static void pass_on(struct iop_svc *s, const struct iop_read *r)
     if (deep != NULL) {
         *deep = *r;
         deep->deep = true;
-        rc = ron_chan_try_send(s->s3_reads, deep, NULL);
+        rc = ron_chan_try_send(o->s3_reads, deep, NULL);
         if (rc == RON_OK) {
             return;
         }
@@ -260,9 +262,9 @@ static void pass_on(struct iop_svc *s, const struct iop_read *r)
     iop_reply_fail(r->reply, rc == RON_CLOSED ? IOP_ERROR_DRAINING : IOP_ERROR_BUSY, NULL);
 }
 
-static void take_read(struct iop_svc *s, struct iop_read *r)
+static void take_read(struct iop_objects *o, struct iop_read *r)
 {
-    struct out out = {.s = s, .reply = r->reply, .head = r->head};
+    struct out out = {.objects = o, .reply = r->reply, .head = r->head};
     struct ron_cas_obj *obj = NULL;
     struct ron_err err = {0};
     enum ron_rc rc;
@@ -271,45 +273,50 @@ static void take_read(struct iop_svc *s, struct iop_read *r)
         fail(&out, IOP_ERROR_TIMEOUT);
         return;
     }
-    rc = r->deep ? ron_tier_fetch(s->tier, &r->id, ron_deadline_never(), &err) : RON_OK;
+    rc = r->deep ? ron_tier_fetch(o->tier, &r->id, ron_deadline_never(), &err) : RON_OK;
     if (rc == RON_OK) {
-        rc = ron_cas_open(s->store, &r->id, &obj, &err);
+        rc = ron_cas_open(o->store, &r->id, &obj, &err);
     }
-    if ((rc == RON_NOTFOUND || rc == RON_CORRUPT) && s->up.storage != NULL) {
-        rc = iop_storage_pull(s, &r->id, &obj, &err);
+    if ((rc == RON_NOTFOUND || rc == RON_CORRUPT) && o->up->storage != NULL) {
+        rc = iop_storage_pull(o, &r->id, &obj, &err);
     }
     if (rc == RON_OK && r->proof) {
-        iop_proof_answer(s, r, obj);
+        iop_proof_answer(o, r, obj);
         return;
     }
     if (rc == RON_OK) {
         answer(&out, obj);
         return;
     }
-    if ((rc == RON_NOTFOUND || rc == RON_CORRUPT) && s->tier != NULL && !r->deep) {
-        pass_on(s, r);
+    if ((rc == RON_NOTFOUND || rc == RON_CORRUPT) && o->tier != NULL && !r->deep) {
+        pass_on(o, r);
         return;
     }
     if (rc != RON_NOTFOUND) {
-        RON_LOG(s->log, ERROR, "an object cannot be read", RON_LOG_ERR(&err));
+        RON_LOG(o->core->log, ERROR, "an object cannot be read", RON_LOG_ERR(&err));
     }
     iop_reply_fail(r->reply, iop_error_of(rc), rc == RON_TIMEOUT ? err.msg : NULL);
 }
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
+    struct iop_objects *o = RON_OBJ(arg, struct iop_objects, IOP_OBJECTS_MAGIC);
+
     (void)t;
     for (size_t i = 0; i < count; i++) {
-        take_read(arg, items[i]);
-        ron_free(items[i]);
+        struct iop_read *r = RON_OBJ(items[i], struct iop_read, IOP_READ_MAGIC);
+
+        take_read(o, r);
+        r->magic = 0;
+        ron_free(r);
     }
     return RON_OK;
 }
 
-static enum ron_rc add_reader(struct iop_svc *s, const char *name, struct ron_chan *input,
+static enum ron_rc add_reader(struct iop_objects *o, const char *name, struct ron_chan *input,
                               struct ron_err *err)
 {
-    return ron_sup_add(ron_app_sup(s->app),
+    return ron_sup_add(ron_app_sup(o->core->app),
                        &(struct ron_task_def){.name = name,
                                               .kind = "reader",
                                               .mode = RON_TASK_BLOCKING,
@@ -317,22 +324,22 @@ static enum ron_rc add_reader(struct iop_svc *s, const char *name, struct ron_ch
                                               .input = input,
                                               .batch_max = 1,
                                               .handle = handle,
-                                              .arg = s},
+                                              .arg = o},
                        NULL, err);
 }
 
-enum ron_rc iop_readers_add(struct iop_svc *s, struct ron_err *err)
+enum ron_rc iop_readers_add(struct iop_objects *o, struct ron_err *err)
 {
     uint32_t count =
-        ron_conf_str(s->conf, IOP_STORAGE_URL).len > 0 ? IOP_READERS_REMOTE : IOP_READERS;
+        ron_conf_str(o->core->conf, IOP_STORAGE_URL).len > 0 ? IOP_READERS_REMOTE : IOP_READERS;
 
     for (uint32_t i = 0; i < count; i++) {
-        (void)snprintf(s->reader_names[i], sizeof s->reader_names[i], "reader-%u", i);
-        RON_TRY(add_reader(s, s->reader_names[i], s->reads, err));
+        (void)snprintf(o->reader_names[i], sizeof o->reader_names[i], "reader-%u", i);
+        RON_TRY(add_reader(o, o->reader_names[i], o->reads, err));
     }
-    for (uint32_t i = 0; i < ron_tier_fetches(s->tier); i++) {
-        (void)snprintf(s->s3_reader_names[i], sizeof s->s3_reader_names[i], "s3-reader-%u", i);
-        RON_TRY(add_reader(s, s->s3_reader_names[i], s->s3_reads, err));
+    for (uint32_t i = 0; i < ron_tier_fetches(o->tier); i++) {
+        (void)snprintf(o->s3_reader_names[i], sizeof o->s3_reader_names[i], "s3-reader-%u", i);
+        RON_TRY(add_reader(o, o->s3_reader_names[i], o->s3_reads, err));
     }
     return RON_OK;
 }

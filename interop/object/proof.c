@@ -13,7 +13,7 @@
 #include <string.h>
 
 #include "interop/object/bao.h"
-#include "interop/svc.h"
+#include "interop/object/objects.h"
 #include "ron/base/alloc.h"
 #include "ron/http/stream.h"
 
@@ -36,27 +36,27 @@ struct iop_proofs {
     struct tree at[TREES];
 };
 
-enum ron_rc iop_proofs_new(struct iop_svc *s, struct ron_err *err)
+enum ron_rc iop_proofs_new(struct iop_objects *o, struct ron_err *err)
 {
-    s->proofs = ron_alloc_zero(sizeof *s->proofs);
-    if (s->proofs == NULL) {
+    o->proofs = ron_alloc_zero(sizeof *o->proofs);
+    if (o->proofs == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the proofs of objects");
     }
-    ron_mutex_init(&s->proofs->mu, RON_RANK_SHARED, "interop.proofs");
+    ron_mutex_init(&o->proofs->mu, RON_RANK_SHARED, "interop.proofs");
     return RON_OK;
 }
 
-void iop_proofs_free(struct iop_svc *s)
+void iop_proofs_free(struct iop_objects *o)
 {
-    if (s->proofs == NULL) {
+    if (o->proofs == NULL) {
         return;
     }
     for (size_t i = 0; i < TREES; i++) {
-        iop_bao_free(s->proofs->at[i].bao);
+        iop_bao_free(o->proofs->at[i].bao);
     }
-    ron_mutex_done(&s->proofs->mu);
-    ron_free(s->proofs);
-    s->proofs = NULL;
+    ron_mutex_done(&o->proofs->mu);
+    ron_free(o->proofs);
+    o->proofs = NULL;
 }
 
 /* ---- trees ----------------------------------------------------------------------------------- */
@@ -184,8 +184,8 @@ static enum ron_rc emit(void *arg, const void *bytes, size_t len)
     return RON_OK;
 }
 
-static void send_slice(struct iop_svc *s, const struct iop_read *r, const struct ron_cas_obj *obj,
-                       const struct iop_bao *tree)
+static void send_slice(struct iop_objects *o, const struct iop_read *r,
+                       const struct ron_cas_obj *obj, const struct iop_bao *tree)
 {
     uint64_t size = ron_cas_obj_size(obj);
     uint64_t start = r->proof_start;
@@ -215,15 +215,15 @@ static void send_slice(struct iop_svc *s, const struct iop_read *r, const struct
     }
     if (rc == RON_CORRUPT) {
         ron_cas_suspect(obj);
-        RON_LOG(s->log, ERROR, "an object is damaged", RON_LOG_ERR(&err));
+        RON_LOG(o->core->log, ERROR, "an object is damaged", RON_LOG_ERR(&err));
     }
     ron_http_reply_abort(r->reply);
 }
 
-void iop_proof_answer(struct iop_svc *s, const struct iop_read *r, struct ron_cas_obj *take_obj)
+void iop_proof_answer(struct iop_objects *o, const struct iop_read *r, struct ron_cas_obj *take_obj)
 {
     struct ron_cas_obj *obj = take_obj;
-    struct tree *t = find(s->proofs, ron_cas_obj_id(obj));
+    struct tree *t = find(o->proofs, ron_cas_obj_id(obj));
     struct iop_bao *own = NULL;
     struct ron_err err = {0};
 
@@ -235,11 +235,11 @@ void iop_proof_answer(struct iop_svc *s, const struct iop_read *r, struct ron_ca
             ron_cas_release(obj);
             return;
         }
-        t = keep(s->proofs, ron_cas_obj_id(obj), own);
+        t = keep(o->proofs, ron_cas_obj_id(obj), own);
     }
-    send_slice(s, r, obj, t != NULL ? t->bao : own);
+    send_slice(o, r, obj, t != NULL ? t->bao : own);
     if (t != NULL) {
-        give_back(s->proofs, t);
+        give_back(o->proofs, t);
     } else {
         iop_bao_free(own);
     }

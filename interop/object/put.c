@@ -12,15 +12,20 @@
 #include <string.h>
 #include <strings.h>
 
+#include "interop/core/metrics.h"
 #include "interop/object/storage.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/base/hex.h"
 #include "ron/http/inflate.h"
 #include "ron/http/stream.h"
 
 enum { JSON_MAX = 1 << 20 };
 
+#define PUT_MAGIC 0x49505554u /* "IPUT" */
+
 struct iop_put {
+    uint32_t magic;
     struct ron_http_reply *reply;
     uint64_t size_hint;
     bool json;
@@ -48,7 +53,7 @@ static enum iop_error cut_short(enum ron_rc rc)
                                : IOP_ERROR_TIMEOUT;
 }
 
-static enum ron_rc take_stream(struct iop_svc *s, struct iop_put *p, struct ron_cas_writer *w,
+static enum ron_rc take_stream(struct iop_objects *o, struct iop_put *p, struct ron_cas_writer *w,
                                struct ron_err *err, struct fault *ret)
 {
     struct ron_str piece = {0};
@@ -60,12 +65,12 @@ static enum ron_rc take_stream(struct iop_svc *s, struct iop_put *p, struct ron_
         ron_http_reply_give_back(p->reply);
         pieces++;
         if (rc != RON_OK) {
-            iop_count_of(s, IOP_M_CHUNKS, "/put", pieces);
+            iop_count_of(o->core, IOP_M_CHUNKS, "/put", pieces);
             fault_set(ret, rc == RON_LIMIT ? IOP_ERROR_BODY_LIMIT : iop_error_of(rc), err->msg);
             return rc;
         }
     }
-    iop_count_of(s, IOP_M_CHUNKS, "/put", pieces);
+    iop_count_of(o->core, IOP_M_CHUNKS, "/put", pieces);
     if (rc != RON_CLOSED) {
         fault_set(ret, cut_short(rc), "the body did not come whole");
         return rc;
@@ -125,7 +130,7 @@ static enum ron_rc read_json(struct iop_put *p, struct ron_buf *body, struct fau
 }
 
 /* Decodes under the caps of every compressed body. */
-static enum ron_rc inflate(struct iop_svc *s, enum ron_inflate_coding coding, const uint8_t *in,
+static enum ron_rc inflate(struct iop_objects *o, enum ron_inflate_coding coding, const uint8_t *in,
                            size_t len, struct ron_cas_writer *w, struct ron_err *err)
 {
     uint8_t out[16384];
@@ -134,8 +139,8 @@ static enum ron_rc inflate(struct iop_svc *s, enum ron_inflate_coding coding, co
     size_t got = 0;
     enum ron_rc rc;
     struct ron_inflate_opts opts = {
-        .out_max = (uint64_t)ron_conf_bytes(s->conf, RON_APP_MAX_DECODED),
-        .ratio_max = (uint32_t)ron_conf_int(s->conf, RON_APP_DECODE_RATIO)};
+        .out_max = (uint64_t)ron_conf_bytes(o->core->conf, RON_APP_MAX_DECODED),
+        .ratio_max = (uint32_t)ron_conf_int(o->core->conf, RON_APP_DECODE_RATIO)};
 
     RON_TRY(ron_inflate_new(coding, &opts, &z, err));
     do {
@@ -153,7 +158,7 @@ static enum ron_rc inflate(struct iop_svc *s, enum ron_inflate_coding coding, co
     return rc;
 }
 
-static enum ron_rc store_payload(struct iop_svc *s, const struct put_json *j, uint8_t *bytes,
+static enum ron_rc store_payload(struct iop_objects *o, const struct put_json *j, uint8_t *bytes,
                                  struct ron_cas_writer *w, struct ron_err *err, struct fault *ret)
 {
     enum ron_inflate_coding coding;
@@ -170,7 +175,7 @@ static enum ron_rc store_payload(struct iop_svc *s, const struct put_json *j, ui
         fault_set(ret, IOP_ERROR_MALFORMED, "payload: not base64 with padding");
         return RON_INVALID;
     }
-    rc = coded == RON_OK ? inflate(s, coding, bytes, len, w, err)
+    rc = coded == RON_OK ? inflate(o, coding, bytes, len, w, err)
                          : ron_cas_append(w, bytes, len, err);
     if (rc != RON_OK) {
         fault_set(ret,
@@ -182,7 +187,7 @@ static enum ron_rc store_payload(struct iop_svc *s, const struct put_json *j, ui
     return rc;
 }
 
-static enum ron_rc take_json(struct iop_svc *s, struct iop_put *p, struct ron_cas_writer *w,
+static enum ron_rc take_json(struct iop_objects *o, struct iop_put *p, struct ron_cas_writer *w,
                              struct ron_err *err, struct fault *ret)
 {
     struct put_json json = {0};
@@ -208,7 +213,7 @@ static enum ron_rc take_json(struct iop_svc *s, struct iop_put *p, struct ron_ca
             fault_set(ret, IOP_ERROR_BUSY, "no memory for the payload");
             rc = RON_NOMEM;
         } else {
-            rc = store_payload(s, &json, bytes, w, err, ret);
+            rc = store_payload(o, &json, bytes, w, err, ret);
             ron_free(bytes);
         }
     }
@@ -218,16 +223,17 @@ static enum ron_rc take_json(struct iop_svc *s, struct iop_put *p, struct ron_ca
 
 /* ---- the tasks ------------------------------------------------------------------------------- */
 
-static void accepted(struct iop_svc *s, struct ron_http_reply *take_reply, const struct ron_b3 *id)
+static void accepted(struct iop_objects *o, struct ron_http_reply *take_reply,
+                     const struct ron_b3 *id)
 {
-    struct iop_notice n = {.kind = IOP_NOTICE_PUT, .ts_ms = ron_env_wall_ms(s->env)};
+    struct iop_notice n = {.kind = IOP_NOTICE_PUT, .ts_ms = ron_env_wall_ms(o->core->env)};
     struct ron_str corr = ron_http_reply_corr_id(take_reply);
     struct ron_json_writer j;
 
-    iop_trail_put(s, take_reply, IOP_ERROR_NONE, id);
+    iop_trail_put(o->core, take_reply, IOP_ERROR_NONE, id);
     ron_b3_format(id, n.b3);
     memcpy(n.corr_id, corr.ptr, RON_MIN(corr.len, sizeof n.corr_id - 1));
-    iop_tell(s, &n);
+    iop_tell(o->core, &n);
     ron_json_begin(&j, ron_http_reply_body(take_reply));
     ron_json_open(&j, NULL, '{');
     ron_json_text(&j, "address", n.b3);
@@ -236,65 +242,70 @@ static void accepted(struct iop_svc *s, struct ron_http_reply *take_reply, const
     ron_http_reply_send(take_reply, 202, "application/json");
 }
 
-static void refuse(struct iop_svc *s, struct ron_http_reply *take_reply, enum iop_error error,
+static void refuse(struct iop_objects *o, struct ron_http_reply *take_reply, enum iop_error error,
                    const char *detail)
 {
-    iop_trail_put(s, take_reply, error, NULL);
+    iop_trail_put(o->core, take_reply, error, NULL);
     iop_reply_fail(take_reply, error, detail);
 }
 
-static void take_put(struct iop_svc *s, struct iop_put *p)
+static void take_put(struct iop_objects *o, struct iop_put *p)
 {
     struct fault fault = {0};
     struct ron_cas_writer *w = NULL;
     struct ron_err err = {0};
     struct ron_b3 id;
-    enum ron_rc rc = ron_tier_admit(s->tier, &err);
+    enum ron_rc rc = ron_tier_admit(o->tier, &err);
 
     if (rc == RON_OK) {
-        rc = ron_cas_begin(s->store,
+        rc = ron_cas_begin(o->store,
                            &(struct ron_cas_write_opts){.size_hint = p->json ? 0 : p->size_hint,
-                                                        .pin = ron_tier_pins(s->tier)},
+                                                        .pin = ron_tier_pins(o->tier)},
                            &w, &err);
     }
     if (rc != RON_OK) {
-        refuse(s, p->reply, iop_error_of(rc), err.msg);
+        refuse(o, p->reply, iop_error_of(rc), err.msg);
         return;
     }
-    rc = p->json ? take_json(s, p, w, &err, &fault) : take_stream(s, p, w, &err, &fault);
+    rc = p->json ? take_json(o, p, w, &err, &fault) : take_stream(o, p, w, &err, &fault);
     if (rc != RON_OK) {
         ron_cas_abort(w);
-        refuse(s, p->reply, fault.error, fault.detail);
+        refuse(o, p->reply, fault.error, fault.detail);
         return;
     }
     rc = ron_cas_commit(w, &id, &err);
-    if (rc == RON_OK && s->up.storage != NULL) {
-        rc = iop_storage_push(s, &id, &err);
+    if (rc == RON_OK && o->up->storage != NULL) {
+        rc = iop_storage_push(o, &id, &err);
     }
     if (rc == RON_OK) {
-        rc = ron_tier_stored(s->tier, &id, ron_http_reply_deadline(p->reply), &err);
+        rc = ron_tier_stored(o->tier, &id, ron_http_reply_deadline(p->reply), &err);
     }
     if (rc == RON_OK) {
-        accepted(s, p->reply, &id);
+        accepted(o, p->reply, &id);
     } else {
-        RON_LOG(s->log, ERROR, "an object cannot be stored", RON_LOG_ERR(&err));
-        refuse(s, p->reply, iop_error_of(rc), err.msg);
+        RON_LOG(o->core->log, ERROR, "an object cannot be stored", RON_LOG_ERR(&err));
+        refuse(o, p->reply, iop_error_of(rc), err.msg);
     }
 }
 
-void iop_put_drop(struct iop_svc *s, struct iop_put *take_put, enum iop_error error)
+void iop_put_drop(struct iop_put *take_put, enum iop_error error)
 {
-    (void)s;
+    RON_CHECK_MAGIC(take_put, PUT_MAGIC);
     iop_reply_fail(take_put->reply, error, NULL);
     ron_free(take_put);
 }
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
+    struct iop_objects *o = RON_OBJ(arg, struct iop_objects, IOP_OBJECTS_MAGIC);
+
     (void)t;
     for (size_t i = 0; i < count; i++) {
-        take_put(arg, items[i]);
-        ron_free(items[i]);
+        struct iop_put *p = RON_OBJ(items[i], struct iop_put, PUT_MAGIC);
+
+        take_put(o, p);
+        p->magic = 0;
+        ron_free(p);
     }
     return RON_OK;
 }
@@ -313,13 +324,13 @@ static bool is_octets(const struct ron_http_head *head)
 
 void iop_put_http(struct ron_http_call *call, void *arg)
 {
-    struct iop_svc *s = arg;
+    struct iop_objects *o = RON_OBJ(arg, struct iop_objects, IOP_OBJECTS_MAGIC);
     const struct ron_http_head *head = ron_http_head(call);
     bool json = ron_http_is_json(head);
     struct iop_put *p;
     enum ron_rc rc;
 
-    if (!iop_bridge_open(s, call) || !iop_allowed(s, call, "interop.put", NULL)) {
+    if (!iop_bridge_open(o->bridge, call) || !iop_allowed(o->core, call, "interop.put", NULL)) {
         return;
     }
     if (!json && !is_octets(head)) {
@@ -333,9 +344,10 @@ void iop_put_http(struct ron_http_call *call, void *arg)
     p = ron_alloc_zero(sizeof *p);
     rc = p != NULL ? ron_http_defer(call, &p->reply) : RON_NOMEM;
     if (rc == RON_OK) {
+        p->magic = PUT_MAGIC;
         p->json = json;
         p->size_hint = head->has_length ? head->content_length : 0;
-        rc = ron_chan_try_send(s->uploads, p, NULL);
+        rc = ron_chan_try_send(o->uploads, p, NULL);
         if (rc == RON_OK) {
             return;
         }
@@ -345,21 +357,21 @@ void iop_put_http(struct ron_http_call *call, void *arg)
     iop_fail(call, rc == RON_CLOSED ? IOP_ERROR_DRAINING : IOP_ERROR_BUSY, NULL);
 }
 
-enum ron_rc iop_uploads_add(struct iop_svc *s, struct ron_err *err)
+enum ron_rc iop_uploads_add(struct iop_objects *o, struct ron_err *err)
 {
-    uint32_t count = (uint32_t)ron_conf_int(s->conf, IOP_UPLOADS);
+    uint32_t count = (uint32_t)ron_conf_int(o->core->conf, IOP_UPLOADS);
 
     for (uint32_t i = 0; i < count; i++) {
-        (void)snprintf(s->upload_names[i], sizeof s->upload_names[i], "upload-%u", i);
-        RON_TRY(ron_sup_add(ron_app_sup(s->app),
-                            &(struct ron_task_def){.name = s->upload_names[i],
+        (void)snprintf(o->upload_names[i], sizeof o->upload_names[i], "upload-%u", i);
+        RON_TRY(ron_sup_add(ron_app_sup(o->core->app),
+                            &(struct ron_task_def){.name = o->upload_names[i],
                                                    .kind = "upload",
                                                    .mode = RON_TASK_BLOCKING,
                                                    .stage = 1,
-                                                   .input = s->uploads,
+                                                   .input = o->uploads,
                                                    .batch_max = 1,
                                                    .handle = handle,
-                                                   .arg = s},
+                                                   .arg = o},
                             NULL, err));
     }
     return RON_OK;

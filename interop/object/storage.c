@@ -156,9 +156,9 @@ static void wait_end(struct pipe *p)
 }
 
 /* Between two calls: nobody signals. */
-static void pause_for(struct iop_svc *s, struct pipe *p, uint64_t wait_ns)
+static void pause_for(struct iop_objects *o, struct pipe *p, uint64_t wait_ns)
 {
-    struct ron_deadline until = {ron_env_now_ns(s->env) + wait_ns};
+    struct ron_deadline until = {ron_env_now_ns(o->core->env) + wait_ns};
 
     ron_mutex_lock(&p->mu);
     while (ron_cond_wait_until(&p->cond, &p->mu, until)) {
@@ -168,16 +168,16 @@ static void pause_for(struct iop_svc *s, struct pipe *p, uint64_t wait_ns)
 
 /* ---- calls ----------------------------------------------------------------------------------- */
 
-static struct ron_deadline deadline_of(const struct iop_svc *s)
+static struct ron_deadline deadline_of(const struct iop_objects *o)
 {
-    return ron_deadline_after_ms(ron_env_now_ns(s->env),
-                                 (uint64_t)ron_conf_ms(s->conf, IOP_STORAGE_TIMEOUT));
+    return ron_deadline_after_ms(ron_env_now_ns(o->core->env),
+                                 (uint64_t)ron_conf_ms(o->core->conf, IOP_STORAGE_TIMEOUT));
 }
 
-static size_t write_headers(struct iop_svc *s, char bearer[BEARER_SIZE],
+static size_t write_headers(struct iop_objects *o, char bearer[BEARER_SIZE],
                             struct ron_http_fetch_header headers[2])
 {
-    const struct ron_app_token *token = ron_app_tokens_get(&s->storage_token);
+    const struct ron_app_token *token = ron_app_tokens_get(&o->token);
     size_t count = 0;
 
     headers[count++] =
@@ -191,9 +191,9 @@ static size_t write_headers(struct iop_svc *s, char bearer[BEARER_SIZE],
     return count;
 }
 
-static void write_url(const struct iop_svc *s, const struct ron_b3 *id, char url[IOP_URL_MAX])
+static void write_url(const struct iop_objects *o, const struct ron_b3 *id, char url[IOP_URL_MAX])
 {
-    const char *base = ron_conf_str(s->conf, IOP_STORAGE_URL).text;
+    const char *base = ron_conf_str(o->core->conf, IOP_STORAGE_URL).text;
     char text[RON_B3_ID_SIZE];
 
     if (id == NULL) {
@@ -205,14 +205,14 @@ static void write_url(const struct iop_svc *s, const struct ron_b3 *id, char url
 }
 
 /* The end of a call, as evidence. Time is that of a mebibyte: a large object is not a slow one. */
-static void note(struct iop_svc *s, const char *op, const struct ron_http_fetch_result *r,
+static void note(struct iop_objects *o, const char *op, const struct ron_http_fetch_result *r,
                  uint64_t bytes)
 {
     bool good = r->status != 0 && r->status < 500 && r->status != 401 && r->status != 403;
 
-    iop_upstream(s, "storage", op, good,
+    iop_upstream(o->bridge, "storage", op, good,
                  r->took_ms * RON_NS_PER_MS / RON_MAX(bytes >> 20, UINT64_C(1)));
-    ron_stat_set(&s->storage_broken, !good);
+    ron_stat_set(&o->storage_broken, !good);
 }
 
 /* What a failed call means; who we are (401, 403) is a mistake of the settings. */
@@ -239,7 +239,7 @@ static enum ron_rc code_of(const char *op, const struct ron_http_fetch_result *r
 /* ---- push ------------------------------------------------------------------------------------ */
 
 /* Whether it is there; any failure counts as no. */
-static bool is_there(struct iop_svc *s, const struct ron_b3 *id, struct ron_deadline deadline)
+static bool is_there(struct iop_objects *o, const struct ron_b3 *id, struct ron_deadline deadline)
 {
     struct ron_http_fetch_header headers[2];
     struct ron_http_fetch *f = NULL;
@@ -252,20 +252,20 @@ static bool is_there(struct iop_svc *s, const struct ron_b3 *id, struct ron_dead
     if (pipe_init(&p, false) != RON_OK) {
         return false;
     }
-    write_url(s, id, url);
+    write_url(o, id, url);
     if (ron_http_fetch_start(
-            s->up.storage,
+            o->up->storage,
             &(struct ron_http_fetch_opts){.method = RON_HTTP_HEAD,
                                           .url = url,
                                           .op = OP_HEAD,
                                           .headers = headers,
-                                          .header_count = write_headers(s, bearer, headers),
+                                          .header_count = write_headers(o, bearer, headers),
                                           .deadline = deadline,
                                           .done = ended,
                                           .arg = &p},
             &f, &err) == RON_OK) {
         wait_end(&p);
-        note(s, "head", ron_http_fetch_result(f), 0);
+        note(o, "head", ron_http_fetch_result(f), 0);
         there = ron_http_fetch_result(f)->status == 200;
         ron_http_fetch_release(f);
     }
@@ -326,7 +326,7 @@ static bool names(struct ron_str body, const struct ron_b3 *id)
 }
 
 /* One call. A small object goes whole and is repeated by the client; a large one in pieces. */
-static enum ron_rc push_once(struct iop_svc *s, const struct ron_cas_obj *obj, struct pipe *p,
+static enum ron_rc push_once(struct iop_objects *o, const struct ron_cas_obj *obj, struct pipe *p,
                              struct ron_deadline deadline, struct ron_attempt *ret_attempt,
                              struct ron_err *err)
 {
@@ -343,7 +343,7 @@ static enum ron_rc push_once(struct iop_svc *s, const struct ron_cas_obj *obj, s
                                        .url = url,
                                        .op = OP_PUT,
                                        .headers = headers,
-                                       .header_count = write_headers(s, bearer, headers),
+                                       .header_count = write_headers(o, bearer, headers),
                                        .idempotent = true,
                                        .patient = true,
                                        .deadline = deadline,
@@ -351,7 +351,7 @@ static enum ron_rc push_once(struct iop_svc *s, const struct ron_cas_obj *obj, s
                                        .arg = p};
 
     *ret_attempt = (struct ron_attempt){.rc = RON_AGAIN};
-    write_url(s, NULL, url);
+    write_url(o, NULL, url);
     p->first = p->count = 0;
     p->used = 0;
     p->waits = p->ended = false;
@@ -365,7 +365,7 @@ static enum ron_rc push_once(struct iop_svc *s, const struct ron_cas_obj *obj, s
         opts.source_len = (int64_t)size;
     }
     if (rc == RON_OK) {
-        rc = ron_http_fetch_start(s->up.storage, &opts, &f, err);
+        rc = ron_http_fetch_start(o->up->storage, &opts, &f, err);
     }
     ron_free(whole);
     if (rc != RON_OK) {
@@ -374,7 +374,7 @@ static enum ron_rc push_once(struct iop_svc *s, const struct ron_cas_obj *obj, s
     rc = opts.source != NULL ? feed(p, f, obj) : RON_OK;
     wait_end(p);
     r = ron_http_fetch_result(f);
-    note(s, "put", r, size);
+    note(o, "put", r, size);
     *ret_attempt = (struct ron_attempt){.rc = r->status != 0 ? RON_OK : r->rc, .status = r->status};
     if (rc == RON_OK && r->rc != RON_OK) {
         rc = code_of("put", r, err);
@@ -385,9 +385,9 @@ static enum ron_rc push_once(struct iop_svc *s, const struct ron_cas_obj *obj, s
     return rc;
 }
 
-enum ron_rc iop_storage_push(struct iop_svc *s, const struct ron_b3 *id, struct ron_err *err)
+enum ron_rc iop_storage_push(struct iop_objects *o, const struct ron_b3 *id, struct ron_err *err)
 {
-    struct ron_deadline deadline = deadline_of(s);
+    struct ron_deadline deadline = deadline_of(o);
     struct ron_cas_obj *obj = NULL;
     struct ron_attempt attempt;
     struct ron_rand rand;
@@ -399,21 +399,21 @@ enum ron_rc iop_storage_push(struct iop_svc *s, const struct ron_b3 *id, struct 
                               .deadline = deadline,
                               .idempotent = true};
 
-    if (is_there(s, id, deadline)) {
+    if (is_there(o, id, deadline)) {
         return RON_OK;
     }
-    ron_rand_seed(&rand, s->env->rand_u64(s->env));
+    ron_rand_seed(&rand, o->core->env->rand_u64(o->core->env));
     RON_TRY(pipe_init(&p, true));
-    rc = ron_cas_open(s->store, id, &obj, err);
+    rc = ron_cas_open(o->store, id, &obj, err);
     while (rc == RON_OK) {
-        rc = push_once(s, obj, &p, deadline, &attempt, err);
+        rc = push_once(o, obj, &p, deadline, &attempt, err);
         /* What was handed over whole was repeated by the client. */
         if (rc == RON_OK || ron_cas_obj_size(obj) <= WHOLE_MAX ||
-            ron_retry_next(&retry, &attempt, ron_env_now_ns(s->env), &wait_ns) !=
+            ron_retry_next(&retry, &attempt, ron_env_now_ns(o->core->env), &wait_ns) !=
                 RON_VERDICT_AGAIN) {
             break;
         }
-        pause_for(s, &p, wait_ns);
+        pause_for(o, &p, wait_ns);
         rc = RON_OK;
     }
     ron_cas_release(obj);
@@ -460,7 +460,7 @@ static enum ron_rc take_body(struct pipe *p, struct ron_http_fetch *f, struct ro
     return rc;
 }
 
-static enum ron_rc pull_into(struct iop_svc *s, const struct ron_b3 *id, struct pipe *p,
+static enum ron_rc pull_into(struct iop_objects *o, const struct ron_b3 *id, struct pipe *p,
                              struct ron_cas_writer *w, struct ron_err *err)
 {
     struct ron_http_fetch_header headers[2];
@@ -471,23 +471,23 @@ static enum ron_rc pull_into(struct iop_svc *s, const struct ron_b3 *id, struct 
     uint64_t bytes = 0;
     enum ron_rc rc;
 
-    write_url(s, id, url);
+    write_url(o, id, url);
     RON_TRY(ron_http_fetch_start(
-        s->up.storage,
+        o->up->storage,
         &(struct ron_http_fetch_opts){.method = RON_HTTP_GET,
                                       .url = url,
                                       .op = OP_GET,
                                       .headers = headers,
-                                      .header_count = write_headers(s, bearer, headers),
+                                      .header_count = write_headers(o, bearer, headers),
                                       .sink = sink,
                                       .patient = true,
-                                      .deadline = deadline_of(s),
+                                      .deadline = deadline_of(o),
                                       .done = ended,
                                       .arg = p},
         &f, err));
     rc = take_body(p, f, w, &bytes, err);
     r = ron_http_fetch_result(f);
-    note(s, "get", r, bytes);
+    note(o, "get", r, bytes);
     if (rc == RON_OK && (r->rc != RON_OK || r->status != 200)) {
         rc = code_of("get", r, err);
     }
@@ -495,7 +495,7 @@ static enum ron_rc pull_into(struct iop_svc *s, const struct ron_b3 *id, struct 
     return rc;
 }
 
-enum ron_rc iop_storage_pull(struct iop_svc *s, const struct ron_b3 *id,
+enum ron_rc iop_storage_pull(struct iop_objects *o, const struct ron_b3 *id,
                              struct ron_cas_obj **ret_obj, struct ron_err *err)
 {
     struct ron_cas_writer *w = NULL;
@@ -504,9 +504,9 @@ enum ron_rc iop_storage_pull(struct iop_svc *s, const struct ron_b3 *id,
     enum ron_rc rc;
 
     RON_TRY(pipe_init(&p, true));
-    rc = ron_cas_begin(s->store, &(struct ron_cas_write_opts){.expected = id}, &w, err);
+    rc = ron_cas_begin(o->store, &(struct ron_cas_write_opts){.expected = id}, &w, err);
     if (rc == RON_OK) {
-        rc = pull_into(s, id, &p, w, err);
+        rc = pull_into(o, id, &p, w, err);
         if (rc == RON_OK) {
             rc = ron_cas_commit(w, &got, err);
             rc = rc == RON_CONFLICT
@@ -517,21 +517,21 @@ enum ron_rc iop_storage_pull(struct iop_svc *s, const struct ron_b3 *id,
         }
     }
     pipe_done(&p);
-    return rc == RON_OK ? ron_cas_open(s->store, id, ret_obj, err) : rc;
+    return rc == RON_OK ? ron_cas_open(o->store, id, ret_obj, err) : rc;
 }
 
 /* ---- probes ---------------------------------------------------------------------------------- */
 
 static void probed(struct ron_http_fetch *f, void *arg)
 {
-    struct iop_svc *s = arg;
+    struct iop_objects *o = RON_OBJ(arg, struct iop_objects, IOP_OBJECTS_MAGIC);
 
-    note(s, "head", ron_http_fetch_result(f), 0);
-    ron_stat_set(&s->storage_probing, 0);
+    note(o, "head", ron_http_fetch_result(f), 0);
+    ron_stat_set(&o->storage_probing, 0);
     ron_http_fetch_release(f);
 }
 
-void iop_storage_probe(struct iop_svc *s)
+void iop_storage_probe(struct iop_objects *o)
 {
     static const struct ron_b3 nothing;
     struct ron_http_fetch_header headers[2];
@@ -540,21 +540,21 @@ void iop_storage_probe(struct iop_svc *s)
     char bearer[BEARER_SIZE];
     char url[IOP_URL_MAX];
 
-    if (ron_stat_get(&s->storage_broken) == 0 || ron_stat_get(&s->storage_probing) != 0) {
+    if (ron_stat_get(&o->storage_broken) == 0 || ron_stat_get(&o->storage_probing) != 0) {
         return;
     }
-    write_url(s, &nothing, url); /* 404 is an answer */
-    ron_stat_set(&s->storage_probing, 1);
+    write_url(o, &nothing, url); /* 404 is an answer */
+    ron_stat_set(&o->storage_probing, 1);
     if (ron_http_fetch_start(
-            s->up.storage,
+            o->up->storage,
             &(struct ron_http_fetch_opts){.method = RON_HTTP_HEAD,
                                           .url = url,
                                           .op = OP_HEAD,
                                           .headers = headers,
-                                          .header_count = write_headers(s, bearer, headers),
+                                          .header_count = write_headers(o, bearer, headers),
                                           .done = probed,
-                                          .arg = s},
+                                          .arg = o},
             &f, &err) != RON_OK) {
-        ron_stat_set(&s->storage_probing, 0);
+        ron_stat_set(&o->storage_probing, 0);
     }
 }

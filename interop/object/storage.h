@@ -16,13 +16,13 @@
  * Threads: tasks that may block; each call has pieces of its own. */
 #pragma once
 
-#include "interop/svc.h"
+#include "interop/object/objects.h"
 
 /* RON_OK: the other side has it. Else RON_IO, RON_AGAIN, RON_TIMEOUT, RON_NOMEM, RON_LIMIT. */
-RON_MUST_USE enum ron_rc iop_storage_push(struct iop_svc *s, const struct ron_b3 *id,
+RON_MUST_USE enum ron_rc iop_storage_push(struct iop_objects *o, const struct ron_b3 *id,
                                           struct ron_err *err);
 /* Into the own store, and opens it. RON_NOTFOUND; RON_CORRUPT: T1; and the codes above. */
-RON_MUST_USE enum ron_rc iop_storage_pull(struct iop_svc *s, const struct ron_b3 *id,
+RON_MUST_USE enum ron_rc iop_storage_pull(struct iop_objects *o, const struct ron_b3 *id,
                                           struct ron_cas_obj **ret_obj, struct ron_err *err);
 /* Asks whether it answers, when the last call failed; the sentinel's. Never blocks. */
-void iop_storage_probe(struct iop_svc *s);
+void iop_storage_probe(struct iop_objects *o);

@@ -25,7 +25,6 @@
  * Threads: a provider is made once and then read by all. A delivery belongs to one job. */
 #pragma once
 
-#include "interop/core/error.h"
 #include "interop/provider/mac.h"
 #include "interop/provider/pointer.h"
 #include "ron/base/secret.h"
@@ -182,7 +181,8 @@ bool iop_provider_shares_key(const struct iop_provider *a, const struct iop_prov
 
 /* ---- deliveries ------------------------------------------------------------------------------ */
 
-/* X(NAME, error of core/error.h, "label", "message"). The label is for audit records and logs. */
+/* X(NAME, ERROR, "label", "message"). ERROR is a row of core/error.h, which maps it
+ * (iop_refusal_error); the label is for audit records and logs. */
 #define IOP_REFUSALS(X)                                                                            \
     X(NONE, NONE, "none", "")                                                                      \
     X(DISABLED, POLICY_BLOCKED, "disabled", "this provider is switched off")                       \
@@ -212,7 +212,6 @@ enum iop_refusal {
 };
 
 struct iop_refusal_row {
-    enum iop_error error;
     const char *label;
     const char *message;
 };

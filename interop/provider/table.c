@@ -133,7 +133,7 @@ bool iop_kind_find(const char *slug, enum iop_kind *ret_kind)
 const struct iop_refusal_row *iop_refusal_row(enum iop_refusal refusal)
 {
     static const struct iop_refusal_row rows[] = {
-#define X(name, error, label, message) {IOP_ERROR_##error, label, message},
+#define X(name, error, label, message) {label, message},
         IOP_REFUSALS(X)
 #undef X
     };

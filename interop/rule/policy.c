@@ -8,6 +8,7 @@
 
 #include "interop/mailbox/box.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/io/addr.h"
 
 /* ---- blocks of addresses --------------------------------------------------------------------- */
@@ -110,11 +111,20 @@ void iop_policy_put(struct iop_policy_box *box, struct iop_policy *take_policy)
     iop_policy_unref(old);
 }
 
+static size_t key_of(const struct ron_conf_snap *snap, const char *name)
+{
+    size_t key = ron_conf_find_key(ron_conf_table_of(snap), name);
+
+    RON_ASSERT(key != SIZE_MAX); /* the service placed it in its table */
+    return key;
+}
+
 static enum ron_rc read_entry(const struct ron_conf_snap *snap, const struct iop_provider *provider,
                               struct iop_entry *e, struct ron_err *err)
 {
     uint32_t section = ron_conf_section_find(snap, "providers", provider->name);
-    struct ron_conf_list list = ron_conf_list_in(snap, section, IOP_P_CIDRS);
+    struct ron_conf_list list =
+        ron_conf_list_in(snap, section, key_of(snap, "providers.*.allow_cidrs"));
     int len = snprintf(e->topic, sizeof e->topic, "webhook.%s", provider->name);
 
     if (!iop_topic_valid((struct ron_str){e->topic, (size_t)len})) {
@@ -160,8 +170,8 @@ enum ron_rc iop_policy_new(const struct ron_env *env, struct ron_conf_snap *snap
 
 static uint64_t keep_of(const struct ron_conf_snap *conf, uint32_t section)
 {
-    return ron_conf_bool_in(conf, section, IOP_P_ENABLED)
-               ? 2 * (uint64_t)ron_conf_ms_in(conf, section, IOP_P_WINDOW)
+    return ron_conf_bool_in(conf, section, key_of(conf, "providers.*.enabled"))
+               ? 2 * (uint64_t)ron_conf_ms_in(conf, section, key_of(conf, "providers.*.tolerance"))
                : 0;
 }
 
@@ -176,10 +186,9 @@ uint64_t iop_policy_keep_ms(const struct ron_conf_snap *conf)
     return keep_ms;
 }
 
-enum ron_rc iop_policy_check(const struct ron_conf_snap *conf, struct ron_err *err)
+enum ron_rc iop_policy_check(const struct ron_conf_snap *conf, uint64_t ttl_ms, struct ron_err *err)
 {
     size_t count = ron_conf_section_count(conf, "providers");
-    uint64_t ttl_ms = (uint64_t)ron_conf_ms(conf, IOP_DEDUP_TTL);
 
     for (size_t i = 0; i < count; i++) {
         uint32_t section = ron_conf_section(conf, "providers", i);

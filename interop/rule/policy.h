@@ -9,7 +9,6 @@
  * where blocking is allowed. */
 #pragma once
 
-#include "interop/conf.h"
 #include "interop/provider/load.h"
 #include "interop/rule/rule.h"
 #include "ron/obs/metrics.h"
@@ -70,8 +69,9 @@ RON_MUST_USE enum ron_rc iop_policy_new(const struct ron_env *env, struct ron_co
 /* How long the key of a delivery is kept whatever comes: twice the largest window of the providers
  * that are on, for a signed time may lie on both sides of now. */
 uint64_t iop_policy_keep_ms(const struct ron_conf_snap *conf);
-/* Whether dedup.ttl leaves so much time. RON_INVALID. */
-RON_MUST_USE enum ron_rc iop_policy_check(const struct ron_conf_snap *conf, struct ron_err *err);
+/* Whether a key that is remembered for ttl_ms (dedup.ttl) leaves so much time. RON_INVALID. */
+RON_MUST_USE enum ron_rc iop_policy_check(const struct ron_conf_snap *conf, uint64_t ttl_ms,
+                                          struct ron_err *err);
 
 static inline struct iop_entry *iop_policy_entry(struct iop_policy *p,
                                                  const struct iop_provider *provider)
