@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* interop/act/sentinel.c - the brownout sentinel, readiness, and what calls to others cost.
+/* interop/act/sentinel.c - the brownout sentinel and readiness; contract in sentinel.h.
  *
- * Place: service. Everything that calls an upstream tells the outcome here; the sentinel, a loop
- * task, looks once a second and sets the watch `bridge`, which every bridge request reads. Requests
- * that were shed are no calls, so a brownout cannot feed itself; and without any call it ends on
- * trial, so it cannot keep itself either (W5 of core/brownout.h). */
+ * A loop task. It judges the evidence once a second and sets the watch `bridge`, which every bridge
+ * request reads. Without any call a brownout ends on trial, so it cannot prolong itself (W5 of
+ * core/brownout.h). */
 #include "interop/act/sentinel.h"
 
 #include "interop/core/metrics.h"
@@ -12,37 +11,6 @@
 #include "ron/base/assert.h"
 
 enum { TICK_MS = 1000 };
-
-/* ---- calls ----------------------------------------------------------------------------------- */
-
-void iop_upstream(struct iop_bridge *b, const char *service, const char *op, bool good,
-                  uint64_t took_ns)
-{
-    iop_observe_rpc(b->core, service, op, good, took_ns);
-    ron_mutex_lock(&b->mu);
-    iop_brownout_call(&b->brownout, ron_env_now_ns(b->core->env) / RON_NS_PER_MS, !good,
-                      took_ns / RON_NS_PER_MS);
-    ron_mutex_unlock(&b->mu);
-}
-
-/* ---- the gate -------------------------------------------------------------------------------- */
-
-bool iop_bridge_open(struct iop_bridge *b, struct ron_http_call *call)
-{
-    bool open = ron_watch_value(b->gate) == 0;
-    bool probe = false;
-
-    if (!open) {
-        ron_mutex_lock(&b->mu);
-        open =
-            iop_brownout_admit(&b->brownout, ron_env_now_ns(b->core->env) / RON_NS_PER_MS, &probe);
-        ron_mutex_unlock(&b->mu);
-    }
-    if (!open) {
-        iop_fail(call, IOP_ERROR_BROWNOUT, NULL);
-    }
-    return open;
-}
 
 /* ---- the sentinel ---------------------------------------------------------------------------- */
 
