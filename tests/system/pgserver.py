@@ -61,7 +61,7 @@ class Cluster:
     def start(self):
         self.run(f"{BIN}/pg_ctl -D {self.folder}/data -w -l {self.folder}/log -o '"
                  f"-c listen_addresses=127.0.0.1 -p {self.port} -c unix_socket_directories= "
-                 "-c wlt_sender_timeout=2s -c wlt_receiver_timeout=2s -c hot_standby=on' start")
+                 "-c wal_sender_timeout=2s -c wal_receiver_timeout=2s -c hot_standby=on' start")
         self.pid = int((self.folder / "data" / "postmaster.pid").read_text().split("\n")[0])
 
     def stop(self, mode="immediate"):
