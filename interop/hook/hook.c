@@ -16,7 +16,8 @@
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-struct iop_job *iop_job_take(struct iop_hooks *h)
+/* From the pool; NULL when too many are in progress, or no memory. */
+static struct iop_job *job_get(struct iop_hooks *h)
 {
     struct iop_job *j = NULL;
     bool room;
@@ -194,7 +195,7 @@ void iop_hook_http(struct ron_http_call *call, void *arg)
     if (p == NULL) {
         return;
     }
-    j = iop_job_take(h);
+    j = job_get(h);
     if (j == NULL) {
         iop_policy_unref(policy);
         iop_fail(call, IOP_ERROR_BUSY, NULL);

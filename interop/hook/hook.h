@@ -73,8 +73,6 @@ struct iop_job {
     struct ron_buf text; /* what the messages point to */
 };
 
-/* From the pool; NULL when too many are under way, or no memory. */
-struct iop_job *iop_job_take(struct iop_hooks *h);
 void iop_job_put(struct iop_job *take_job);
 void iop_jobs_free(struct iop_hooks *h);
 /* Answers and gives it back. */

@@ -2,7 +2,7 @@
 /* wallet/core/answer.c - refusals as HTTP answers; each is counted by its reason. */
 #include "wallet/core/metrics.h"
 
-struct ron_http_error wlt_http_error(const struct wlt_fault *fault)
+static struct ron_http_error http_error(const struct wlt_fault *fault)
 {
     bool retryable = wlt_reason_retryable(fault->reason);
     uint32_t wait_s = fault->reason == WLT_REASON_UPSTREAM ? 2 : 1;
@@ -17,7 +17,7 @@ struct ron_http_error wlt_http_error(const struct wlt_fault *fault)
 
 void wlt_fail(struct wlt_site *s, struct ron_http_call *call, const struct wlt_fault *fault)
 {
-    struct ron_http_error error = wlt_http_error(fault);
+    struct ron_http_error error = http_error(fault);
 
     wlt_metrics_refused(s, fault->reason);
     ron_http_fail_with(call, &error);
@@ -26,7 +26,7 @@ void wlt_fail(struct wlt_site *s, struct ron_http_call *call, const struct wlt_f
 void wlt_reply_fail(struct wlt_site *s, struct ron_http_reply *take_reply,
                     const struct wlt_fault *fault)
 {
-    struct ron_http_error error = wlt_http_error(fault);
+    struct ron_http_error error = http_error(fault);
 
     wlt_metrics_refused(s, fault->reason);
     ron_http_reply_fail_with(take_reply, &error);

@@ -32,7 +32,6 @@ struct wlt_site {
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-struct ron_http_error wlt_http_error(const struct wlt_fault *fault);
 void wlt_fail(struct wlt_site *s, struct ron_http_call *call, const struct wlt_fault *fault);
 void wlt_reply_fail(struct wlt_site *s, struct ron_http_reply *take_reply,
                     const struct wlt_fault *fault);
