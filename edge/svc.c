@@ -43,7 +43,8 @@ static enum ron_rc check_origins(const struct ron_conf_snap *conf, struct ron_er
         if (host == NULL || host == text || host[3] == '\0' || strchr(host + 3, '/') != NULL ||
             !ron_http_is_value((struct ron_str){text, list.items[i].len})) {
             return ron_err_set(err, RON_INVALID,
-                               "cors.allow_origins: '%s' is not SCHEME://HOST[:PORT], or * alone",
+                               "cors.allow_origins: invalid origin '%s', expected "
+                               "SCHEME://HOST[:PORT] or a single *",
                                text);
         }
     }
@@ -63,10 +64,11 @@ static enum ron_rc check_public_url(const struct ron_conf_snap *conf, struct ron
     if ((!tls && strncmp(url.text, "http://", 7) != 0) || *host == '\0' || *host == '/' ||
         url.text[url.len - 1] == '/' || strpbrk(url.text, "?#{}\"\\@ ") != NULL ||
         !ron_http_is_value((struct ron_str){url.text, url.len})) {
-        return ron_err_set(err, RON_INVALID,
-                           "edge.public_url: '%s' is not http[s]://HOST[:PORT][/PATH], without a "
-                           "slash at its end",
-                           url.text);
+        return ron_err_set(
+            err, RON_INVALID,
+            "edge.public_url: invalid URL '%s', expected http[s]://HOST[:PORT][/PATH] "
+            "without a trailing slash",
+            url.text);
     }
     return RON_OK;
 }
@@ -84,11 +86,10 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
     if (ron_conf_bool(conf, EDG_DEMO) && ron_conf_str(conf, EDG_GW_ORIGIN).len > 0 &&
         ron_conf_str(conf, EDG_GW_PREFIX).len <= 1) {
         return ron_err_set(err, RON_INVALID,
-                           "edge.demo and gateway.prefix = \"/\" exclude each "
-                           "other");
+                           "edge.demo and gateway.prefix = \"/\" are mutually exclusive");
     }
     if (!ron_http_is_value((struct ron_str){control.text, control.len})) {
-        return ron_err_set(err, RON_INVALID, "http.cache_control cannot stand in a header");
+        return ron_err_set(err, RON_INVALID, "http.cache_control: invalid header value");
     }
     return RON_OK;
 }
@@ -146,7 +147,7 @@ static enum ron_rc open_store(struct edg_svc *s, struct ron_err *err)
         int len = snprintf(path, sizeof path, "%s/store", dir);
 
         if (len <= 0 || (size_t)len >= sizeof path) {
-            return ron_err_set(err, RON_LIMIT, "edge.dir: the path is too long");
+            return ron_err_set(err, RON_LIMIT, "edge.dir: path too long");
         }
         RON_TRY(ron_mkdirs(s->site.env, dir, 0700, err));
     }
@@ -199,10 +200,10 @@ static void move_index(struct edg_svc *s, bool load)
     }
     rc = load ? edg_index_load(&opts, &records, &err) : edg_index_save(&opts, &records, &err);
     if (rc != RON_OK) {
-        RON_LOG(s->site.log, WARN, "the index of stored answers is lost", RON_LOG_ERR(&err));
+        RON_LOG(s->site.log, WARN, "cache index discarded", RON_LOG_ERR(&err));
     } else {
-        RON_LOG(s->site.log, INFO, "the index of stored answers",
-                RON_LOG_STR("was", load ? "taken" : "kept"), RON_LOG_U64("records", records));
+        RON_LOG(s->site.log, INFO, "cache index", RON_LOG_STR("state", load ? "loaded" : "saved"),
+                RON_LOG_U64("records", records));
     }
 }
 
@@ -320,8 +321,8 @@ static void take_down(struct ron_app *app)
 
 const struct ron_app_def edg_app = {
     .conf = &edg_conf_table,
-    .summary = "Serves map packs, files and content to browsers: tiles of PMTiles and MBTiles "
-               "archives, byte ranges, conditional requests and strong tags.",
+    .summary = "Serves map tiles, files and cached content to browsers: PMTiles and MBTiles "
+               "archives, byte ranges, conditional requests and strong entity tags.",
     .build = build,
     .reloaded = reloaded,
     .take_down = take_down,

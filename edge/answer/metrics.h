@@ -26,32 +26,31 @@ enum edg_source {
 #define EDG_METRICS(X)                                                                             \
     X(REJECTS, COUNTER, ONE, "edge_rejects_total", "reason", "Requests refused, by reason.")       \
     X(HITS, COUNTER, ONE, "edge_cache_hits_total", "kind,range",                                   \
-      "Answers from a pack or a file; range: hit for a part, miss for the whole.")                 \
+      "Responses served, by source; range: hit for a part, miss for the whole.")                   \
     X(MISSES, COUNTER, ONE, "edge_cache_misses_total", "cause",                                    \
-      "Requests that had to wait for the disk or found nothing.")                                  \
+      "Requests that needed the disk or the origin, or found nothing, by cause.")                  \
     X(RANGES, COUNTER, ONE, "edge_range_requests_total", "result",                                 \
-      "Requests with a range, by status: 206 or 416.")                                             \
-    X(BYTES_OUT, COUNTER, ONE, "edge_bytes_out_total", "kind", "Bytes of bodies that were lent.")  \
+      "Range requests, by status: 206 or 416.")                                                    \
+    X(BYTES_OUT, COUNTER, ONE, "edge_bytes_out_total", "kind", "Body bytes sent, by source.")      \
     X(FILL_ATTEMPTS, COUNTER, ONE, "edge_live_fill_attempts_total", "host",                        \
-      "Live fills begun, by origin.")                                                              \
+      "Live fills started, by origin.")                                                            \
     X(FILL_SUCCESS, COUNTER, ONE, "edge_live_fill_success_total", "host",                          \
-      "Live fills that brought or confirmed bytes.")                                               \
-    X(FILL_LATENCY, HISTOGRAM, NS, "fill_latency_seconds", "", "Time of live fills.")              \
+      "Live fills that fetched or revalidated content, by origin.")                                \
+    X(FILL_LATENCY, HISTOGRAM, NS, "fill_latency_seconds", "", "Duration of live fills.")          \
     X(CAS_WRITES, COUNTER, ONE, "edge_cas_writes_total", "status",                                 \
-      "Objects written by fills: ok or error.")                                                    \
+      "Objects written to the content store by fills: ok or error.")                               \
     X(COLLAPSED, COUNTER, ONE, "edge_fill_collapsed_total", "",                                    \
-      "Requests that shared the fill of another.")                                                 \
+      "Requests that joined a fill in progress.")                                                  \
     X(FILL_LATE, COUNTER, ONE, "edge_fill_late_total", "",                                         \
-      "Requests answered 202: their time was over and their fill goes on.")                        \
-    X(PURGES, COUNTER, ONE, "edge_purges_total", "kind",                                           \
-      "Purges, by what was named: path, prefix or id.")                                            \
+      "Requests answered 202 because their deadline came before the end of the fill.")             \
+    X(PURGES, COUNTER, ONE, "edge_purges_total", "kind", "Purges, by kind: path, prefix or id.")   \
     X(SHARED, COUNTER, ONE, "edge_shared_records_total", "result",                                 \
-      "Records of the bucket: found, absent, stale, purged, bad, failed; told, untold.")           \
-    X(PACKS, GAUGE, ONE, "edge_packs", "state", "Packs that are served, and that failed.")         \
+      "Bucket records, by result: found, absent, stale, purged, bad, failed; told, untold.")       \
+    X(PACKS, GAUGE, ONE, "edge_packs", "state", "Packs, by state: served or failed.")              \
     X(PACK_LOADS, COUNTER, ONE, "edge_pack_loads_total", "result",                                 \
       "Packs opened and verified, by result.")                                                     \
-    X(FILES_OPEN, GAUGE, ONE, "edge_files_open", "", "Files in the table of open files.")          \
-    X(FILES_BYTES, GAUGE, ONE, "edge_files_memory_bytes", "", "Memory of small files.")
+    X(FILES_OPEN, GAUGE, ONE, "edge_files_open", "", "Files in the open file table.")              \
+    X(FILES_BYTES, GAUGE, ONE, "edge_files_memory_bytes", "", "Memory used by small files.")
 
 enum edg_metric_id {
 #define X(id, type, unit, name, labels, help) EDG_M_##id,

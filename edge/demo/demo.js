@@ -31,7 +31,7 @@ function load(url, tag) {
     const e = document.createElement(tag);
     if (tag === "link") { e.rel = "stylesheet"; e.href = url; } else { e.src = url; }
     e.onload = good;
-    e.onerror = () => bad(new Error(`${url} cannot be loaded`));
+    e.onerror = () => bad(new Error(`cannot load ${url}`));
     document.head.append(e);
   });
 }
@@ -76,7 +76,7 @@ class LibreMap {
     this.map.on("move", moved);
     this.map.on("idle", () => state("idle"));
     this.map.on("movestart", () => state("moving"));
-    this.map.on("error", (e) => say(e.error ? e.error.message : "an error of the map"));
+    this.map.on("error", (e) => say(e.error ? e.error.message : "map error"));
     this.map.on("sourcedataloading", (e) => e.tile && tell("asked"));
     this.map.on("sourcedata", (e) => e.tile && e.tile.state === "loaded" && tell("got"));
     moved();
@@ -92,7 +92,7 @@ async function show(name, conf) {
   Object.assign(tiles, { asked: 0, got: 0, absent: 0, bytes: 0 });
   const answer = await fetch(`/edge/assets/${encodeURIComponent(name)}.json`);
   if (!answer.ok) {
-    throw new Error(`the pack ${name} is not served (${answer.status})`);
+    throw new Error(`pack ${name} is not served (status ${answer.status})`);
   }
   const doc = await answer.json();
   const Drawer = conf.maplibre ? LibreMap : PlainMap;
@@ -104,7 +104,7 @@ async function main() {
   const { packs } = await (await fetch("/edge/packs")).json();
   let map = null;
   if (packs.length === 0) {
-    throw new Error("no pack is served yet");
+    throw new Error("no packs are served yet");
   }
   if (conf.maplibre) {
     await Promise.all([load("/demo/maplibre-gl.css", "link"),

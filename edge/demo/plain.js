@@ -10,7 +10,7 @@ class Reader {
   varint() {
     let n = 0, shift = 1;
     for (;;) {
-      if (this.at >= this.end) { throw new Error("a tile that is cut off"); }
+      if (this.at >= this.end) { throw new Error("truncated tile"); }
       const c = this.b[this.at++];
       n += (c & 127) * shift;
       if (c < 128) { return n; }
@@ -19,14 +19,14 @@ class Reader {
   }
   bytes() {
     const len = this.varint();
-    if (this.at + len > this.end) { throw new Error("a tile that is cut off"); }
+    if (this.at + len > this.end) { throw new Error("truncated tile"); }
     this.at += len;
     return this.b.subarray(this.at - len, this.at);
   }
   skip(wire) {
     if (wire === 0) { this.varint(); } else if (wire === 1) { this.at += 8; }
     else if (wire === 2) { this.bytes(); } else if (wire === 5) { this.at += 4; }
-    else { throw new Error("a tile of another kind"); }
+    else { throw new Error("unsupported tile encoding"); }
   }
   fields(table) {
     while (this.at < this.end) {

@@ -63,7 +63,7 @@ enum ron_rc edg_files_new(const struct edg_files_opts *opts, struct edg_files **
     enum ron_rc rc;
 
     if (f == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the table of files");
+        return ron_err_set(err, RON_NOMEM, "no memory for the file table");
     }
     f->env = opts->env;
     f->entries_max = (entries + SHARDS - 1) / SHARDS;
@@ -234,7 +234,7 @@ static enum ron_rc read_whole(const struct edg_files *f, struct entry *e, struct
             return ron_err_set(err, rc, "read %s", e->path);
         }
         if (got < want) {
-            return ron_err_set(err, RON_AGAIN, "%s became shorter while it was read", e->path);
+            return ron_err_set(err, RON_AGAIN, "%s was truncated while it was read", e->path);
         }
         ron_b3_update(&hasher, piece, got);
         at += got;
@@ -271,7 +271,7 @@ static enum ron_rc make_entry(struct edg_files *f, const char *path, int fd,
     e->file.mtime_s = identity->mtime_ns / RON_NS_PER_S;
     e->file.type = edg_type_of(path);
     rc = e->file.size > f->file_max
-             ? ron_err_set(err, RON_LIMIT, "%s is larger than a file may be", path)
+             ? ron_err_set(err, RON_LIMIT, "%s exceeds the file size limit", path)
              : read_whole(f, e, &hash, err);
     if (rc != RON_OK) {
         entry_free(f->env, e);

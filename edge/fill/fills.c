@@ -178,7 +178,7 @@ void edg_fill_wait(struct edg_fills *fills, struct edg_out *out, const struct ed
     }
     ron_free(w);
     if (rc == RON_FULL && ron_need_state(fills->need) == RON_NEED_OK) {
-        ron_need_set(fills->need, RON_NEED_DEGRADED, "the queue of fills is full: misses are 429",
+        ron_need_set(fills->need, RON_NEED_DEGRADED, "queue full; cache misses are answered 429",
                      0);
         edg_fills_calm(fills); /* The workers may have looked last before it was told. */
     }

@@ -17,7 +17,7 @@ static enum ron_rc check_one(const struct ron_conf_snap *conf, uint32_t section,
         return ron_err_set(err, RON_INVALID, "http:// needs allow_http = true");
     }
     if (strchr(url.text, '?') != NULL || strchr(url.text, '#') != NULL) {
-        return ron_err_set(err, RON_INVALID, "a URL with a query or fragment");
+        return ron_err_set(err, RON_INVALID, "invalid URL: query and fragment are not allowed");
     }
     return RON_OK;
 }

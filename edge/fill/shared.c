@@ -44,7 +44,7 @@ enum ron_rc edg_shared_new(struct edg_fills *fills, struct ron_err *err)
 {
     fills->shared = ron_alloc_zero(sizeof *fills->shared);
     if (fills->shared == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for what was purged");
+        return ron_err_set(err, RON_NOMEM, "no memory for the purge history");
     }
     ron_mutex_init(&fills->shared->mu, RON_RANK_LEAF, "edge.shared");
     return RON_OK;
@@ -143,8 +143,7 @@ void edg_shared_purge(struct edg_fills *fills, uint32_t origin, struct ron_str t
     if (!prefix && ron_tier_writes(fills->store->tier)) {
         key_of(fills, origin, target, key);
         if (ron_s3_delete(ron_tier_s3(fills->store->tier), key, patience(fills), &err) != RON_OK) {
-            RON_LOG(fills->site->log, WARN, "a purged record is still in the bucket",
-                    RON_LOG_ERR(&err));
+            RON_LOG(fills->site->log, WARN, "bucket record removal failed", RON_LOG_ERR(&err));
         }
     }
 }

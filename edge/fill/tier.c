@@ -35,7 +35,7 @@ enum ron_rc edg_s3_bring(const struct edg_site *site, struct edg_store *store,
     enum ron_rc rc = ron_tier_fetch(store->tier, id, ron_deadline_never(), &err);
 
     if (rc != RON_OK && rc != RON_NOTFOUND && rc != RON_CORRUPT) { /* that one was told */
-        RON_LOG(site->log, WARN, "the bucket could not be read", RON_LOG_ERR(&err));
+        RON_LOG(site->log, WARN, "bucket read failed", RON_LOG_ERR(&err));
     }
     return rc;
 }
@@ -46,6 +46,6 @@ void edg_s3_stored(const struct edg_site *site, struct edg_store *store, const s
     struct ron_err err = {0};
 
     if (ron_tier_stored(store->tier, id, deadline, &err) != RON_OK) {
-        RON_LOG(site->log, WARN, "an object did not reach the bucket", RON_LOG_ERR(&err));
+        RON_LOG(site->log, WARN, "bucket upload failed", RON_LOG_ERR(&err));
     }
 }

@@ -49,7 +49,7 @@ const struct edg_stored *edg_record_make(struct edg_site *site, struct edg_store
         like.key = (struct ron_str){(const char *)ron_buf_data(&key), ron_buf_len(&key)};
     }
     if (edg_stored_new(&like, &made, &err) != RON_OK) {
-        RON_LOG(site->log, WARN, "an answer was not kept", RON_LOG_ERR(&err));
+        RON_LOG(site->log, WARN, "response not cached", RON_LOG_ERR(&err));
         made = NULL;
         *ret_keep = false;
     }
@@ -171,7 +171,7 @@ static void run_again(struct edg_fills *fills, struct edg_fill *f)
 {
     enum ron_rc rc = RON_LIMIT;
 
-    RON_LOG(fills->site->log, WARN, "a worker has no memory; its fill is begun again by another",
+    RON_LOG(fills->site->log, WARN, "worker out of memory; fill requeued",
             RON_LOG_U64("tries", f->tries + 1U));
     if (++f->tries < FILL_TRIES) {
         rc = ron_chan_try_send(fills->work, f, NULL); /* then it is somebody else's */
@@ -291,16 +291,15 @@ static enum ron_rc run_origin(struct edg_filler *k, struct edg_fill *f)
         status.detail = "stale-if-error";
     }
     if (!good && got->outcome != EDG_OUTCOME_ABSENT) {
-        RON_LOG(fills->site->log, WARN, "a fill failed", RON_LOG_STR("origin", origin->name),
+        RON_LOG(fills->site->log, WARN, "fill failed", RON_LOG_STR("origin", origin->name),
                 RON_LOG_ERR(&got->err));
     }
     ron_trace_stage(ron_app_tracer(fills->site->app), &f->from,
-                    &(struct ron_trace_stage){.name = "fill",
-                                              .queue = "work",
-                                              .from_ns = begun_ns,
-                                              .why = good || got->outcome == EDG_OUTCOME_ABSENT
-                                                         ? NULL
-                                                         : "a fill failed"});
+                    &(struct ron_trace_stage){
+                        .name = "fill",
+                        .queue = "work",
+                        .from_ns = begun_ns,
+                        .why = good || got->outcome == EDG_OUTCOME_ABSENT ? NULL : "fill failed"});
     answer_waiters(fills, edg_fill_end(fills, f), record, status, error_of(got->outcome));
     if (status.stored && good) {
         edg_shared_tell(fills, record);
@@ -341,7 +340,7 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
         if (ron_deadline_expired(f->deadline, ron_env_now_ns(k->fills->site->env))) {
             drop(k->fills, f, EDG_ERROR_TIMEOUT);
         } else if (run(k, f) != RON_OK) {
-            rc = ron_err_set(&err, RON_NOMEM, "no memory to fill with");
+            rc = ron_err_set(&err, RON_NOMEM, "no memory for a fill");
             ron_task_set_error(t, &err);
         }
     }

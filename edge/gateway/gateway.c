@@ -39,21 +39,23 @@ enum ron_rc edg_gateway_check(const struct ron_conf_snap *conf, struct ron_err *
     }
     section = section_of(conf, origin.text);
     if (section == UINT32_MAX) {
-        return ron_err_set(err, RON_INVALID, "gateway.origin: there is no [origins.%s]",
+        return ron_err_set(err, RON_INVALID,
+                           "gateway.origin: unknown origin '%s'; add [origins.%s]", origin.text,
                            origin.text);
     }
     host = strstr(ron_conf_str_in(conf, section, EDG_O_URL).text, "://");
     if (host == NULL || strchr(host + 3, '/') != NULL) {
         return ron_err_set(err, RON_INVALID,
-                           "gateway.origin: the URL of origins.%s must end with its host: paths go "
-                           "on as they are",
+                           "gateway.origin: the URL of origins.%s must not have a path: request "
+                           "paths are forwarded unchanged",
                            origin.text);
     }
     if (!ron_http_split_target((struct ron_str){prefix.text, prefix.len}, &path, &query) ||
         query.ptr != NULL || (prefix.len > 1 && prefix.text[prefix.len - 1] == '/') ||
         strpbrk(prefix.text, "%{}") != NULL) {
         return ron_err_set(err, RON_INVALID,
-                           "gateway.prefix: a path such as /app, without a slash at its end");
+                           "gateway.prefix: invalid path, expected a path such as /app without a "
+                           "trailing slash");
     }
     return RON_OK;
 }

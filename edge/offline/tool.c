@@ -29,7 +29,7 @@ enum ron_rc edg_tool_verify(const char *path, bool json, bool hash,
     *ret_good = report.faults.count == 0;
     return ron_buf_error(out) == RON_OK
                ? RON_OK
-               : ron_err_set(err, ron_buf_error(out), "the report cannot be kept");
+               : ron_err_set(err, ron_buf_error(out), "no memory for the report");
 }
 
 static enum ron_rc append_tile(const struct ron_env *env, const struct ron_http_blob *blob,
@@ -46,7 +46,7 @@ static enum ron_rc append_tile(const struct ron_env *env, const struct ron_http_
     RON_TRY(ron_buf_reserve(out, (size_t)blob->length, &room));
     rc = env->disk->pread(env, blob->fd, room, (size_t)blob->length, blob->offset, &got);
     if (rc != RON_OK || got < blob->length) {
-        return ron_err_set(err, rc != RON_OK ? rc : RON_CORRUPT, "the tile cannot be read");
+        return ron_err_set(err, rc != RON_OK ? rc : RON_CORRUPT, "cannot read the tile");
     }
     ron_buf_commit(out, got);
     return RON_OK;
@@ -73,7 +73,7 @@ enum ron_rc edg_tool_tile(const char *path, uint64_t z, uint64_t x, uint64_t y, 
             rc = append_tile(env, &tile.blob, out, err);
             tile.blob.release(tile.blob.arg);
         } else if (rc == RON_NOTFOUND) {
-            rc = ron_err_set(err, rc, "%s: no such tile", path);
+            rc = ron_err_set(err, rc, "%s: tile not found", path);
         }
     }
     edg_pack_unref(p);
@@ -89,7 +89,7 @@ enum ron_rc edg_tool_sample(const char *path, struct ron_buf *out, struct ron_er
     enum ron_rc rc;
 
     if (env->disk->stat_link(env, path, &st) == RON_OK) {
-        return ron_err_set(err, RON_EXISTS, "%s is there already", path);
+        return ron_err_set(err, RON_EXISTS, "%s already exists", path);
     }
     ron_buf_init(&bytes, EDG_SAMPLE_BYTES_MAX);
     rc = edg_sample_build(&bytes, err);

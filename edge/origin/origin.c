@@ -98,7 +98,7 @@ static enum ron_rc start(const struct edg_exchange_opts *o, struct edg_fetched *
     }
     len = snprintf(url, EDG_URL_MAX, "%s%.*s", o->origin->url, (int)o->target.len, o->target.ptr);
     if (len <= 0 || len >= EDG_URL_MAX) {
-        rc = ron_err_set(&f->err, RON_LIMIT, "the URL is too long");
+        rc = ron_err_set(&f->err, RON_LIMIT, "URL too long");
     } else {
         edg_pipe_reset(o->pipe);
         rc = ron_http_fetch_start(o->origin->target,
@@ -188,7 +188,7 @@ static void judge(const struct edg_exchange_opts *o, struct edg_fetched *f,
     f->status = r->status;
     f->outcome = outcome_of(r, o->stale != NULL);
     if (ron_http_fetch_fields(f->fetch, f->fields, EDG_STORED_FIELDS_MAX, &count) != RON_OK) {
-        fail(f, EDG_OUTCOME_FAILED, "the answer has too many fields");
+        fail(f, EDG_OUTCOME_FAILED, "response has too many header fields");
     }
     add_control(o, f, &count);
     f->exchange = (struct edg_exchange){.method = RON_HTTP_GET,
@@ -198,11 +198,11 @@ static void judge(const struct edg_exchange_opts *o, struct edg_fetched *f,
                                         .request_ms = ron_env_wall_ms(o->env) - r->took_ms,
                                         .response_ms = ron_env_wall_ms(o->env)};
     if (f->outcome == EDG_OUTCOME_FILLED && o->origin->require_etag && !has_strong_tag(f->fetch)) {
-        fail(f, EDG_OUTCOME_ETAG_INVALID, "the origin gives no strong entity tag");
+        fail(f, EDG_OUTCOME_ETAG_INVALID, "origin sent no strong entity tag");
     }
     if (f->outcome == EDG_OUTCOME_FILLED) {
         if (ron_cas_commit(take_writer, &f->id, &f->err) != RON_OK) {
-            fail(f, EDG_OUTCOME_STORE, "the store could not take it");
+            fail(f, EDG_OUTCOME_STORE, "cannot write to the content store");
         }
     } else {
         ron_cas_abort(take_writer);

@@ -38,15 +38,15 @@ struct edg_fields edg_origin_request(void);
 /* X(NAME, "meaning") */
 #define EDG_OUTCOMES(X)                                                                            \
     X(FILLED, "bytes are in the store")                                                            \
-    X(SAME, "304: what is stored is still right")                                                  \
-    X(ABSENT, "404, 410 or another answer below 500 without bytes for us")                         \
-    X(FAILED, "no answer, or one of 500 and more")                                                 \
-    X(NOT_ALLOWED, "a host, address or redirect that is not on the list")                          \
+    X(SAME, "304: the cached response is still valid")                                             \
+    X(ABSENT, "404, 410 or another response below 500 without a usable body")                      \
+    X(FAILED, "no response, or a status of 500 or above")                                          \
+    X(NOT_ALLOWED, "host, address or redirect not allowed")                                        \
     X(ETAG_INVALID, "no strong entity tag")                                                        \
-    X(TOO_LARGE, "larger than an object may be")                                                   \
+    X(TOO_LARGE, "larger than the object limit")                                                   \
     X(TIMEOUT, "not in time")                                                                      \
-    X(STORE, "the store could not take it")                                                        \
-    X(MEMORY, "no memory to ask with: nothing was sent")
+    X(STORE, "cannot write to the content store")                                                  \
+    X(MEMORY, "no memory for the request; nothing was sent")
 
 enum edg_outcome {
 #define X(name, doc) EDG_OUTCOME_##name,

@@ -11,7 +11,7 @@ enum ron_rc edg_pipe_init(struct edg_pipe *p, struct ron_err *err)
 {
     *p = (struct edg_pipe){.memory = ron_alloc((size_t)EDG_PIPE_PIECES * RON_HTTP_PIECE_MAX)};
     if (p->memory == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the pieces of a fill");
+        return ron_err_set(err, RON_NOMEM, "no memory for fill buffers");
     }
     ron_mutex_init(&p->mu, RON_RANK_LEAF, "edge.pipe");
     ron_cond_init(&p->cond);

@@ -273,7 +273,7 @@ enum ron_rc edg_pack_cache_new(const struct edg_pack_cache_opts *opts,
     struct edg_pack_cache *c = ron_alloc_zero(sizeof *c);
 
     if (c == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the cache of packs");
+        return ron_err_set(err, RON_NOMEM, "no memory for the pack cache");
     }
     c->tag_sets = 1;
     while (c->tag_sets * 2 * WAYS <= tags) {
@@ -289,7 +289,7 @@ enum ron_rc edg_pack_cache_new(const struct edg_pack_cache_opts *opts,
     }
     if (c->tags == NULL || c->tag_next == NULL) {
         edg_pack_cache_free(c);
-        return ron_err_set(err, RON_NOMEM, "no memory for the tags of tiles");
+        return ron_err_set(err, RON_NOMEM, "no memory for the tile tag cache");
     }
     *ret_cache = c;
     return RON_OK;

@@ -18,8 +18,8 @@ static enum ron_rc took(struct ron_buf *out, const void *bytes, size_t len, stru
 
     return rc == RON_OK ? rc
                         : ron_err_set(err, rc,
-                                      rc == RON_LIMIT ? "more than %zu bytes once decoded"
-                                                      : "no memory for %zu bytes decoded",
+                                      rc == RON_LIMIT ? "more than %zu bytes after decompression"
+                                                      : "no memory for %zu decompressed bytes",
                                       out->max);
 }
 
@@ -52,11 +52,12 @@ static enum ron_rc common(enum ron_inflate_coding coding, const uint8_t *in, siz
     rc = rc == RON_OK ? ron_inflate_end(z) : rc;
     ron_inflate_free(z);
     if (rc == RON_INVALID) {
-        return ron_err_set(err, RON_CORRUPT, "not whole %s", ron_inflate_coding_name(coding));
+        return ron_err_set(err, RON_CORRUPT, "truncated or corrupt %s data",
+                           ron_inflate_coding_name(coding));
     }
     return rc == RON_OK || err == NULL || err->rc == rc
                ? rc
-               : ron_err_set(err, rc, "%s: more than a stated limit",
+               : ron_err_set(err, rc, "%s: decompression limit exceeded",
                              ron_inflate_coding_name(coding));
 }
 
@@ -95,7 +96,7 @@ static enum ron_rc brotli(const uint8_t *in, size_t len, struct ron_buf *out, st
                       code >= BROTLI_DECODER_ERROR_ALLOC_BLOCK_TYPE_TREES;
 
         rc = memory ? ron_err_set(err, RON_NOMEM, "no memory to decode brotli")
-                    : ron_err_set(err, RON_CORRUPT, "not whole brotli");
+                    : ron_err_set(err, RON_CORRUPT, "truncated or corrupt brotli data");
     }
     BrotliDecoderDestroyInstance(z);
     return rc;
@@ -115,6 +116,6 @@ enum ron_rc edg_inflate(enum edg_coding coding, const void *bytes, size_t len, s
         return brotli(bytes, len, out, err);
     case EDG_CODING_UNKNOWN:
     default:
-        return ron_err_set(err, RON_UNSUPPORTED, "compression %d is not known", (int)coding);
+        return ron_err_set(err, RON_UNSUPPORTED, "unsupported compression %d", (int)coding);
     }
 }

@@ -49,7 +49,9 @@ static enum ron_rc failed(sqlite3 *db, int code, const char *what, struct ron_er
     case SQLITE_NOMEM:
         return ron_err_set(err, RON_NOMEM, "%s: %s", what, text);
     case SQLITE_INTERRUPT:
-        return ron_err_set(err, RON_LIMIT, "%s: takes too long; is there an index?", what);
+        return ron_err_set(err, RON_LIMIT,
+                           "%s: query exceeded its step limit; check that tiles has an index",
+                           what);
     case SQLITE_TOOBIG:
         return ron_err_set(err, RON_LIMIT, "%s: %s", what, text);
     case SQLITE_CANTOPEN:
@@ -118,7 +120,7 @@ enum ron_rc edg__mbt_handle(const char *path, void **ret_db, struct ron_err *err
                         NULL, NULL, NULL);
     _Static_assert(CACHE_KIB == 512, "the number in the statement");
     if (code != SQLITE_OK) {
-        rc = failed(db, code, "not a SQLite file", err);
+        rc = failed(db, code, "not an SQLite database", err);
         (void)sqlite3_close(db);
         return rc;
     }
@@ -178,7 +180,7 @@ static enum ron_rc reader_take(struct edg_mbt *m, struct reader **ret_reader, st
     }
     ron_mutex_unlock(&m->lock);
     if (r == NULL) {
-        return ron_err_set(err, RON_TIMEOUT, "every reader of the file is busy");
+        return ron_err_set(err, RON_TIMEOUT, "all readers of the file are busy");
     }
     r->steps = 0;
     *ret_reader = r;
@@ -415,7 +417,7 @@ static enum ron_rc format(sqlite3 *db, struct edg_pack_info *info, struct ron_er
 
     RON_TRY(meta_text(db, "format", text, err));
     if (text[0] == '\0') {
-        return ron_err_set(err, RON_CORRUPT, "metadata: it has no format");
+        return ron_err_set(err, RON_CORRUPT, "metadata: missing format");
     }
     info->tile_type = EDG_TILE_OTHER;
     for (size_t i = 0; i < RON_ARRAY_LEN(formats); i++) {

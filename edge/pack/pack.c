@@ -108,9 +108,10 @@ static enum ron_rc name_check(const char *name, struct ron_err *err)
 
     if (len == 0 || len > EDG_PACK_NAME_MAX || name[0] == '.' ||
         strspn(name, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-") != len) {
-        return ron_err_set(err, RON_INVALID,
-                           "a pack is called by 1 to %d of A-Z a-z 0-9 . _ - and no dot first",
-                           EDG_PACK_NAME_MAX);
+        return ron_err_set(
+            err, RON_INVALID,
+            "invalid pack name, expected 1 to %d of A-Z a-z 0-9 . _ - without a leading dot",
+            EDG_PACK_NAME_MAX);
     }
     return RON_OK;
 }
@@ -124,7 +125,7 @@ static enum ron_rc file_open(struct edg_pack *p, struct ron_err *err)
     RON_TRY(env->disk->open(env, p->path, RON_OPEN_READ, 0, &p->fd, err));
     rc = env->disk->stat_fd(env, p->fd, &st);
     if (rc != RON_OK || !st.is_file) {
-        return ron_err_set(err, rc != RON_OK ? rc : RON_INVALID, "not a file that can be read");
+        return ron_err_set(err, rc != RON_OK ? rc : RON_INVALID, "not a readable file");
     }
     p->info.size_bytes = st.size_bytes;
     p->info.mtime_ms = st.mtime_ms;
@@ -178,7 +179,7 @@ static enum ron_rc kind_open(struct edg_pack *p, uint32_t readers, struct ron_er
     enum ron_rc rc = p->env->disk->pread(p->env, p->fd, head, sizeof head, 0, &got);
 
     if (rc != RON_OK) {
-        return ron_err_set(err, rc, "its first bytes cannot be read");
+        return ron_err_set(err, rc, "cannot read the file header");
     }
     if (got == sizeof head && memcmp(head, "SQLite format 3", sizeof head) == 0) {
         p->info.kind = EDG_PACK_MBTILES;

@@ -226,7 +226,7 @@ static enum ron_rc find(struct edg_pmt *p, uint64_t tile_id, bool wait,
             break;
         }
         if (depth == EDG_PMT_DEPTH_MAX) {
-            rc = ron_err_set(err, RON_CORRUPT, "directories are nested more than %d deep",
+            rc = ron_err_set(err, RON_CORRUPT, "directories are nested more than %d levels deep",
                              EDG_PMT_DEPTH_MAX);
             break;
         }

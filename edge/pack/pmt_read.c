@@ -49,7 +49,7 @@ static enum ron_rc sections_check(const struct edg_pmt_header *h, uint64_t file_
 
     if (h->root.length == 0 || h->root.offset < EDG_PMT_HEADER_BYTES) {
         return ron_err_set(err, RON_CORRUPT, "root directory: %s",
-                           h->root.length == 0 ? "it is empty" : "it lies in the header");
+                           h->root.length == 0 ? "empty" : "overlaps the header");
     }
     RON_TRY(section_check(&h->root, "root directory", first, err));
     RON_TRY(section_check(&h->metadata, "metadata", file_bytes, err));
@@ -66,10 +66,12 @@ enum ron_rc edg_pmt_header_read(const uint8_t *bytes, size_t len, uint64_t file_
         return ron_err_set(err, RON_CORRUPT, "shorter than a PMTiles header");
     }
     if (memcmp(bytes, "PMTiles", MAGIC_BYTES) != 0) {
-        return ron_err_set(err, RON_CORRUPT, "does not begin with PMTiles");
+        return ron_err_set(err, RON_CORRUPT, "not a PMTiles archive: invalid magic");
     }
     if (bytes[MAGIC_BYTES] != VERSION) {
-        return ron_err_set(err, RON_UNSUPPORTED, "PMTiles version %u, not 3", bytes[MAGIC_BYTES]);
+        return ron_err_set(err, RON_UNSUPPORTED,
+                           "unsupported PMTiles version %u (this program supports 3)",
+                           bytes[MAGIC_BYTES]);
     }
     h = (struct edg_pmt_header){
         .root = get_section(bytes + 8),
@@ -95,13 +97,14 @@ enum ron_rc edg_pmt_header_read(const uint8_t *bytes, size_t len, uint64_t file_
     };
     RON_TRY(sections_check(&h, file_bytes, err));
     if (bytes[96] > 1) {
-        return ron_err_set(err, RON_CORRUPT, "clustered is %u, not 0 or 1", bytes[96]);
+        return ron_err_set(err, RON_CORRUPT, "invalid clustered flag %u, expected 0 or 1",
+                           bytes[96]);
     }
     if (bytes[97] == EDG_CODING_UNKNOWN || bytes[97] > EDG_CODING_ZSTD) {
-        return ron_err_set(err, RON_UNSUPPORTED, "internal compression %u is not known", bytes[97]);
+        return ron_err_set(err, RON_UNSUPPORTED, "unsupported internal compression %u", bytes[97]);
     }
     if (bytes[98] > EDG_CODING_ZSTD) {
-        return ron_err_set(err, RON_UNSUPPORTED, "tile compression %u is not known", bytes[98]);
+        return ron_err_set(err, RON_UNSUPPORTED, "unsupported tile compression %u", bytes[98]);
     }
     if (h.zoom_min > h.zoom_max || h.zoom_max > EDG_ZOOM_MAX) {
         return ron_err_set(err, RON_CORRUPT, "zooms %u to %u", h.zoom_min, h.zoom_max);
@@ -146,7 +149,7 @@ enum ron_rc edg_pmt_dir_count(const uint8_t *bytes, size_t len, size_t *ret_coun
     uint64_t count = varint(&r);
 
     if (r.cut) {
-        return ron_err_set(err, RON_CORRUPT, "directory: no number of entries");
+        return ron_err_set(err, RON_CORRUPT, "directory: missing entry count");
     }
     if (count > EDG_PMT_ENTRIES_MAX) {
         return ron_err_set(err, RON_LIMIT, "directory: %" PRIu64 " entries, at most %d are taken",
@@ -154,7 +157,7 @@ enum ron_rc edg_pmt_dir_count(const uint8_t *bytes, size_t len, size_t *ret_coun
     }
     /* An entry has four numbers of a byte at least. */
     if (count * 4 > (uint64_t)(r.end - r.at)) {
-        return ron_err_set(err, RON_CORRUPT, "directory: cut short");
+        return ron_err_set(err, RON_CORRUPT, "directory: truncated");
     }
     *ret_count = (size_t)count;
     return RON_OK;
@@ -175,10 +178,10 @@ static enum ron_rc columns_read(struct reader *r, struct edg_pmt_entry *entries,
     for (size_t i = 0; i < count; i++) {
         v = varint(r);
         if (v > EDG_TILE_ID_MAX - id) {
-            return bad(err, i, "its tile id is beyond the last zoom");
+            return bad(err, i, "tile id exceeds the last zoom");
         }
         if (v == 0 && i > 0) {
-            return bad(err, i, "its tile id is not above the one before");
+            return bad(err, i, "tile ids not in ascending order");
         }
         id += v;
         entries[i].tile_id = id;
@@ -188,14 +191,14 @@ static enum ron_rc columns_read(struct reader *r, struct edg_pmt_entry *entries,
         /* A leaf covers at least its own id. */
         if (v > UINT32_MAX || v > (i + 1 < count ? entries[i + 1].tile_id : EDG_TILE_ID_MAX + 1) -
                                       entries[i].tile_id) {
-            return bad(err, i, "its run reaches into the next entry");
+            return bad(err, i, "run overlaps the next entry");
         }
         entries[i].run = (uint32_t)v;
     }
     for (size_t i = 0; i < count; i++) {
         v = varint(r);
         if (v == 0 || v > UINT32_MAX) {
-            return bad(err, i, v == 0 ? "it has no bytes" : "it has 4 GiB or more");
+            return bad(err, i, v == 0 ? "zero length" : "length is 4 GiB or more");
         }
         entries[i].length = (uint32_t)v;
     }
@@ -208,7 +211,7 @@ enum ron_rc edg_pmt_dir_read(const uint8_t *bytes, size_t len, const struct edg_
     struct reader r = {.at = bytes, .end = bytes + len};
 
     if (varint(&r) != count) {
-        return ron_err_set(err, RON_CORRUPT, "directory: not the entries that were counted");
+        return ron_err_set(err, RON_CORRUPT, "directory: entry count does not match");
     }
     RON_TRY(columns_read(&r, entries, count, err));
     for (size_t i = 0; i < count; i++) {
@@ -217,20 +220,19 @@ enum ron_rc edg_pmt_dir_read(const uint8_t *bytes, size_t len, const struct edg_
         uint64_t v = varint(&r);
 
         if (v == 0 && i == 0) {
-            return bad(err, i, r.cut ? "cut short" : "the first has nothing to follow");
+            return bad(err, i, r.cut ? "cut short" : "first entry has no offset");
         }
         /* The sum cannot overflow: the entry before lies inside its section. */
         e->offset = v > 0 ? v - 1 : entries[i - 1].offset + entries[i - 1].length;
         if (e->offset > section || e->length > section - e->offset) {
             return bad(err, i,
-                       e->run > 0 ? "it reaches beyond the tile data"
-                                  : "it reaches beyond the leaf directories");
+                       e->run > 0 ? "extends past the tile data"
+                                  : "extends past the leaf directories");
         }
     }
     if (r.cut || r.at != r.end) {
         return ron_err_set(err, RON_CORRUPT,
-                           r.cut ? "directory: cut short"
-                                 : "directory: bytes behind the last entry");
+                           r.cut ? "directory: truncated" : "directory: trailing bytes");
     }
     return RON_OK;
 }

@@ -87,7 +87,7 @@ static enum ron_rc whole(struct edg__check *c, int fd, uint64_t size)
     }
     if (rc != RON_NOTFOUND && !good) {
         r->sidecar = EDG_SIDECAR_BAD;
-        edg__found(&r->faults, "the sidecar .b3 is not what b3sum writes");
+        edg__found(&r->faults, "sidecar .b3 is not in b3sum format");
     }
     if (!good && !o->hash) {
         return RON_OK;
@@ -97,7 +97,7 @@ static enum ron_rc whole(struct edg__check *c, int fd, uint64_t size)
     if (good) {
         r->sidecar = ron_b3_equal(&told, &r->tag) ? EDG_SIDECAR_GOOD : EDG_SIDECAR_BAD;
         if (r->sidecar == EDG_SIDECAR_BAD) {
-            edg__found(&r->faults, "the bytes of the file are not those that its sidecar names");
+            edg__found(&r->faults, "file content does not match its sidecar .b3");
         }
     }
     return RON_OK;
@@ -166,7 +166,7 @@ enum ron_rc edg_verify(const struct edg_verify_opts *opts, struct edg_verify_rep
     if (rc == RON_OK) {
         rc = whole(&c, fd, size);
         if (is_finding(rc, c.err)) {
-            edg__found(&ret_report->faults, "the file changed meanwhile");
+            edg__found(&ret_report->faults, "file changed during verification");
             *c.err = (struct ron_err){0};
             rc = RON_OK;
         }
@@ -193,7 +193,7 @@ static enum ron_rc open_once(const struct edg_verify_opts *opts, const struct ed
     enum ron_rc rc = env->disk->stat(env, opts->path, &before);
 
     if (rc != RON_OK) {
-        return ron_err_set(err, rc, "the file cannot be looked at");
+        return ron_err_set(err, rc, "cannot read file attributes");
     }
     RON_TRY(edg_verify(opts, report, err));
     if (report->faults.count > 0) {
@@ -204,7 +204,7 @@ static enum ron_rc open_once(const struct edg_verify_opts *opts, const struct ed
     if (rc == RON_OK && (edg_pack_stat(p, &opened) != RON_OK ||
                          env->disk->stat(env, opts->path, &after) != RON_OK ||
                          !ron_file_same(&before, &opened) || !ron_file_same(&before, &after))) {
-        rc = ron_err_set(err, RON_AGAIN, "the file was changed while it was verified");
+        rc = ron_err_set(err, RON_AGAIN, "file changed during verification");
     }
     if (rc != RON_OK) {
         edg_pack_unref(p);
@@ -288,7 +288,7 @@ void edg_verify_tell(const struct edg_verify_report *r, const char *path, struct
     if (r->hashed) {
         ron_b3_format(&r->tag, id);
         ron_buf_append_fmt(out, "  %-10s %s%s\n", "hash", id,
-                           r->sidecar == EDG_SIDECAR_GOOD ? " as its sidecar says" : "");
+                           r->sidecar == EDG_SIDECAR_GOOD ? ", matches the sidecar" : "");
     }
     tell_findings(&r->faults, "fault", out);
     tell_findings(&r->notes, "note", out);

@@ -43,7 +43,7 @@ static enum ron_rc ask(struct edg__check *c, sqlite3 *db, const char *sql, sqlit
         return ron_err_set(c->err, RON_CANCELLED, "verification was cancelled");
     }
     edg__found(&c->report->faults, "%s",
-               code == SQLITE_DONE ? "a question has no answer" : sqlite3_errmsg(db));
+               code == SQLITE_DONE ? "query returned no row" : sqlite3_errmsg(db));
     (void)sqlite3_finalize(s);
     return RON_OK;
 }
@@ -88,13 +88,13 @@ static enum ron_rc metadata(struct edg__check *c, sqlite3 *db)
         return RON_OK;
     }
     if (sqlite3_column_int64(s, 0) == 0) {
-        edg__found(&r->faults, "metadata: it has no name");
+        edg__found(&r->faults, "metadata: missing name");
     }
     if (vector && sqlite3_column_int64(s, 1) == 0) {
-        edg__found(&r->faults, "metadata: vector tiles, and no json");
+        edg__found(&r->faults, "metadata: missing json for vector tiles");
     }
     if (sqlite3_column_int64(s, 3) > 0) {
-        edg__found(&r->faults, "metadata: a name is there twice");
+        edg__found(&r->faults, "metadata: duplicate name");
     }
     if (sqlite3_column_text(s, 2) != NULL) {
         const char *at = (const char *)sqlite3_column_text(s, 2);
@@ -103,7 +103,7 @@ static enum ron_rc metadata(struct edg__check *c, sqlite3 *db)
             !edg__degrees_read(&at, true, &b.south_e7) ||
             !edg__degrees_read(&at, true, &b.east_e7) ||
             !edg__degrees_read(&at, false, &b.north_e7)) {
-            edg__found(&r->faults, "metadata: bounds are not four degrees");
+            edg__found(&r->faults, "metadata: invalid bounds, expected four numbers in degrees");
         }
     }
     (void)sqlite3_finalize(s);
@@ -113,10 +113,10 @@ static enum ron_rc metadata(struct edg__check *c, sqlite3 *db)
 static enum ron_rc rows(struct edg__check *c, sqlite3 *db)
 {
     static const char *const wrong[] = {
-        "whose place is not a whole number",    "outside the zooms 0 to 30",
-        "whose column is not on the map",       "whose row is not on the map",
-        "that are neither bytes nor null",      "of more bytes than are served",
-        "outside the zooms that metadata tells"};
+        "with a non-integer position",    "with a zoom outside 0 to 30",
+        "with a column out of range",     "with a row out of range",
+        "that are neither blob nor null", "larger than the tile limit",
+        "outside the zooms in metadata"};
     struct edg_verify_report *r = c->report;
     sqlite3_stmt *s = NULL;
     char sql[1024];
@@ -148,7 +148,7 @@ static enum ron_rc rows(struct edg__check *c, sqlite3 *db)
         }
     }
     if (r->tile_entries == 0) {
-        edg__found(&r->notes, "it has no tiles");
+        edg__found(&r->notes, "no tiles");
     }
     (void)sqlite3_finalize(s);
     return RON_OK;
@@ -167,7 +167,7 @@ static enum ron_rc plan(struct edg__check *c, sqlite3 *db)
         const char *text = (const char *)sqlite3_column_text(s, 3);
 
         if (text != NULL && strncmp(text, "SCAN", 4) == 0) {
-            edg__found(&c->report->notes, "no index for tiles: each one reads the whole table");
+            edg__found(&c->report->notes, "no index on tiles: every lookup scans the whole table");
             break;
         }
         code = sqlite3_step(s);

@@ -61,7 +61,7 @@ static enum ron_rc set_grow(struct walk *w)
     }
     bigger = ron_alloc_array(slots, sizeof *bigger);
     if (bigger == NULL) {
-        return ron_err_set(w->check->err, RON_NOMEM, "no memory to count contents");
+        return ron_err_set(w->check->err, RON_NOMEM, "no memory for counting tile contents");
     }
     for (size_t i = 0; i < w->slots; i++) {
         if (w->set[i] != 0) {
@@ -84,8 +84,7 @@ static enum ron_rc content(struct walk *w, const struct edg_pmt_entry *e)
             r->tile_contents++;
         } else if (e->offset > w->end && !w->scattered) {
             w->scattered = true;
-            edg__found(&r->faults, "clustered, but the bytes of tile %" PRIu64 " leave a gap",
-                       e->tile_id);
+            edg__found(&r->faults, "clustered, but a gap precedes tile %" PRIu64, e->tile_id);
         }
         return RON_OK;
     }
@@ -168,8 +167,8 @@ static enum ron_rc leaf(struct walk *w, const struct edg_pmt_entry *e, uint32_t 
     enum ron_rc rc;
 
     if (depth > EDG_PMT_DEPTH_MAX) {
-        edg__found(&r->faults, "leaf of tile %" PRIu64 ": nested more than %d deep", e->tile_id,
-                   EDG_PMT_DEPTH_MAX);
+        edg__found(&r->faults, "leaf of tile %" PRIu64 ": nested more than %d levels deep",
+                   e->tile_id, EDG_PMT_DEPTH_MAX);
         return RON_OK;
     }
     RON_TRY(leaf_read(w, e, &entries, &count));
@@ -197,8 +196,8 @@ static enum ron_rc directory(struct walk *w, const struct edg_pmt_entry *entries
 
         if (e->tile_id < w->next_id || e->tile_id + RON_MAX(e->run, 1u) > limit) {
             edg__found(&r->faults, "tile %" PRIu64 " is %s", e->tile_id,
-                       e->tile_id < w->next_id ? "there twice, or out of order"
-                                               : "beyond what its leaf may hold");
+                       e->tile_id < w->next_id ? "duplicate or out of order"
+                                               : "outside the range of its leaf");
             return RON_OK;
         }
         if (e->run > 0) {
@@ -243,7 +242,7 @@ static void places(struct edg_verify_report *r, const struct edg_pmt_header *h)
     if (b->west_e7 < -LON_MAX_E7 || b->east_e7 > LON_MAX_E7 || b->south_e7 < -LAT_MAX_E7 ||
         b->north_e7 > LAT_MAX_E7 || b->west_e7 > LON_MAX_E7 || b->east_e7 < -LON_MAX_E7 ||
         b->south_e7 > b->north_e7) {
-        edg__found(&r->faults, "the bounds are not on the earth");
+        edg__found(&r->faults, "bounds outside the valid range");
     }
 }
 
@@ -263,12 +262,12 @@ static void counts(struct walk *w)
     count_check(r, "addressed tiles", w->h->addressed, r->tiles_addressed);
     count_check(r, "tile entries", w->h->entries, r->tile_entries);
     if (w->set_full) {
-        edg__found(&r->notes, "too many tiles to count the distinct ones");
+        edg__found(&r->notes, "too many tiles; distinct contents not counted");
     } else if (!w->scattered) {
         count_check(r, "tile contents", w->h->contents, r->tile_contents);
     }
     if (r->tile_entries == 0) {
-        edg__found(&r->notes, "it has no tiles");
+        edg__found(&r->notes, "no tiles");
     }
 }
 

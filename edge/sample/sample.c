@@ -238,5 +238,5 @@ enum ron_rc edg_sample_build(struct ron_buf *out, struct ron_err *err)
     ron_buf_done(&meta);
     ron_buf_done(&s->tiles);
     ron_free(s);
-    return rc == RON_OK ? rc : ron_err_set(err, rc, "the sample cannot be made");
+    return rc == RON_OK ? rc : ron_err_set(err, rc, "cannot build the sample pack");
 }

@@ -34,21 +34,21 @@ static enum ron_rc read_row(const struct ron_conf_str *item, struct pack_row *re
     size_t len = eq != NULL ? (size_t)(eq - item->text) : 0;
 
     if (len == 0 || len > EDG_PACK_NAME_MAX || eq[1] == '\0') {
-        return ron_err_set(err, RON_INVALID, "edge.packs: '%s' is not NAME=FILE", item->text);
+        return ron_err_set(err, RON_INVALID, "edge.packs: invalid entry '%s', expected NAME=FILE",
+                           item->text);
     }
     for (size_t i = 0; i < len; i++) {
         if (!name_char(item->text[i])) {
-            return ron_err_set(err, RON_INVALID,
-                               "edge.packs: the name in '%s' has other than letters, digits, _ "
-                               "and -",
-                               item->text);
+            return ron_err_set(
+                err, RON_INVALID,
+                "edge.packs: invalid name in '%s', expected letters, digits, _ and -", item->text);
         }
         ret->name[i] = item->text[i];
     }
     ret->name[len] = '\0';
     if (strcmp(ret->name, "files") == 0 || strcmp(ret->name, "o") == 0 ||
         strcmp(ret->name, "ledger") == 0) {
-        return ron_err_set(err, RON_INVALID, "edge.packs: '%s' is a path of its own", ret->name);
+        return ron_err_set(err, RON_INVALID, "edge.packs: the name '%s' is reserved", ret->name);
     }
     ret->path = eq + 1;
     return RON_OK;
@@ -63,7 +63,7 @@ enum ron_rc edg_packs_check(const struct ron_conf_snap *conf, struct ron_err *er
         RON_TRY(read_row(&list.items[i], &rows[i], err));
         for (size_t j = 0; j < i; j++) {
             if (strcmp(rows[i].name, rows[j].name) == 0) {
-                return ron_err_set(err, RON_INVALID, "edge.packs: two packs have the name '%s'",
+                return ron_err_set(err, RON_INVALID, "edge.packs: duplicate name '%s'",
                                    rows[i].name);
             }
         }
@@ -172,7 +172,7 @@ static void tell(struct edg_packs *packs, const char *phase, uint64_t percent)
         (since_ms >= TELL_MIN_MS && percent / 10 != packs->verified_percent / 10)) {
         packs->verified_told_ms = now_ms;
         packs->verified_percent = percent;
-        RON_LOG(packs->site->log, INFO, "a pack is being verified",
+        RON_LOG(packs->site->log, INFO, "pack verification in progress",
                 RON_LOG_STR("pack", packs->verified), RON_LOG_STR("phase", phase),
                 RON_LOG_U64("percent", percent));
     }
@@ -217,7 +217,7 @@ static enum ron_rc open_one(struct edg_packs *packs, const struct pack_row *row,
     packs->verified_told_ms = ron_env_now_ns(packs->site->env) / RON_NS_PER_MS;
     rc = edg_verify_open(&verify, &opts, &report, &p, err);
     for (uint32_t i = 0; i < RON_MIN(report.notes.count, (uint32_t)EDG_FINDINGS_MAX); i++) {
-        RON_LOG(packs->site->log, INFO, "a note on a pack", RON_LOG_STR("pack", row->name),
+        RON_LOG(packs->site->log, INFO, "pack verification note", RON_LOG_STR("pack", row->name),
                 RON_LOG_STR("note", report.notes.texts[i]));
     }
     edg_count_of(packs->site, EDG_M_PACK_LOADS, rc == RON_OK ? "ok" : "failed", 1);
@@ -225,7 +225,7 @@ static enum ron_rc open_one(struct edg_packs *packs, const struct pack_row *row,
         ron_err_prefix(err, "pack %s (%s)", row->name, row->path);
         return rc;
     }
-    RON_LOG(packs->site->log, INFO, "a pack is verified", RON_LOG_STR("pack", row->name),
+    RON_LOG(packs->site->log, INFO, "pack verified", RON_LOG_STR("pack", row->name),
             RON_LOG_U64("tiles", edg_pack_info(p)->tiles_addressed),
             RON_LOG_U64("bytes", edg_pack_info(p)->size_bytes));
     edg_events_tell(packs->site, &(struct edg_event){.what = "served"}, row->name);
@@ -260,10 +260,11 @@ static void refuse(struct edg_packs *packs, const struct ron_conf_snap *conf,
     struct edg_pack *old = find(packs->set, (struct ron_str){row->name, strlen(row->name)});
 
     if (old != NULL) {
-        RON_LOG(packs->site->log, ERROR, "a pack stays as it was", RON_LOG_ERR(err));
+        RON_LOG(packs->site->log, ERROR, "pack reload failed; serving the previous version",
+                RON_LOG_ERR(err));
         edg_events_tell(packs->site, &(struct edg_event){.what = "kept"}, row->name);
     } else {
-        RON_LOG(packs->site->log, ERROR, "a pack is not served", RON_LOG_ERR(err));
+        RON_LOG(packs->site->log, ERROR, "pack load failed; pack not served", RON_LOG_ERR(err));
         edg_events_tell(packs->site, &(struct edg_event){.what = "refused"}, row->name);
     }
     if (l->cause[0] == '\0') {
@@ -327,7 +328,7 @@ static void load(struct edg_packs *packs)
     bool good;
 
     if (l.set == NULL) {
-        RON_LOG(packs->site->log, ERROR, "the packs stay as they were",
+        RON_LOG(packs->site->log, ERROR, "pack reload failed; serving the previous packs",
                 RON_LOG_STR("why", "no memory"));
         return;
     }
@@ -383,19 +384,18 @@ enum ron_rc edg_packs_open(struct edg_packs *packs, struct ron_err *err)
     const struct edg_site *site = packs->site;
 
     RON_TRY(ron_needs_add(ron_app_needs(site->app), "packs_verified", false, &packs->need, err));
-    return ron_chan_new(
-        &(struct ron_chan_opts){.registry = ron_app_registry(site->app),
-                                .env = site->env,
-                                .name = "reloads",
-                                .producers = "signals",
-                                .consumers = "verifier",
-                                .drop_text = "one that waits stands for those that come",
-                                .capacity = 1,
-                                .policy = RON_CHAN_REJECT,
-                                .wake_batch = 1,
-                                .drop = drop_wish,
-                                .drop_arg = packs},
-        &packs->reloads, err);
+    return ron_chan_new(&(struct ron_chan_opts){.registry = ron_app_registry(site->app),
+                                                .env = site->env,
+                                                .name = "reloads",
+                                                .producers = "signals",
+                                                .consumers = "verifier",
+                                                .drop_text = "one queued reload covers later ones",
+                                                .capacity = 1,
+                                                .policy = RON_CHAN_REJECT,
+                                                .wake_batch = 1,
+                                                .drop = drop_wish,
+                                                .drop_arg = packs},
+                        &packs->reloads, err);
 }
 
 enum ron_rc edg_packs_add(struct edg_packs *packs, const char *sample, struct ron_err *err)
@@ -412,7 +412,7 @@ enum ron_rc edg_packs_add(struct edg_packs *packs, const char *sample, struct ro
                                                .handle = handle,
                                                .arg = packs},
                         &packs->verifier, err));
-    ron_need_set(packs->need, RON_NEED_MISSING, "the packs are being verified", 1);
+    ron_need_set(packs->need, RON_NEED_MISSING, "verification in progress", 1);
     edg_packs_reload(packs);
     return RON_OK;
 }

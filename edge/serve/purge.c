@@ -149,7 +149,7 @@ void edg_purge(struct edg_serve *s, const struct edg_read *r, struct edg_out *ou
                                     : ron_cas_remove(s->store->cas, &r->id, &err);
     }
     if (rc != RON_OK && rc != RON_NOTFOUND) {
-        RON_LOG(s->site->log, ERROR, "an object cannot be removed", RON_LOG_ERR(&err));
+        RON_LOG(s->site->log, ERROR, "object removal failed", RON_LOG_ERR(&err));
         edg_fail(out, EDG_ERROR_STORAGE);
         return;
     }

@@ -86,7 +86,7 @@ static void read_file(struct edg_serve *s, struct edg_read *r, struct edg_out *o
                                     &file, &err);
 
     if (rc == RON_IO || rc == RON_LIMIT) {
-        RON_LOG(s->site->log, ERROR, "a file cannot be served", RON_LOG_ERR(&err));
+        RON_LOG(s->site->log, ERROR, "file read failed", RON_LOG_ERR(&err));
     }
     if (r->reply == NULL) {
         if (rc == RON_OK) {
@@ -173,7 +173,7 @@ static void read_tile(struct edg_serve *s, struct edg_read *r, struct edg_out *o
     } else if (rc == RON_NOTFOUND) {
         edg_answer_no_tile(out, r->pack);
     } else {
-        RON_LOG(s->site->log, ERROR, "a tile cannot be read",
+        RON_LOG(s->site->log, ERROR, "tile read failed",
                 RON_LOG_STR("pack", edg_pack_name(r->pack)), RON_LOG_ERR(&err));
         edg_fail(out, edg_error_of(rc));
     }

@@ -237,7 +237,7 @@ static enum ron_rc read_begin(const void *bytes, size_t len, struct reading *ret
     if (len < MAGIC_LEN + HASH_LEN ||
         memcmp((const uint8_t *)bytes + r.left, hash.bytes, HASH_LEN) != 0 ||
         memcmp(bytes, MAGIC, MAGIC_LEN) != 0) {
-        return ron_err_set(err, RON_CORRUPT, "the index is not whole");
+        return ron_err_set(err, RON_CORRUPT, "index truncated or corrupt");
     }
     (void)take(&r, MAGIC_LEN);
     *ret = r;
@@ -255,7 +255,7 @@ enum ron_rc edg_index_unpack(const struct edg_index_opts *opts, const void *byte
     RON_TRY(read_begin(bytes, len, &r, err));
     if (read_origins(&r, opts, now) != 1 || now[0] < 0 || number(&r, 1) != 1 ||
         !read_record(&r, &record, fields) || number(&r, 1) != 0 || r.bad || r.left > 0) {
-        return ron_err_set(err, RON_CORRUPT, "not one record of this origin");
+        return ron_err_set(err, RON_CORRUPT, "expected one record of this origin");
     }
     record.origin = opts->origins[now[0]].place;
     *ret_record = record;
@@ -290,7 +290,7 @@ enum ron_rc edg_index_read(const struct edg_index_opts *opts, const void *bytes,
             ++*ret_records;
         }
     }
-    return r.bad || r.left > 0 ? ron_err_set(err, RON_CORRUPT, "the index is malformed") : RON_OK;
+    return r.bad || r.left > 0 ? ron_err_set(err, RON_CORRUPT, "index corrupt") : RON_OK;
 }
 
 /* ---- the file -------------------------------------------------------------------------------- */
@@ -300,9 +300,8 @@ static enum ron_rc path_of(const struct edg_index_opts *opts, char ret[RON_FILE_
 {
     int len = snprintf(ret, RON_FILE_PATH_SIZE, "%s/stored.idx", opts->dir);
 
-    return len > 0 && len < RON_FILE_PATH_SIZE
-               ? RON_OK
-               : ron_err_set(err, RON_LIMIT, "the path of the index is too long");
+    return len > 0 && len < RON_FILE_PATH_SIZE ? RON_OK
+                                               : ron_err_set(err, RON_LIMIT, "index path too long");
 }
 
 enum ron_rc edg_index_save(const struct edg_index_opts *opts, size_t *ret_records,
@@ -316,7 +315,7 @@ enum ron_rc edg_index_save(const struct edg_index_opts *opts, size_t *ret_record
     ron_buf_init(&bytes, EDG_INDEX_BYTES_MAX);
     rc = edg_index_write(opts, &bytes, ret_records);
     if (rc != RON_OK) {
-        (void)ron_err_set(err, rc, "no room for the index");
+        (void)ron_err_set(err, rc, "no memory for the index");
     } else {
         rc = ron_file_replace(opts->env, path, ron_buf_data(&bytes), ron_buf_len(&bytes), FILE_MODE,
                               err);

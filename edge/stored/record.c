@@ -50,13 +50,13 @@ enum ron_rc edg_stored_new(const struct edg_stored *like, const struct edg_store
     char *at;
 
     if (count > EDG_STORED_FIELDS_MAX) {
-        return ron_err_set(err, RON_LIMIT, "an answer with more than %d fields",
+        return ron_err_set(err, RON_LIMIT, "response has more than %d header fields",
                            (int)EDG_STORED_FIELDS_MAX);
     }
     bytes = sizeof *b + count * sizeof b->fields[0] + texts_len(like);
     b = ron_alloc(bytes);
     if (b == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for a stored answer");
+        return ron_err_set(err, RON_NOMEM, "no memory for a cached response");
     }
     *b = (struct block){.stored = *like, .bytes = bytes};
     ron_au32_store(&b->refs, 1);

@@ -46,7 +46,7 @@ enum ron_rc edg_table_new(const struct edg_table_opts *opts, struct edg_table **
     uint64_t bytes = opts->bytes_max != 0 ? opts->bytes_max : UINT64_C(64) << 20;
 
     if (t == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the table of stored answers");
+        return ron_err_set(err, RON_NOMEM, "no memory for the cache table");
     }
     t->seed = opts->env->rand_u64(opts->env);
     t->records_max = (records + SHARDS - 1) / SHARDS;

@@ -202,7 +202,7 @@ def mbtiles(folder, rand):
               [path.name], "something was written beside the file")
     with sqlite3.connect(path) as db:
         db.execute("DELETE FROM metadata WHERE name='format'")
-    check(b"no format" in ron("verify", path, code=1), "a file without a format is not told")
+    check(b"missing format" in ron("verify", path, code=1), "a file without a format is not told")
 
 
 def sidecar(sample):

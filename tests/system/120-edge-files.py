@@ -205,8 +205,8 @@ def browsers():
 def settings():
     for option, word in (("--cors.allow_origins=map.example", "cors.allow_origins"),
                          ("--edge.packs=nothing", "NAME=FILE"),
-                         ("--edge.packs=a=/x,a=/y", "two packs"),
-                         ("--edge.packs=files=/x", "a path of its own"),
+                         ("--edge.packs=a=/x,a=/y", "duplicate name 'a'"),
+                         ("--edge.packs=files=/x", "'files' is reserved"),
                          ("--edge.files_dir=/nowhere/at/all", "edge.files_dir")):
         done = subprocess.run([PROGRAM, "edge", "--bind_addr=127.0.0.1:0", option],
                               capture_output=True, text=True, timeout=30)

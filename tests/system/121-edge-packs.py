@@ -148,7 +148,7 @@ def damaged_archives():
     for name, file in BAD.items():
         with Edge(packs={name: DATA / file, "good": DATA / GOOD["one"]}) as edge:
             check(f"damaged: {name} is told",
-                  eventually(lambda: any("a pack is not served" in x for x in edge.lines)))
+                  eventually(lambda: any("pack load failed" in x for x in edge.lines)))
             check(f"damaged: {name}: the good one is served",
                   eventually(lambda: edge.get("/edge/assets/good.json").status == 200))
             a = edge.get("/readyz")
@@ -160,7 +160,7 @@ def damaged_archives():
                   (503, "pack_damaged"), a.status)
     with Edge("--edge.packs_required=v4", packs={"v4": DATA / BAD["v4"]}) as edge:
         check("damaged: one that is required",
-              eventually(lambda: any("a pack is not served" in x for x in edge.lines)))
+              eventually(lambda: any("pack load failed" in x for x in edge.lines)))
         a = edge.get("/readyz")
         check("damaged: required: not ready", a.status == 503 and b"packs_verified" in a.body,
               a.body)
@@ -226,7 +226,7 @@ def swapped_under_load():
         put(one[:5000])  # cut off
         edge.process.send_signal(signal.SIGHUP)
         check("swap: a damaged one is refused",
-              eventually(lambda: any("a pack stays as it was" in x for x in edge.lines)))
+              eventually(lambda: any("serving the previous version" in x for x in edge.lines)))
         a = edge.get("/edge/assets/live.json")
         check("swap: and the old one is served on", a.status == 200)
         check("swap: which is told", eventually(
@@ -261,7 +261,7 @@ def progress():
 
         def told():
             return [x for x in map(json.loads, edge.lines)
-                    if x["msg"] == "a pack is being verified"]
+                    if x["msg"] == "pack verification in progress"]
         check("progress: the log tells it after a reload", eventually(told) and
               (told()[0]["pack"], told()[0]["phase"]) == ("slow", "hash"), edge.lines[-5:])
         a = edge.get("/readyz")

@@ -193,7 +193,7 @@ static void test_mbt__something_missing__refused_with_its_reason(void **state)
            "no such table: metadata");
     refuse(&w, "CREATE TABLE metadata(name,value);CREATE TABLE tiles(zoom_level,tile_data)",
            RON_CORRUPT, "no such column");
-    refuse(&w, TABLES, RON_CORRUPT, "no format");
+    refuse(&w, TABLES, RON_CORRUPT, "missing format");
     refuse(&w,
            TABLES "INSERT INTO metadata VALUES('format','png');"
                   "INSERT INTO tiles VALUES(31,0,0,x'00')",
@@ -219,7 +219,7 @@ static void test_mbt__view_that_never_ends__broken_off(void **state)
              " SELECT i AS zoom_level,i AS tile_column,i AS tile_row,i AS tile_data FROM n");
     assert_int_equal(mount(&w, &p), RON_OK);
     assert_int_equal(edg_pack_tile_wait(p, 0, 0, 0, &t, &w.err), RON_LIMIT);
-    assert_non_null(strstr(w.err.msg, "too long"));
+    assert_non_null(strstr(w.err.msg, "step limit"));
     edg_pack_unref(p);
     end(&w);
 }

@@ -112,12 +112,12 @@ struct poke {
 static void test_pmt__one_header_field_wrong__refused_with_its_reason(void **state)
 {
     static const struct poke pokes[] = {
-        {0, 1, 'X', RON_CORRUPT, "does not begin with PMTiles"},
-        {7, 1, 4, RON_UNSUPPORTED, "version 4"},
-        {8, 8, 126, RON_CORRUPT, "root directory: it lies in the header"},
+        {0, 1, 'X', RON_CORRUPT, "not a PMTiles archive: invalid magic"},
+        {7, 1, 4, RON_UNSUPPORTED, "unsupported PMTiles version 4"},
+        {8, 8, 126, RON_CORRUPT, "root directory: overlaps the header"},
         {8, 8, UINT64_MAX, RON_CORRUPT, "root directory"},
         {8, 8, 16384, RON_CORRUPT, "root directory"},
-        {16, 8, 0, RON_CORRUPT, "root directory: it is empty"},
+        {16, 8, 0, RON_CORRUPT, "root directory: empty"},
         {16, 8, UINT64_MAX, RON_CORRUPT, "root directory"},
         {16, 8, 16384, RON_CORRUPT, "root directory"},
         {24, 8, UINT64_MAX, RON_CORRUPT, "metadata"},
@@ -125,10 +125,10 @@ static void test_pmt__one_header_field_wrong__refused_with_its_reason(void **sta
         {48, 8, UINT64_MAX, RON_CORRUPT, "leaf directories"},
         {56, 8, UINT64_MAX - 3, RON_CORRUPT, "tile data"},
         {64, 8, sizeof TILES, RON_CORRUPT, "tile data"},
-        {96, 1, 2, RON_CORRUPT, "clustered is 2"},
-        {97, 1, 0, RON_UNSUPPORTED, "internal compression 0"},
-        {97, 1, 5, RON_UNSUPPORTED, "internal compression 5"},
-        {98, 1, 5, RON_UNSUPPORTED, "tile compression 5"},
+        {96, 1, 2, RON_CORRUPT, "invalid clustered flag 2"},
+        {97, 1, 0, RON_UNSUPPORTED, "unsupported internal compression 0"},
+        {97, 1, 5, RON_UNSUPPORTED, "unsupported internal compression 5"},
+        {98, 1, 5, RON_UNSUPPORTED, "unsupported tile compression 5"},
         {100, 1, 3, RON_CORRUPT, "zooms 3 to 2"},
         {101, 1, 32, RON_CORRUPT, "zooms 1 to 32"},
     };
@@ -182,26 +182,26 @@ struct columns {
 static void test_pmt__one_number_of_a_directory_wrong__refused_with_its_reason(void **state)
 {
     static const struct columns evil[] = {
-        {0, 1, {7}, RON_CORRUPT, "bytes behind the last entry"},
+        {0, 1, {7}, RON_CORRUPT, "trailing bytes"},
         {262145, 0, {0}, RON_LIMIT, "262145 entries"},
         {UINT64_MAX, 0, {0}, RON_LIMIT, "entries"},
-        {2, 4, {1, 1, 4, 1}, RON_CORRUPT, "cut short"},
-        {1, 4, {EDG_TILE_ID_MAX + 1, 1, 4, 1}, RON_CORRUPT, "beyond the last zoom"},
-        {2, 8, {1, EDG_TILE_ID_MAX, 1, 1, 4, 4, 1, 0}, RON_CORRUPT, "beyond the last zoom"},
-        {2, 8, {1, UINT64_MAX, 1, 1, 4, 4, 1, 0}, RON_CORRUPT, "beyond the last zoom"},
-        {2, 8, {1, 0, 1, 1, 4, 4, 1, 0}, RON_CORRUPT, "not above the one before"},
-        {2, 8, {1, 1, 2, 1, 4, 4, 1, 0}, RON_CORRUPT, "reaches into the next entry"},
-        {1, 4, {1, (uint64_t)1 << 32, 4, 1}, RON_CORRUPT, "reaches into the next entry"},
-        {1, 4, {EDG_TILE_ID_MAX, 2, 4, 1}, RON_CORRUPT, "reaches into the next entry"},
-        {1, 4, {1, 1, 0, 1}, RON_CORRUPT, "it has no bytes"},
+        {2, 4, {1, 1, 4, 1}, RON_CORRUPT, "truncated"},
+        {1, 4, {EDG_TILE_ID_MAX + 1, 1, 4, 1}, RON_CORRUPT, "exceeds the last zoom"},
+        {2, 8, {1, EDG_TILE_ID_MAX, 1, 1, 4, 4, 1, 0}, RON_CORRUPT, "exceeds the last zoom"},
+        {2, 8, {1, UINT64_MAX, 1, 1, 4, 4, 1, 0}, RON_CORRUPT, "exceeds the last zoom"},
+        {2, 8, {1, 0, 1, 1, 4, 4, 1, 0}, RON_CORRUPT, "not in ascending order"},
+        {2, 8, {1, 1, 2, 1, 4, 4, 1, 0}, RON_CORRUPT, "overlaps the next entry"},
+        {1, 4, {1, (uint64_t)1 << 32, 4, 1}, RON_CORRUPT, "overlaps the next entry"},
+        {1, 4, {EDG_TILE_ID_MAX, 2, 4, 1}, RON_CORRUPT, "overlaps the next entry"},
+        {1, 4, {1, 1, 0, 1}, RON_CORRUPT, "zero length"},
         {1, 4, {1, 1, (uint64_t)1 << 32, 1}, RON_CORRUPT, "4 GiB"},
-        {1, 4, {1, 1, 4, 0}, RON_CORRUPT, "nothing to follow"},
-        {1, 4, {1, 1, 4, 16}, RON_CORRUPT, "beyond the tile data"},
-        {1, 4, {1, 1, 19, 1}, RON_CORRUPT, "beyond the tile data"},
-        {1, 4, {1, 1, 4, UINT64_MAX}, RON_CORRUPT, "beyond the tile data"},
-        {2, 8, {1, 1, 1, 1, 18, 1, 1, 0}, RON_CORRUPT, "beyond the tile data"},
-        {1, 4, {1, 0, 4, 1}, RON_CORRUPT, "beyond the leaf directories"},
-        {1, 5, {1, 1, 4, 1, 1}, RON_CORRUPT, "bytes behind the last entry"},
+        {1, 4, {1, 1, 4, 0}, RON_CORRUPT, "first entry has no offset"},
+        {1, 4, {1, 1, 4, 16}, RON_CORRUPT, "past the tile data"},
+        {1, 4, {1, 1, 19, 1}, RON_CORRUPT, "past the tile data"},
+        {1, 4, {1, 1, 4, UINT64_MAX}, RON_CORRUPT, "past the tile data"},
+        {2, 8, {1, 1, 1, 1, 18, 1, 1, 0}, RON_CORRUPT, "past the tile data"},
+        {1, 4, {1, 0, 4, 1}, RON_CORRUPT, "past the leaf directories"},
+        {1, 5, {1, 1, 4, 1, 1}, RON_CORRUPT, "trailing bytes"},
         {1, 4, {1, 1, 4, 15}, RON_OK, ""},
     };
     struct pk_spec s = small();
@@ -309,7 +309,7 @@ static void test_pmt__leaf_that_holds_itself__found_to_be_too_deep(void **state)
     s.leaf_raw = &leaf;
     assert_int_equal(pk_mount(&w, &s, &p), RON_OK);
     assert_int_equal(edg_pack_tile_wait(p, 1, 0, 0, &t, &w.err), RON_CORRUPT);
-    assert_non_null(strstr(w.err.msg, "nested more than 3 deep"));
+    assert_non_null(strstr(w.err.msg, "nested more than 3 levels deep"));
     edg_pack_unref(p);
     ron_buf_done(&root);
     ron_buf_done(&leaf);
@@ -336,7 +336,7 @@ static void test_pmt__damaged_leaf__its_tiles_fail_and_others_do_not(void **stat
     assert_int_equal(pk_open(&w, "x", &p), RON_OK);
     expect_tile(&w, p, 1, 0, 0, "AAAA");
     assert_int_equal(edg_pack_tile_wait(p, 2, 0, 0, &t, &w.err), RON_CORRUPT);
-    assert_non_null(strstr(w.err.msg, "not whole gzip"));
+    assert_non_null(strstr(w.err.msg, "truncated or corrupt gzip data"));
     edg_pack_unref(p);
     ron_buf_done(&bytes);
     pk_end(&w);

@@ -145,7 +145,7 @@ static void test_verify__tiles_outside_what_the_header_says__told(void **state)
     s = small();
     s.entries = gap;
     s.count = 2;
-    expect(&w, &s, "clustered, but the bytes of tile 2 leave a gap");
+    expect(&w, &s, "clustered, but a gap precedes tile 2");
     s.clustered = false;
     expect(&w, &s, NULL);
     pk_end(&w);
@@ -168,13 +168,13 @@ static void test_verify__header_fields_that_contradict__told(void **state)
     expect_bytes(&w, &bytes, "the leaf directories and the tile data overlap");
     head[56]++;
     pk_i32(head + 102, -1800000001);
-    expect_bytes(&w, &bytes, "bounds are not on the earth");
+    expect_bytes(&w, &bytes, "bounds outside the valid range");
     pk_i32(head + 102, 0);
     pk_i32(head + 114, 900000001);
-    expect_bytes(&w, &bytes, "bounds are not on the earth");
+    expect_bytes(&w, &bytes, "bounds outside the valid range");
     pk_i32(head + 114, 0);
     pk_i32(head + 106, 1);
-    expect_bytes(&w, &bytes, "bounds are not on the earth");
+    expect_bytes(&w, &bytes, "bounds outside the valid range");
     ron_buf_done(&bytes);
     pk_end(&w);
 }
@@ -198,34 +198,34 @@ static void test_verify__leaves_that_do_not_fit_their_place__told(void **state)
     const struct leafy cases[] = {
         {{{.tile_id = 2, .length = 5}}, 1, {tile2}, 1, NULL},
         {{{.tile_id = 1, .length = 5}}, 1, {tile2}, 1, NULL}, /* begins a little later */
-        {{{.tile_id = 3, .length = 5}}, 1, {tile2}, 1, "tile 2 is there twice, or out of order"},
+        {{{.tile_id = 3, .length = 5}}, 1, {tile2}, 1, "tile 2 is duplicate or out of order"},
         {{{.tile_id = 2, .length = 9}, tile4},
          2,
          {tile2, tile5},
          2,
-         "tile 5 is beyond what its leaf may hold"},
+         "tile 5 is outside the range of its leaf"},
         {{{.tile_id = 2, .length = 9}, tile4},
          2,
          {tile2, tile4},
          2,
-         "tile 4 is beyond what its leaf may hold"},
+         "tile 4 is outside the range of its leaf"},
         {{{.tile_id = 2, .length = 9}, tile4},
          2,
          {tile2, {.tile_id = 4, .length = 9}}, /* a leaf below the leaf */
          2,
-         "tile 4 is beyond what its leaf may hold"},
+         "tile 4 is outside the range of its leaf"},
         {{{.tile_id = 2, .length = 5}, {.tile_id = 4, .length = 5}},
          2,
          {tile2},
          1,
-         "tile 2 is there twice"},
+         "tile 2 is duplicate"},
         {{{.tile_id = 2, .length = 1}}, 1, {tile2}, 0, "leaf of tile 2 is empty"},
-        {{{.tile_id = 2, .length = 4}}, 1, {tile2}, 1, "leaf of tile 2: directory: cut short"},
+        {{{.tile_id = 2, .length = 4}}, 1, {tile2}, 1, "leaf of tile 2: directory: truncated"},
         {{{.tile_id = 2, .length = 5}},
          1,
          {{.tile_id = 2, .length = 5}},
          1,
-         "leaf of tile 2: nested more than 3 deep"},
+         "leaf of tile 2: nested more than 3 levels deep"},
     };
     struct pk_world w;
 
@@ -369,7 +369,7 @@ static void test_verify__sidecar__good_bad_and_malformed(void **state)
     ron_buf_clear(&out);
     edg_verify_tell(&r, "v", &out);
     assert_non_null(strstr(ron_buf_text(&out), "v: BAD\n"));
-    assert_non_null(strstr(ron_buf_text(&out), "fault      the sidecar"));
+    assert_non_null(strstr(ron_buf_text(&out), "fault      sidecar"));
     ron_buf_done(&bytes);
     ron_buf_done(&out);
     pk_end(&w);
@@ -508,30 +508,28 @@ static void test_verify__mbtiles_with_one_thing_wrong__told(void **state)
     expect_mbt(SCHEMA META, NULL, "no tiles");
     expect_mbt(SCHEMA "INSERT INTO metadata VALUES('format','png'),('minzoom',0),('maxzoom',0);"
                       "INSERT INTO tiles VALUES(0,0,0,x'00')",
-               "it has no name", NULL);
+               "missing name", NULL);
     expect_mbt(SCHEMA "INSERT INTO metadata VALUES('name','n'),('format','pbf');"
                       "INSERT INTO tiles VALUES(0,0,0,x'00')",
-               "no json", NULL);
+               "missing json", NULL);
     expect_mbt(SCHEMA META "INSERT INTO metadata VALUES('name','m');"
                            "INSERT INTO tiles VALUES(0,0,0,x'00')",
-               "a name is there twice", NULL);
+               "duplicate name", NULL);
     expect_mbt(SCHEMA META "INSERT INTO metadata VALUES('bounds','1,2,3');"
                            "INSERT INTO tiles VALUES(0,0,0,x'00')",
-               "bounds are not four degrees", NULL);
-    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(0,0,0,'text')", "neither bytes nor null",
+               "invalid bounds", NULL);
+    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(0,0,0,'text')", "neither blob nor null", NULL);
+    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(31,0,0,x'00')", "with a zoom outside 0 to 30",
                NULL);
-    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(31,0,0,x'00')", "outside the zooms 0 to 30",
+    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(-1,0,0,x'00')", "with a zoom outside 0 to 30",
                NULL);
-    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(-1,0,0,x'00')", "outside the zooms 0 to 30",
+    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(1,2,0,x'00')", "column out of range", NULL);
+    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(1,0,-1,x'00')", "row out of range", NULL);
+    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(1,0.5,0,x'00')", "non-integer position", NULL);
+    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(3,0,0,x'00')", "outside the zooms in metadata",
                NULL);
-    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(1,2,0,x'00')", "column is not on the map",
-               NULL);
-    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(1,0,-1,x'00')", "row is not on the map", NULL);
-    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(1,0.5,0,x'00')", "not a whole number", NULL);
-    expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(3,0,0,x'00')",
-               "outside the zooms that metadata tells", NULL);
     expect_mbt(SCHEMA META "INSERT INTO tiles VALUES(0,0,0,zeroblob(16777217))",
-               "more bytes than are served", NULL);
+               "larger than the tile limit", NULL);
     expect_mbt("CREATE TABLE metadata(name,value);" META
                "CREATE TABLE tiles(zoom_level,tile_column,tile_row,tile_data);"
                "INSERT INTO tiles VALUES(0,0,0,x'00')",
