@@ -13,9 +13,13 @@
 #include "edge/serve/serve.h"
 #include "edge/stored/index.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/io/file.h"
 
+enum { SVC_MAGIC = 0x65537663 }; /* "eSvc" */
+
 struct edg_svc {
+    uint32_t magic;
     struct edg_site site;
     struct edg_reads reads;
     struct edg_store store;
@@ -234,7 +238,7 @@ static enum ron_rc open_live(struct edg_svc *s, struct ron_err *err)
 /* A collector reads several rooms, so it belongs here. */
 static void collect(struct ron_scrape *scrape, void *arg)
 {
-    struct edg_svc *s = arg;
+    struct edg_svc *s = RON_OBJ(arg, struct edg_svc, SVC_MAGIC);
     struct edg_files_stats stats = {0};
 
     if (s->serve.files != NULL) {
@@ -257,6 +261,8 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
     s->store.amnesia = ron_conf_bool(s->site.conf, RON_APP_AMNESIA);
     edg_fills_init(&s->fills, &s->site, &s->store);
     edg_packs_init(&s->packs, &s->site);
+    s->magic = SVC_MAGIC;
+    s->serve.magic = EDG_SERVE_MAGIC;
     s->serve.site = &s->site;
     s->serve.store = &s->store;
     s->serve.fills = &s->fills;
@@ -283,7 +289,7 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
 
 static void reloaded(struct ron_app *app)
 {
-    struct edg_svc *s = ron_app_state(app);
+    struct edg_svc *s = RON_OBJ(ron_app_state(app), struct edg_svc, SVC_MAGIC);
 
     if (s->serve.auth != NULL) {
         ron_app_auth_reload(s->serve.auth, ron_conf_str(s->site.conf, EDG_KEY_FILE).text);
@@ -298,6 +304,7 @@ static void take_down(struct ron_app *app)
     if (s == NULL) {
         return;
     }
+    RON_CHECK_MAGIC(s, SVC_MAGIC);
     edg_reads_free(&s->reads);
     edg_fills_stop(&s->fills);
     if (s->store.index_taken) {
@@ -316,6 +323,7 @@ static void take_down(struct ron_app *app)
     edg_events_free(&s->site);
     edg_files_free(s->serve.files);
     edg_metrics_free(&s->site);
+    s->magic = 0;
     ron_free(s);
 }
 

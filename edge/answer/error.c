@@ -2,6 +2,8 @@
 /* edge/answer/error.c - the table of refusals. */
 #include "edge/answer/error.h"
 
+#include "ron/base/assert.h"
+
 #include <string.h>
 
 static const struct ron_http_error rows[EDG_ERROR_COUNT] = {
@@ -38,11 +40,13 @@ const char *edg_reject_label(const char *reason, int status)
 
 const char *edg_error_label(enum edg_error error)
 {
+    RON_ASSERT(error > EDG_ERROR_NONE && error < EDG_ERROR_COUNT);
     return rows[error].reason;
 }
 
 struct ron_http_error edg_http_error(enum edg_error error)
 {
+    RON_ASSERT(error > EDG_ERROR_NONE && error < EDG_ERROR_COUNT);
     return rows[error];
 }
 

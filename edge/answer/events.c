@@ -10,6 +10,7 @@
 #include <stdio.h>
 
 #include "edge/answer/site.h"
+#include "ron/base/assert.h"
 #include "ron/base/json.h"
 #include "ron/http/events.h"
 
@@ -17,7 +18,7 @@ enum { BUS_CAPACITY = 1024, STREAMS_MAX = 64 }; /* the first is of the specifica
 
 static bool write_event(struct ron_buf *out, const void *message, const char *topic)
 {
-    const struct edg_event *e = message;
+    const struct edg_event *e = RON_OBJ(message, const struct edg_event, EDG_EVENT_MAGIC);
     struct ron_json_writer j;
 
     (void)topic;
@@ -43,6 +44,8 @@ void edg_events_tell(struct edg_site *s, const struct edg_event *event, const ch
     if (s->events == NULL) {
         return;
     }
+    RON_ASSERT(event->what != NULL);
+    copy.magic = EDG_EVENT_MAGIC;
     copy.ts_ms = ron_env_wall_ms(s->env);
     (void)snprintf(copy.name, sizeof copy.name, "%s", name);
     ron_http_events_publish(s->events, &copy);
@@ -50,7 +53,7 @@ void edg_events_tell(struct edg_site *s, const struct edg_event *event, const ch
 
 void edg_events_http(struct ron_http_call *call, void *arg)
 {
-    struct edg_site *s = arg;
+    struct edg_site *s = RON_OBJ(arg, struct edg_site, EDG_SITE_MAGIC);
     struct edg_out out = {.site = s, .call = call, .head = ron_http_head(call)};
     enum ron_rc rc = ron_http_events_join(s->events, call, (struct ron_str){0}, UINT64_MAX);
 

@@ -2,6 +2,7 @@
 /* edge/answer/metrics.c - what the edge counts, under the names of the specification. */
 #include "edge/answer/site.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/obs/collect.h"
 
 struct edg_metrics {
@@ -31,7 +32,8 @@ static const char *const source_labels[EDG_SOURCE_COUNT] = {
 static void on_done(void *arg, const struct ron_http_done *done)
 {
     if (done->reason != NULL) {
-        edg_count_of(arg, EDG_M_REJECTS, edg_reject_label(done->reason, done->status), 1);
+        edg_count_of(RON_OBJ(arg, struct edg_site, EDG_SITE_MAGIC), EDG_M_REJECTS,
+                     edg_reject_label(done->reason, done->status), 1);
     }
 }
 
@@ -85,31 +87,37 @@ void edg_metrics_free(struct edg_site *s)
 
 void edg_count_of(struct edg_site *s, int metric, const char *label, uint64_t n)
 {
+    RON_ASSERT(metric >= 0 && metric < EDG_M_COUNT);
     ron_counter_add(ron_metric_series(s->metrics->of[metric], label), n);
 }
 
 void edg_count_hit(struct edg_site *s, enum edg_source source, bool range, uint64_t bytes)
 {
+    RON_ASSERT((unsigned)source < EDG_SOURCE_COUNT);
     ron_counter_add(s->metrics->hits[source][range], 1);
     ron_counter_add(s->metrics->bytes[source], bytes);
 }
 
 void edg_set_of(struct edg_site *s, int metric, const char *label, uint64_t value)
 {
+    RON_ASSERT(metric >= 0 && metric < EDG_M_COUNT);
     ron_gauge_set(ron_metric_series(s->metrics->of[metric], label), (int64_t)value);
 }
 
 void edg_count(struct edg_site *s, int metric, uint64_t n)
 {
+    RON_ASSERT(metric >= 0 && metric < EDG_M_COUNT);
     ron_counter_add(ron_metric_only(s->metrics->of[metric]), n);
 }
 
 void edg_observe(struct edg_site *s, int metric, uint64_t ns)
 {
+    RON_ASSERT(metric >= 0 && metric < EDG_M_COUNT);
     ron_histogram_observe(ron_metric_only(s->metrics->of[metric]), ns);
 }
 
 void edg_scrape(struct edg_site *s, struct ron_scrape *scrape, int metric, uint64_t value)
 {
+    RON_ASSERT(metric >= 0 && metric < EDG_M_COUNT);
     ron_scrape_add(scrape, s->metrics->of[metric], value, NULL);
 }

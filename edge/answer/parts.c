@@ -10,6 +10,7 @@
 #include "edge/answer/read.h"
 #include "edge/rules/multipart.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/http/stream.h"
 
 bool edg_parts_asked(const struct edg_out *out)
@@ -25,6 +26,7 @@ void edg_parts_submit(struct edg_out *out, const struct edg_content *take_conten
 {
     struct edg_read *r = edg_read_new(EDG_READ_PARTS, NULL);
 
+    RON_ASSERT_MSG(out->call != NULL, "a loop hands parts to a reader");
     if (r != NULL) {
         r->content = *take_content;
         if (take_content->extra != NULL) {
@@ -58,6 +60,8 @@ static enum ron_rc write_range(struct edg_out *out, const struct ron_http_blob *
     uint64_t at = range->first;
     enum ron_rc rc = RON_OK;
 
+    RON_ASSERT(range->first <= range->last);
+    RON_ASSERT_MSG(range->last < blob->length, "a range lies inside the whole");
     while (rc == RON_OK && at <= range->last) {
         size_t len = (size_t)RON_MIN(range->last - at + 1, (uint64_t)RON_HTTP_PIECE_BYTES);
         const uint8_t *bytes = room;
@@ -113,6 +117,8 @@ void edg_parts_answer(struct edg_out *out, const struct edg_content *take_conten
     uint8_t *room = ron_alloc(RON_HTTP_PIECE_BYTES);
     uint64_t random[EDG_BOUNDARY_BYTES / sizeof(uint64_t)];
 
+    RON_ASSERT_MSG(out->reply != NULL, "parts are written by a reader");
+    RON_ASSERT(selection->range_count > 1);
     for (size_t i = 0; i < RON_ARRAY_LEN(random); i++) {
         random[i] = out->site->env->rand_u64(out->site->env);
     }

@@ -7,6 +7,7 @@
 
 #include "edge/answer/read.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 void edg_tag_of(const struct ron_b3 *id, char ret_tag[EDG_TAG_LEN + 1])
 {
@@ -20,11 +21,20 @@ struct edg_read *edg_read_new(enum edg_read_kind kind, const char *path)
     size_t len = path != NULL ? strlen(path) : 0;
     struct edg_read *r = ron_alloc_zero(sizeof *r + len + 1);
 
+    RON_ASSERT(kind < EDG_READ_KIND_COUNT);
     if (r != NULL) {
+        r->magic = EDG_READ_MAGIC;
         r->kind = kind;
         memcpy(r->path, path != NULL ? path : "", len + 1);
     }
     return r;
+}
+
+void edg_read_free(struct edg_read *r)
+{
+    RON_CHECK_MAGIC(r, EDG_READ_MAGIC);
+    r->magic = 0;
+    ron_free(r);
 }
 
 void edg_read_drop(struct edg_site *s, struct edg_read *take_read, enum edg_error error)
@@ -39,7 +49,7 @@ void edg_read_drop(struct edg_site *s, struct edg_read *take_read, enum edg_erro
     }
     edg_stored_unref(take_read->stored);
     edg_pack_unref(take_read->pack);
-    ron_free(take_read);
+    edg_read_free(take_read);
 }
 
 void edg_read_submit(struct edg_out *out, struct edg_read *take_read)
@@ -52,6 +62,10 @@ void edg_read_submit(struct edg_out *out, struct edg_read *take_read)
         edg_fail(out, EDG_ERROR_BUSY);
         return;
     }
+    RON_CHECK_MAGIC(r, EDG_READ_MAGIC);
+    RON_ASSERT_MSG(out->call != NULL, "reads are submitted on the loop");
+    RON_ASSERT_MSG(r->reply == NULL, "a read is submitted once");
+    RON_ASSERT_MSG(RON_IMPLIES(r->deep, s->reads->bucket != NULL), "deep reads need a bucket");
     if (r->kind != EDG_READ_PURGE) {
         edg_count_of(s, EDG_M_MISSES, "cold", 1);
     }
@@ -74,6 +88,7 @@ void edg_submit_stored(struct edg_out *out, const struct edg_stored *take_stored
 {
     struct edg_read *r = edg_read_new(EDG_READ_STORED, NULL);
 
+    RON_ASSERT(take_stored != NULL);
     if (r != NULL) {
         r->stored = take_stored;
         r->status = *status;

@@ -23,9 +23,13 @@ enum edg_read_kind {
     EDG_READ_STORED, /* the object of a stored answer */
     EDG_READ_PARTS,  /* open already; several ranges of it are written piece by piece */
     EDG_READ_PURGE,  /* forget a path, a prefix, or without one the object `id` */
+    EDG_READ_KIND_COUNT,
 };
 
+enum { EDG_READ_MAGIC = 0x65526564 }; /* "eRed" */
+
 struct edg_read {
+    uint32_t magic;
     enum edg_read_kind kind;
     struct ron_http_reply *reply;
     const struct ron_http_head *head; /* lives with the reply */
@@ -42,6 +46,8 @@ struct edg_read {
 };
 
 struct edg_read *edg_read_new(enum edg_read_kind kind, const char *path); /* NULL: no memory */
+/* Of a read that holds nothing any more. */
+void edg_read_free(struct edg_read *r);
 /* To a reader, or refused; takes the read, which may be NULL. It is answered in any case. */
 void edg_read_submit(struct edg_out *out, struct edg_read *take_read);
 /* Frees it; answers if there is somebody to answer. */

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "edge/answer/site.h"
+#include "ron/base/assert.h"
 #include "ron/http/date.h"
 #include "ron/http/stream.h"
 
@@ -29,6 +30,7 @@ void edg_fail(struct edg_out *out, enum edg_error error)
 {
     struct ron_http_error e = edg_http_error(error);
 
+    RON_ASSERT_MSG((out->call != NULL) != (out->reply != NULL), "a request has one way back");
     edg_add_site(out);
     add(out, "X-Reason", text_of(e.reason));
     if (out->call != NULL) {
@@ -49,6 +51,7 @@ void edg_answer_empty(struct edg_out *out, int status)
 
 void edg_answer_text(struct edg_out *out, int status, const char *type, const struct ron_buf *body)
 {
+    RON_ASSERT_MSG(out->call != NULL, "texts are answered on the loop");
     edg_add_site(out);
     ron_http_answer(out->call, status, type, ron_buf_data(body), ron_buf_len(body));
 }
@@ -57,7 +60,8 @@ void edg_site_init(struct edg_site *s, struct ron_app *app, struct edg_reads *re
 {
     const struct ron_conf_snap *conf = ron_app_conf(app);
 
-    *s = (struct edg_site){.app = app,
+    *s = (struct edg_site){.magic = EDG_SITE_MAGIC,
+                           .app = app,
                            .env = ron_app_env(app),
                            .conf = conf,
                            .log = ron_app_log(app),
@@ -73,7 +77,8 @@ void edg_site_init(struct edg_site *s, struct ron_app *app, struct edg_reads *re
 void edg_refusal(void *arg, struct ron_http_call *call, const struct ron_http_head *head,
                  const struct ron_http_error *error)
 {
-    struct edg_out out = {.site = arg, .call = call, .head = head};
+    struct edg_out out = {
+        .site = RON_OBJ(arg, struct edg_site, EDG_SITE_MAGIC), .call = call, .head = head};
 
     edg_add_site(&out);
     add(&out, "X-Reason", text_of(error->reason));
@@ -227,6 +232,9 @@ static bool select_part(struct edg_out *out, const struct edg_content *c, bool p
     struct ron_http_repr repr = {
         .size = c->blob.length, .etag = &etag, .mtime_s = c->mtime_s, .multipart = parts};
 
+    RON_ASSERT((unsigned)c->source < EDG_SOURCE_COUNT);
+    RON_ASSERT_MSG(RON_IMPLIES(c->extra != NULL, c->extra->stored != NULL),
+                   "an extra belongs to a stored answer");
     out->stored = c->extra != NULL;
     ron_http_select(out->head, &repr, ron_env_wall_ms(out->site->env) / 1000, ret_answer);
     add_fields(out, c, ret_answer);
@@ -259,6 +267,9 @@ void edg_answer(struct edg_out *out, const struct edg_content *take_content)
     struct ron_http_blob part = c->blob;
     struct ron_http_selection a;
 
+    RON_ASSERT_MSG((out->call != NULL) != (out->reply != NULL), "a request has one way back");
+    RON_ASSERT_MSG(c->blob.length == 0 || c->blob.bytes != NULL || c->blob.fd >= 0,
+                   "content has bytes or a file");
     if (out->call != NULL && edg_parts_asked(out)) {
         edg_parts_submit(out, c);
         return;
@@ -274,6 +285,7 @@ void edg_answer(struct edg_out *out, const struct edg_content *take_content)
         edg_parts_answer(out, c, &a);
         return;
     }
+    RON_ASSERT_MSG(a.length <= c->blob.length, "a part lies inside the whole");
     part.offset += a.status == 206 ? a.ranges[0].first : 0;
     part.length = a.length;
     if (out->call != NULL) {
@@ -319,6 +331,7 @@ static void stream(struct edg_out *out, struct ron_cas_obj *obj, const struct ro
         out->reply, &(struct ron_http_stream_opts){
                         .status = a->status, .content_type = type, .length = a->length});
 
+    RON_ASSERT_MSG(out->reply != NULL, "a loop does not wait for a client");
     if (rc != RON_OK) {
         edg_fail(out, EDG_ERROR_BUSY);
         return;
@@ -327,6 +340,8 @@ static void stream(struct edg_out *out, struct ron_cas_obj *obj, const struct ro
         struct ron_cas_slice slice =
             ron_cas_slice(obj, at, RON_MIN(left, (uint64_t)RON_HTTP_PIECE_BYTES));
 
+        RON_ASSERT_MSG(slice.len > 0, "an object has all of its bytes");
+        RON_ASSERT_MSG(slice.len <= left, "a slice is no longer than asked for");
         rc = ron_http_reply_write_wait(out->reply, slice.bytes, (size_t)slice.len, deadline);
         at += slice.len;
         left -= slice.len;

@@ -23,7 +23,10 @@
 struct edg_metrics;
 struct edg_reads;
 
+enum { EDG_SITE_MAGIC = 0x65536974, EDG_EVENT_MAGIC = 0x65457674 }; /* "eSit", "eEvt" */
+
 struct edg_site {
+    uint32_t magic;
     struct ron_app *app;
     const struct ron_env *env;
     const struct ron_conf_snap *conf;
@@ -102,10 +105,11 @@ void edg_tag_of(const struct ron_b3 *id, char ret_tag[EDG_TAG_LEN + 1]);
 
 /* One thing that happened; `what` is a constant. */
 struct edg_event {
-    bool fill; /* of an origin; else of a pack */
+    uint32_t magic; /* filled in when it is told, as ts_ms and name */
+    bool fill;      /* of an origin; else of a pack */
     uint32_t status;
     uint64_t bytes;
-    uint64_t ts_ms; /* these two: filled in when it is told */
+    uint64_t ts_ms;
     char name[EDG_PACK_NAME_MAX + 1];
     const char *what;
 };

@@ -62,6 +62,8 @@ enum ron_rc edg_files_new(const struct edg_files_opts *opts, struct edg_files **
     uint32_t entries = opts->entries_max != 0 ? opts->entries_max : 4096;
     enum ron_rc rc;
 
+    RON_ASSERT(opts->env != NULL);
+    RON_ASSERT(opts->dir != NULL);
     if (f == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the file table");
     }
@@ -89,6 +91,8 @@ enum ron_rc edg_files_new(const struct edg_files_opts *opts, struct edg_files **
 
 static void entry_free(const struct ron_env *env, struct entry *e)
 {
+    RON_ASSERT_MSG(e->refs == 0, "I1: only an entry without holders is freed");
+    e->file.magic = 0;
     if (e->file.fd >= 0) {
         env->disk->close(env, e->file.fd);
     }
@@ -109,10 +113,13 @@ static void take_out(struct shard *sh, struct entry *e)
     struct entry **at = &sh->buckets[(e->hash >> 8) % BUCKETS];
 
     while (*at != e) {
+        RON_ASSERT_MSG(*at != NULL, "I1: an entry of the table is in its bucket");
         at = &(*at)->next;
     }
     *at = e->next;
     ron_list_remove(&e->lru);
+    RON_ASSERT(sh->stats.entries > 0);
+    RON_ASSERT(e->memory == NULL || sh->stats.memory_bytes >= e->file.size);
     sh->stats.entries--;
     sh->stats.memory_bytes -= e->memory != NULL ? e->file.size : 0;
 }
@@ -168,6 +175,7 @@ void edg_file_release(const struct edg_file *file)
     struct shard *sh = e->shard;
     bool last;
 
+    RON_CHECK_MAGIC(file, EDG_FILE_MAGIC);
     ron_mutex_lock(&sh->mu);
     last = unref(e);
     ron_mutex_unlock(&sh->mu);
@@ -195,6 +203,8 @@ enum ron_rc edg_files_get(struct edg_files *f, const char *path, uint64_t now_ms
         ron_mutex_unlock(&sh->mu);
         return RON_AGAIN;
     }
+    RON_ASSERT_MSG(e->refs > 0, "I1: the table holds what it contains");
+    RON_ASSERT_MSG((e->file.bytes != NULL) == (e->file.fd < 0), "F1: bytes in memory, or a file");
     *ret_check = age_ms > f->check_ms && !e->checking;
     e->checking = e->checking || *ret_check;
     e->refs++;
@@ -223,6 +233,7 @@ static enum ron_rc read_whole(const struct edg_files *f, struct entry *e, struct
     if (piece == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory to read a file");
     }
+    RON_ASSERT(e->memory == NULL);
     e->memory = piece;
     ron_b3_init(&hasher);
     while (rc == RON_OK && at < e->file.size) {
@@ -239,6 +250,7 @@ static enum ron_rc read_whole(const struct edg_files *f, struct entry *e, struct
         ron_b3_update(&hasher, piece, got);
         at += got;
     }
+    RON_ASSERT_MSG(at == e->file.size, "F1: the whole file is hashed");
     RON_TRY(ron_file_identity(e->file.fd, &after, err));
     if (!ron_file_identity_equal(&after, &e->identity)) {
         return ron_err_set(err, RON_AGAIN, "%s changed while it was read", e->path);
@@ -266,6 +278,7 @@ static enum ron_rc make_entry(struct edg_files *f, const char *path, int fd,
     }
     memcpy(e->path, path, len + 1);
     e->identity = *identity;
+    e->file.magic = EDG_FILE_MAGIC;
     e->file.fd = fd;
     e->file.size = identity->size_bytes;
     e->file.mtime_s = identity->mtime_ns / RON_NS_PER_S;
@@ -317,6 +330,8 @@ static void put_in(struct edg_files *f, struct shard *sh, struct entry *e, uint6
     struct entry *gone;
     struct entry *old;
 
+    RON_ASSERT_MSG(e->refs == 0, "I1: a new entry has no holders yet");
+    RON_ASSERT(sh == &f->shards[e->hash % SHARDS]);
     ron_mutex_lock(&sh->mu);
     old = find(sh, e->hash, e->path);
     if (old != NULL) {
@@ -333,6 +348,8 @@ static void put_in(struct edg_files *f, struct shard *sh, struct entry *e, uint6
     sh->stats.loads++;
     sh->stats.memory_bytes += e->memory != NULL ? e->file.size : 0;
     gone = make_room(f, sh);
+    RON_ASSERT_MSG(sh->stats.entries <= f->entries_max || sh->stats.entries == 1,
+                   "F3: a shard is bounded");
     ron_mutex_unlock(&sh->mu);
     if (old != NULL) {
         entry_free(f->env, old);

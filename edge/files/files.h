@@ -29,11 +29,13 @@ enum {
     EDG_PATH_MAX = 1023, /* of a file, decoded */
     EDG_TAG_LEN = 3 + RON_B3_HEX_LEN,
     EDG_FILE_SMALL_MAX = 64 * 1024, /* kept in memory: one write with the head beats sendfile */
+    EDG_FILE_MAGIC = 0x65466c65,    /* "eFle" */
 };
 
 struct edg_files;
 
 struct edg_file {
+    uint32_t magic;       /* EDG_FILE_MAGIC */
     const uint8_t *bytes; /* NULL: in `fd` */
     int fd;
     uint64_t size;

@@ -15,6 +15,7 @@
 
 #include "edge/fill/tier.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 static bool same(struct ron_str a, struct ron_str b)
 {
@@ -60,12 +61,14 @@ static struct edg_fill *fill_new(struct edg_fills *fills, const struct edg_want 
         return NULL;
     }
     at = (char *)&f->fields[count];
+    f->magic = EDG_FILL_MAGIC;
     f->want = *want;
     f->want.target = put_text(&at, want->target);
     for (size_t i = 0; i < count; i++) {
         f->fields[i].name = put_text(&at, want->request.at[i].name);
         f->fields[i].value = put_text(&at, want->request.at[i].value);
     }
+    RON_ASSERT_MSG(at == (char *)&f->fields[count] + len, "the texts fill their room");
     f->want.request.at = f->fields;
     f->want.stale = want->stale != NULL ? edg_stored_ref(want->stale) : NULL;
     f->deadline = ron_deadline_after_ms(ron_env_now_ns(fills->site->env),
@@ -75,6 +78,9 @@ static struct edg_fill *fill_new(struct edg_fills *fills, const struct edg_want 
 
 void edg_fill_free(struct edg_fill *f)
 {
+    RON_CHECK_MAGIC(f, EDG_FILL_MAGIC);
+    RON_ASSERT_MSG(f->waiters == NULL, "L2: waiters are answered before their fill is freed");
+    f->magic = 0;
     edg_stored_unref(f->want.stale);
     ron_free(f);
 }
@@ -82,7 +88,9 @@ void edg_fill_free(struct edg_fill *f)
 /* On the loop, shortly before the request would time out: the fill goes on. */
 static void on_late(struct ron_http_call *call, void *arg)
 {
-    struct edg_out out = {.site = arg, .call = call, .head = ron_http_head(call)};
+    struct edg_out out = {.site = RON_OBJ(arg, struct edg_site, EDG_SITE_MAGIC),
+                          .call = call,
+                          .head = ron_http_head(call)};
 
     edg_count(out.site, EDG_M_FILL_LATE, 1);
     edg_fail(&out, EDG_ERROR_FILLING);
@@ -108,6 +116,9 @@ static enum ron_rc join(struct edg_fills *fills, const struct edg_want *want,
     struct edg_fill *x;
     enum ron_rc rc = RON_OK;
 
+    RON_ASSERT(want->origin < EDG_OPS_MAX);
+    RON_ASSERT_MSG(fills->ops[want->origin] != NULL, "an origin registers before its first fill");
+    RON_ASSERT_MSG(fills->work != NULL, "fills begin after the workers");
     if (fresh == NULL) {
         return RON_NOMEM;
     }
@@ -122,6 +133,8 @@ static enum ron_rc join(struct edg_fills *fills, const struct edg_want *want,
     if (x != NULL && x->waiter_count >= EDG_WAITERS_MAX) {
         rc = RON_FULL;
     } else if (x != NULL && waiter != NULL) {
+        RON_ASSERT_MSG(!x->spoiled, "L3: a spoiled fill is not joined");
+        RON_ASSERT_MSG(waiter->next == NULL, "L2: a waiter has one fill");
         waiter->next = x->waiters;
         x->waiters = waiter;
         x->waiter_count++;
@@ -162,6 +175,7 @@ void edg_fill_wait(struct edg_fills *fills, struct edg_out *out, const struct ed
     struct edg_waiter *w = ron_alloc_zero(sizeof *w);
     enum ron_rc rc = RON_NOMEM;
 
+    RON_ASSERT_MSG((out->call != NULL) != (out->reply != NULL), "a request has one way back");
     if (w != NULL) {
         w->head = out->head;
         w->reply = out->reply;
@@ -235,8 +249,10 @@ struct edg_waiter *edg_fill_end(struct edg_fills *fills, struct edg_fill *f)
     struct edg_waiter *w;
 
     ron_mutex_lock(&fills->mu);
+    RON_ASSERT_MSG(ron_list_linked(&f->link), "L2: a fill ends once");
     ron_list_remove(&f->link);
     w = f->waiters;
+    RON_ASSERT((w != NULL) == (f->waiter_count > 0));
     f->waiters = NULL;
     ron_mutex_unlock(&fills->mu);
     while (w != NULL) { /* Those who came first are answered first. */
@@ -254,6 +270,7 @@ struct edg_waiter *edg_fill_end(struct edg_fills *fills, struct edg_fill *f)
 void edg_fills_init(struct edg_fills *fills, struct edg_site *site, struct edg_store *store)
 {
     *fills = (struct edg_fills){
+        .magic = EDG_FILLS_MAGIC,
         .site = site,
         .store = store,
         .late = {.handle = on_late, .arg = site, .early_ms = EDG_LATE_MS},
@@ -265,6 +282,10 @@ void edg_fills_init(struct edg_fills *fills, struct edg_site *site, struct edg_s
 void edg_fills_register(struct edg_fills *fills, uint32_t origin, const struct edg_origin_ops *ops,
                         void *arg)
 {
+    RON_ASSERT(origin < EDG_OPS_MAX);
+    RON_ASSERT_MSG(fills->ops[origin] == NULL, "an origin registers once");
+    RON_ASSERT_MSG(fills->work == NULL, "origins register before the workers begin");
+    RON_ASSERT(ops->run != NULL && ops->serve != NULL && ops->refill != NULL);
     fills->ops[origin] = ops;
     fills->ops_arg[origin] = arg;
 }
@@ -283,7 +304,9 @@ enum ron_rc edg_fills_open(struct edg_fills *fills, struct ron_err *err)
 
 void edg_fills_free(struct edg_fills *fills)
 {
+    RON_CHECK_MAGIC(fills, EDG_FILLS_MAGIC);
     edg_origins_close(&fills->origins);
     edg_shared_free(fills);
     ron_mutex_done(&fills->mu);
+    fills->magic = 0;
 }

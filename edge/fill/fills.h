@@ -17,8 +17,11 @@
 
 enum {
     EDG_FILLERS_MAX = 64,
-    EDG_LATE_MS = 50,       /* before its deadline a request hears that its fill goes on */
-    EDG_WAITERS_MAX = 4096, /* of one fill; inflight bounds them before */
+    EDG_LATE_MS = 50,              /* before its deadline a request hears that its fill goes on */
+    EDG_WAITERS_MAX = 4096,        /* of one fill; inflight bounds them before */
+    EDG_FILLS_MAGIC = 0x65466c73,  /* "eFls" */
+    EDG_FILL_MAGIC = 0x6546696c,   /* "eFil" */
+    EDG_FILLER_MAGIC = 0x6557726b, /* "eWrk" */
 };
 
 struct edg_fills;
@@ -48,6 +51,7 @@ struct edg_want {
 /* A fill that is wanted, queued or under way: of those that may be joined at most one for a target
  * of an origin. */
 struct edg_fill {
+    uint32_t magic;
     struct ron_list_node link;  /* linked until its waiters are taken */
     struct edg_want want;       /* a copy, in the same block; with a reference to `stale` */
     bool spoiled;               /* purged or written to meanwhile: not joined, not kept */
@@ -79,6 +83,7 @@ enum { EDG_OPS_MAX = EDG_ORIGINS_MAX + 1 }; /* each origin, and one in front of 
 /* ---- all of them ----------------------------------------------------------------------------- */
 
 struct edg_fills {
+    uint32_t magic;
     struct edg_site *site;
     struct edg_store *store;
     struct edg_origins origins;
@@ -133,6 +138,7 @@ void edg_live_refill(void *arg, struct edg_out *out, const struct edg_stored *st
 
 /* The worker's own. */
 struct edg_filler {
+    uint32_t magic;
     struct edg_fills *fills;
     struct edg_pipe pipe;
     struct edg_fetched fetched;

@@ -8,6 +8,7 @@
 #include "edge/answer/read.h"
 #include "edge/fill/fills.h"
 #include "edge/rules/fresh_update.h"
+#include "ron/base/assert.h"
 
 /* ---- stored answers -------------------------------------------------------------------------- */
 
@@ -23,6 +24,8 @@ bool edg_serve_stored(struct edg_fills *fills, struct edg_out *out,
     struct ron_err err = {0};
     enum ron_rc rc;
 
+    RON_ASSERT_MSG(ops != NULL, "the origin of a stored answer has registered");
+    RON_ASSERT_MSG((out->call != NULL) != (out->reply != NULL), "a request has one way back");
     if (ops->verbatim ? take_stored->size == 0 : take_stored->status != 200) {
         ops->serve(out, NULL, &extra);
         edg_stored_unref(take_stored);
@@ -55,6 +58,7 @@ void edg_refill(struct edg_fills *fills, struct edg_out *out, const struct edg_s
 {
     uint32_t origin = take_stored->origin;
 
+    RON_ASSERT(fills->ops[origin] != NULL);
     edg_count_of(out->site, EDG_M_MISSES, "cold", 1);
     fills->ops[origin]->refill(fills->ops_arg[origin], out, take_stored);
     edg_stored_unref(take_stored);
@@ -75,7 +79,7 @@ void edg_live_refill(void *arg, struct edg_out *out, const struct edg_stored *st
     struct edg_want want = {
         .origin = stored->origin, .target = stored->target, .fwd = EDG_FWD_URI_MISS};
 
-    edg_fill_wait(arg, out, &want);
+    edg_fill_wait(RON_OBJ(arg, struct edg_fills, EDG_FILLS_MAGIC), out, &want);
 }
 
 /* ---- a request ------------------------------------------------------------------------------- */

@@ -17,6 +17,7 @@
 #include "edge/fill/tier.h"
 #include "edge/stored/index.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 enum {
     RECORD_MAX = 256 * 1024,
@@ -65,6 +66,7 @@ static struct ron_deadline patience(struct edg_fills *fills)
 
 static struct edg_index_origin origin_of(struct edg_fills *fills, uint32_t origin)
 {
+    RON_ASSERT_MSG(origin < fills->origins.count, "only origins of [origins] are shared");
     return (struct edg_index_origin){fills->origins.at[origin].name, fills->origins.at[origin].url,
                                      origin};
 }
@@ -101,6 +103,7 @@ static void remember(struct edg_fills *fills, const struct ron_b3 *origin, struc
     uint64_t now_ms = ron_env_wall_ms(fills->site->env);
 
     ron_mutex_lock(&m->mu);
+    RON_ASSERT(m->next < PURGES_MAX);
     prefix.len = RON_MIN(prefix.len, (size_t)PREFIX_MAX); /* more than was asked for, never less */
     m->all_ms = RON_MAX(m->all_ms, m->purges[m->next].at_ms); /* 0 while there is room */
     m->purges[m->next].at_ms = now_ms;
@@ -226,6 +229,8 @@ const struct edg_stored *edg_shared_find(struct edg_fills *fills, const struct e
     char key[KEY_SIZE];
     enum ron_rc rc;
 
+    RON_ASSERT_MSG(fills->store->tier != NULL, "a shared fill has a bucket");
+    RON_ASSERT(fills->shared != NULL);
     key_of(fills, f->want.origin, f->want.target, key);
     rc = ron_s3_get(ron_tier_s3(fills->store->tier), key, 0, RECORD_MAX, NULL,
                     ron_deadline_min(patience(fills), f->deadline), &got, &err);

@@ -8,6 +8,8 @@
  * here. A bucket that fails is a miss for whatever an origin has; for /cas it is a 503. */
 #include "edge/fill/tier.h"
 
+#include "ron/base/assert.h"
+
 enum ron_rc edg_s3_open(const struct edg_site *site, struct edg_store *store, uint64_t store_bytes,
                         struct ron_err *err)
 {
@@ -32,8 +34,10 @@ enum ron_rc edg_s3_bring(const struct edg_site *site, struct edg_store *store,
                          const struct ron_b3 *id)
 {
     struct ron_err err = {0};
-    enum ron_rc rc = ron_tier_fetch(store->tier, id, ron_deadline_never(), &err);
+    enum ron_rc rc;
 
+    RON_ASSERT_MSG(store->tier != NULL, "deep reads need a bucket");
+    rc = ron_tier_fetch(store->tier, id, ron_deadline_never(), &err);
     if (rc != RON_OK && rc != RON_NOTFOUND && rc != RON_CORRUPT) { /* that one was told */
         RON_LOG(site->log, WARN, "bucket read failed", RON_LOG_ERR(&err));
     }

@@ -39,6 +39,7 @@ const struct edg_stored *edg_record_make(struct edg_site *site, struct edg_store
     struct ron_buf key;
     struct ron_err err = {0};
 
+    RON_ASSERT(like.target.len > 0);
     ron_buf_init(&key, EDG_VARY_KEY_MAX);
     vary_of(fields, &vary);
     like.fields = fields;
@@ -122,6 +123,7 @@ static enum edg_error error_of(enum edg_outcome outcome)
         [EDG_OUTCOME_MEMORY] = EDG_ERROR_BUSY,
     };
 
+    RON_ASSERT((size_t)outcome < RON_ARRAY_LEN(rows));
     return rows[outcome];
 }
 
@@ -133,6 +135,7 @@ static void answer_waiters(struct edg_fills *fills, struct edg_waiter *w,
         struct edg_out out = {.site = fills->site, .reply = w->reply, .head = w->head};
         struct edg_waiter *next = w->next;
 
+        RON_ASSERT_MSG(w->reply != NULL, "L2: a waiter has one reply until it is answered");
         status.collapsed = !first;
         if (record == NULL || !edg_serve_stored(fills, &out, edg_stored_ref(record), &status)) {
             edg_fail(&out, error);
@@ -171,6 +174,7 @@ static void run_again(struct edg_fills *fills, struct edg_fill *f)
 {
     enum ron_rc rc = RON_LIMIT;
 
+    RON_ASSERT_MSG(f->tries < FILL_TRIES, "a fill is tried FILL_TRIES times");
     RON_LOG(fills->site->log, WARN, "worker out of memory; fill requeued",
             RON_LOG_U64("tries", f->tries + 1U));
     if (++f->tries < FILL_TRIES) {
@@ -314,7 +318,10 @@ static enum ron_rc run_origin(struct edg_filler *k, struct edg_fill *f)
 
 static enum ron_rc run_live(void *arg, struct edg_filler *k, struct edg_fill *take_fill)
 {
-    return run_shared(arg, take_fill) ? RON_OK : run_origin(k, take_fill);
+    struct edg_fills *fills = RON_OBJ(arg, struct edg_fills, EDG_FILLS_MAGIC);
+
+    RON_ASSERT_MSG(take_fill->want.origin < fills->origins.count, "live fills are of [origins]");
+    return run_shared(fills, take_fill) ? RON_OK : run_origin(k, take_fill);
 }
 
 static const struct edg_origin_ops live_ops = {
@@ -324,18 +331,19 @@ static enum ron_rc run(struct edg_filler *k, struct edg_fill *take_fill)
 {
     uint32_t origin = take_fill->want.origin;
 
+    RON_ASSERT(origin < EDG_OPS_MAX);
     return k->fills->ops[origin]->run(k->fills->ops_arg[origin], k, take_fill);
 }
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct edg_filler *k = arg;
+    struct edg_filler *k = RON_OBJ(arg, struct edg_filler, EDG_FILLER_MAGIC);
     struct ron_err err = {0};
     enum ron_rc rc = RON_OK;
 
     edg_fills_calm(k->fills);
     for (size_t i = 0; i < count; i++) {
-        struct edg_fill *f = items[i];
+        struct edg_fill *f = RON_OBJ(items[i], struct edg_fill, EDG_FILL_MAGIC);
 
         if (ron_deadline_expired(f->deadline, ron_env_now_ns(k->fills->site->env))) {
             drop(k->fills, f, EDG_ERROR_TIMEOUT);
@@ -349,7 +357,8 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
 
 static void drop_fill(void *item, void *arg)
 {
-    drop(arg, item, EDG_ERROR_DRAINING);
+    drop(RON_OBJ(arg, struct edg_fills, EDG_FILLS_MAGIC),
+         RON_OBJ(item, struct edg_fill, EDG_FILL_MAGIC), EDG_ERROR_DRAINING);
 }
 
 static enum ron_rc make_queue(struct edg_fills *fills, struct ron_err *err)
@@ -375,6 +384,7 @@ enum ron_rc edg_fills_add(struct edg_fills *fills, struct ron_err *err)
 {
     uint32_t count = (uint32_t)ron_conf_int(fills->site->conf, EDG_FILLERS);
 
+    RON_ASSERT(count <= EDG_FILLERS_MAX);
     for (uint32_t i = 0; i < fills->origins.count; i++) {
         edg_fills_register(fills, i, &live_ops, fills);
     }
@@ -384,6 +394,7 @@ enum ron_rc edg_fills_add(struct edg_fills *fills, struct ron_err *err)
         return ron_err_set(err, RON_NOMEM, "no memory for the fill workers");
     }
     for (uint32_t i = 0; i < count; i++) {
+        fills->fillers[i].magic = EDG_FILLER_MAGIC;
         fills->fillers[i].fills = fills;
         RON_TRY(edg_pipe_init(&fills->fillers[i].pipe, err));
         (void)snprintf(fills->filler_names[i], sizeof fills->filler_names[i], "worker-%u", i);
@@ -410,6 +421,7 @@ void edg_fills_stop(struct edg_fills *fills)
     }
     for (uint32_t i = 0; fills->fillers != NULL && i < count; i++) {
         edg_pipe_done(&fills->fillers[i].pipe);
+        fills->fillers[i].magic = 0;
     }
     ron_free(fills->fillers);
 }

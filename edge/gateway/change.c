@@ -5,6 +5,7 @@
  * Place: service, on the task of the gateway's client; nothing waits. */
 #include "edge/gateway/priv.h"
 #include "edge/rules/surrogate.h"
+#include "ron/base/assert.h"
 
 bool edg_gateway_judge(const struct edg_gateway *g, const struct edg_exchange *exchange,
                        struct edg_life *ret_life)
@@ -90,6 +91,7 @@ void edg_gateway_head(struct edg_gateway *g, const struct ron_http_head *head,
     size_t count = 0;
     bool keep = false;
 
+    RON_ASSERT(stored->origin == EDG_GATEWAY);
     if (status == 304 || status >= 500) {
         return; /* It speaks of the client's conditions, or of a failure. */
     }

@@ -26,7 +26,7 @@ struct run {
 /* On the client's task: the status must be noted here, where nobody changes it meanwhile. */
 static enum ron_rc sink(struct ron_http_fetch *fetch, void *arg, const void *bytes, size_t len)
 {
-    struct edg_filler *k = arg;
+    struct edg_filler *k = RON_OBJ(arg, struct edg_filler, EDG_FILLER_MAGIC);
 
     if (k->status == 0) {
         k->status = ron_http_fetch_status(fetch);
@@ -36,7 +36,7 @@ static enum ron_rc sink(struct ron_http_fetch *fetch, void *arg, const void *byt
 
 static void ended(struct ron_http_fetch *fetch, void *arg)
 {
-    struct edg_filler *k = arg;
+    struct edg_filler *k = RON_OBJ(arg, struct edg_filler, EDG_FILLER_MAGIC);
 
     edg_pipe_end(fetch, &k->pipe);
 }
@@ -148,6 +148,7 @@ static struct edg_out out_of(struct edg_gateway *g, struct edg_waiter *take_wait
 {
     struct edg_out out = {.site = g->site, .reply = take_waiter->reply, .head = take_waiter->head};
 
+    RON_ASSERT_MSG(take_waiter->reply != NULL, "L2: a waiter has one reply until it is answered");
     *ret_next = take_waiter->next;
     ron_free(take_waiter);
     return out;
@@ -238,6 +239,7 @@ static bool keep(struct run *r, const struct edg_stored *record)
     bool good = !edg_fill_spoiled(r->g->fills, r->f) &&
                 edg_table_put(r->g->store->table, edg_stored_ref(record)) == RON_OK;
 
+    RON_ASSERT(record->origin == EDG_GATEWAY);
     if (good && edg_fill_spoiled(r->g->fills, r->f)) {
         (void)edg_table_drop(r->g->store->table, EDG_GATEWAY, r->f->want.target);
         good = false;
@@ -274,6 +276,7 @@ static void take_same(struct run *r)
     bool findable = false;
     size_t count = 0;
 
+    RON_ASSERT_MSG(stale != NULL, "a 304 answers our condition");
     cut(r);
     r->got->id = stale->id;
     r->got->size = stale->size;
@@ -313,6 +316,7 @@ static enum ron_rc store_body(struct run *r)
         }
     }
     cut(r);
+    RON_ASSERT_MSG(!r->open, "the fetch has ended before its result is read");
     if (rc == RON_OK && !is_whole(r)) {
         rc = RON_CLOSED;
     }
@@ -467,10 +471,11 @@ static void run(struct edg_gateway *g, struct edg_filler *k, struct edg_fill *ta
 
 enum ron_rc edg_gateway_run(void *arg, struct edg_filler *k, struct edg_fill *take_fill)
 {
-    struct edg_gateway *g = arg;
+    struct edg_gateway *g = RON_OBJ(arg, struct edg_gateway, EDG_GATEWAY_MAGIC);
     struct ron_trace_from from = take_fill->from;
     uint64_t from_ns = ron_env_now_ns(g->site->env);
 
+    RON_ASSERT(take_fill->want.origin == EDG_GATEWAY);
     run(g, k, take_fill);
     ron_trace_stage(
         ron_app_tracer(g->site->app), &from,

@@ -9,6 +9,7 @@
 
 #include "edge/gateway/priv.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 /* ---- settings -------------------------------------------------------------------------------- */
 
@@ -63,7 +64,7 @@ enum ron_rc edg_gateway_check(const struct ron_conf_snap *conf, struct ron_err *
 static void refill(void *arg, struct edg_out *out, const struct edg_stored *stored)
 {
     (void)stored; /* The record is gone: it is a miss now. */
-    edg_gateway_read(arg, out);
+    edg_gateway_read(RON_OBJ(arg, struct edg_gateway, EDG_GATEWAY_MAGIC), out);
 }
 
 static const struct edg_origin_ops ops = {
@@ -85,12 +86,14 @@ enum ron_rc edg_gateway_open(struct edg_fills *fills, struct edg_gateway **ret_g
     if (g == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the gateway");
     }
+    g->magic = EDG_GATEWAY_MAGIC;
     *ret_gateway = g;
     g->site = site;
     g->fills = fills;
     g->store = fills->store;
     edg_fills_register(fills, EDG_GATEWAY, &ops, g);
     g->origin = edg_origins_find(&fills->origins, (struct ron_str){name.text, name.len}, &index);
+    RON_ASSERT_MSG(g->origin != NULL, "edg_gateway_check has found the origin");
     g->authority = strstr(g->origin->url, "://") + 3;
     g->host = (struct ron_str){host.text, host.len};
     g->pass_host = ron_conf_bool(site->conf, EDG_GW_PASS_HOST);
@@ -126,16 +129,19 @@ void edg_gateway_close(struct edg_gateway *g)
     if (g == NULL) {
         return;
     }
+    RON_CHECK_MAGIC(g, EDG_GATEWAY_MAGIC);
     if (g->client != NULL) {
         (void)ron_http_client_free(g->client);
     }
     edg_passes_free(g);
     ron_mutex_done(&g->passes_mu);
+    g->magic = 0;
     ron_free(g);
 }
 
 const char *edg_gateway_url(const struct edg_gateway *g)
 {
+    RON_ASSERT(g->origin != NULL);
     return g->origin->url;
 }
 
@@ -269,6 +275,7 @@ static void ask_origin(struct edg_gateway *g, struct edg_out *out, struct edg_wa
 {
     bool head = out->head->method == RON_HTTP_HEAD;
 
+    RON_ASSERT(want->origin == EDG_GATEWAY);
     edg_count_of(g->site, EDG_M_MISSES, want->stale != NULL ? "stale" : "cold", 1);
     want->alone = want->stale == NULL && is_own(want->request);
     if (head || (want->stale == NULL && is_marked(g, want->target))) {
@@ -288,6 +295,8 @@ void edg_gateway_read(struct edg_gateway *g, struct edg_out *out)
     struct edg_ask ask;
     struct edg_use use;
 
+    RON_ASSERT_MSG(out->head->method == RON_HTTP_GET || out->head->method == RON_HTTP_HEAD,
+                   "only GET and HEAD are answered from the store");
     if (edg_gateway_key(g, out->head, out->head->target, room, &want.target) != RON_OK) {
         edg_fail(out, EDG_ERROR_BAD_PATH);
         return;
@@ -338,7 +347,7 @@ static bool is_ours(struct ron_str path)
 
 static void on_request(struct ron_http_call *call, void *arg)
 {
-    struct edg_gateway *g = arg;
+    struct edg_gateway *g = RON_OBJ(arg, struct edg_gateway, EDG_GATEWAY_MAGIC);
     struct edg_out out = {.site = g->site, .call = call, .head = ron_http_head(call)};
 
     if (is_ours(out.head->path) || (g->host.len > 0 && !edg_same(g->host, out.head->host))) {

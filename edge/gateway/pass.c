@@ -14,9 +14,13 @@
 
 #include "edge/gateway/priv.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/http/stream.h"
 
+enum { PASS_MAGIC = 0x65506173 }; /* "ePas" */
+
 struct edg_pass {
+    uint32_t magic;
     struct ron_waker waker;
     struct edg_gateway *gateway;
     struct ron_mutex mu;
@@ -38,6 +42,7 @@ static void on_wake(struct ron_waker *w)
 {
     struct edg_pass *p = RON_CONTAINER_OF(w, struct edg_pass, waker);
 
+    RON_ASSERT_MSG(p->magic == PASS_MAGIC, "P1: a pass outlives its wakers");
     ron_mutex_lock(&p->mu);
     if (p->fetch != NULL) {
         ron_http_fetch_resume(p->fetch);
@@ -50,6 +55,7 @@ static struct edg_pass *pass_make(struct edg_gateway *g)
     struct edg_pass *p = ron_alloc_zero(sizeof *p);
 
     if (p != NULL) {
+        p->magic = PASS_MAGIC;
         p->waker.wake = on_wake;
         p->gateway = g;
         ron_mutex_init(&p->mu, RON_RANK_SHARED, "edge.pass");
@@ -72,6 +78,7 @@ static struct edg_pass *pass_get(struct edg_gateway *g)
     bool more = false;
 
     ron_mutex_lock(&g->passes_mu);
+    RON_ASSERT(g->pass_count <= EDG_PASSES_MAX);
     p = g->passes_free;
     if (p != NULL) {
         g->passes_free = p->next;
@@ -85,6 +92,8 @@ static struct edg_pass *pass_get(struct edg_gateway *g)
 
 static void pass_put(struct edg_gateway *g, struct edg_pass *p)
 {
+    RON_ASSERT_MSG(p->stored == NULL, "an idle pass holds no record");
+    RON_ASSERT_MSG(p->piece.ptr == NULL, "an idle pass holds no piece");
     ron_mutex_lock(&g->passes_mu);
     p->next = g->passes_free;
     g->passes_free = p;
@@ -99,6 +108,7 @@ void edg_passes_free(struct edg_gateway *g)
         struct edg_pass *next = p->next_made;
 
         ron_mutex_done(&p->mu);
+        p->magic = 0;
         ron_free(p);
         p = next;
     }
@@ -117,7 +127,7 @@ static void note_fetch(struct edg_pass *p, struct ron_http_fetch *f)
 static enum ron_rc source(struct ron_http_fetch *f, void *arg, void *buf, size_t size,
                           size_t *ret_len)
 {
-    struct edg_pass *p = arg;
+    struct edg_pass *p = RON_OBJ(arg, struct edg_pass, PASS_MAGIC);
     size_t len;
 
     if (p->piece.ptr == NULL) {
@@ -132,6 +142,7 @@ static enum ron_rc source(struct ron_http_fetch *f, void *arg, void *buf, size_t
         }
         p->used = 0;
     }
+    RON_ASSERT(p->used <= p->piece.len);
     len = RON_MIN(size, p->piece.len - p->used);
     memcpy(buf, p->piece.ptr + p->used, len);
     p->used += len;
@@ -158,6 +169,7 @@ static enum ron_rc begin(struct edg_pass *p, struct ron_http_fetch *f, int statu
     if (rc != RON_OK) {
         return rc;
     }
+    RON_ASSERT_MSG(!p->begun, "the head of an answer is sent once");
     edg_gateway_invalidate(g, p->out.head, status, response);
     if (p->stored != NULL) {
         edg_gateway_head(g, p->out.head, p->stored, status, response, p->begun_ms);
@@ -169,7 +181,7 @@ static enum ron_rc begin(struct edg_pass *p, struct ron_http_fetch *f, int statu
 
 static enum ron_rc sink(struct ron_http_fetch *f, void *arg, const void *bytes, size_t len)
 {
-    struct edg_pass *p = arg;
+    struct edg_pass *p = RON_OBJ(arg, struct edg_pass, PASS_MAGIC);
 
     if (!p->begun) {
         note_fetch(p, f);
@@ -181,7 +193,7 @@ static enum ron_rc sink(struct ron_http_fetch *f, void *arg, const void *bytes, 
 static void done(struct ron_http_fetch *f, void *arg)
 {
     const struct ron_http_fetch_result *r = ron_http_fetch_result(f);
-    struct edg_pass *p = arg;
+    struct edg_pass *p = RON_OBJ(arg, struct edg_pass, PASS_MAGIC);
     struct edg_gateway *g = p->gateway;
     bool whole = r->reason == RON_HTTP_FETCH_ANSWERED || r->reason == RON_HTTP_FETCH_STATUS;
     bool good = r->status >= 200 && r->status <= 599;
@@ -247,6 +259,7 @@ void edg_pass(struct edg_gateway *g, struct edg_out *out, enum edg_fwd fwd,
     bool deferred = false;
 
     if (rc == RON_OK) {
+        RON_ASSERT_MSG(p->gateway == g, "a pass serves one gateway");
         p->out = *out;
         p->out.call = NULL;
         p->fwd = fwd;

@@ -7,12 +7,14 @@
 enum {
     EDG_PASSES_MAX = 2048, /* calls that pass through at once; inflight and streams bound them */
     EDG_MARKS = 4096,
-    EDG_MARK_S = 10, /* how long a target is known not to be kept */
+    EDG_MARK_S = 10,                /* how long a target is known not to be kept */
+    EDG_GATEWAY_MAGIC = 0x65477779, /* "eGwy" */
 };
 
 struct edg_pass;
 
 struct edg_gateway {
+    uint32_t magic;
     struct edg_site *site;
     struct edg_fills *fills;
     struct edg_store *store;

@@ -9,6 +9,7 @@
 
 #include "edge/gateway/gateway.h"
 #include "edge/rules/surrogate.h"
+#include "ron/base/assert.h"
 #include "ron/http/date.h"
 #include "ron/http/stream.h"
 
@@ -142,6 +143,7 @@ static void stream(struct edg_out *out, struct ron_cas_obj *take_obj,
     enum ron_rc rc = ron_http_reply_begin(
         out->reply, &(struct ron_http_stream_opts){.status = a->status, .length = a->length});
 
+    RON_ASSERT_MSG(out->reply != NULL, "a loop does not wait for a client");
     if (rc != RON_OK) {
         edg_fail(out, EDG_ERROR_BUSY);
         ron_cas_release(take_obj);
@@ -151,6 +153,8 @@ static void stream(struct edg_out *out, struct ron_cas_obj *take_obj,
         struct ron_cas_slice slice =
             ron_cas_slice(take_obj, at, RON_MIN(left, (uint64_t)RON_HTTP_PIECE_BYTES));
 
+        RON_ASSERT_MSG(slice.len > 0, "an object has all of its bytes");
+        RON_ASSERT_MSG(slice.len <= left, "a slice is no longer than asked for");
         rc = ron_http_reply_write_wait(out->reply, slice.bytes, (size_t)slice.len, deadline);
         at += slice.len;
         left -= slice.len;
@@ -188,6 +192,9 @@ void edg_gateway_answer(struct edg_out *out, struct ron_cas_obj *take_obj,
     struct ron_http_selection a;
     bool body;
 
+    RON_ASSERT(extra->stored->origin == EDG_GATEWAY);
+    RON_ASSERT_MSG(take_obj != NULL || extra->stored->size == 0,
+                   "only an empty answer has no object");
     choose(out, stored, &a);
     body = a.status == stored->status || a.status == 206;
     count(out->site, &a, body);
@@ -229,6 +236,7 @@ static uint64_t length_of(struct edg_fields response)
 enum ron_rc edg_gateway_begin(struct edg_out *out, int status, struct edg_fields response,
                               const struct edg_status *status_text, struct ron_waker *waker)
 {
+    RON_ASSERT(out->reply != NULL);
     for (size_t i = 0; i < response.count; i++) {
         if (edg_hop_keeps(EDG_HOP_ANSWER, response, response.at[i].name) &&
             !edg_is(response.at[i].name, EDG_SURROGATE)) {

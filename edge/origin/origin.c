@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/http/etag.h"
 
 bool edg_origin_serves(const struct edg_origin *origin, struct ron_str target)
@@ -96,6 +97,7 @@ static enum ron_rc start(const struct edg_exchange_opts *o, struct edg_fetched *
         len = snprintf(bearer, sizeof bearer, "Bearer %.*s", (int)token.len, token.ptr);
         headers[count++] = (struct ron_http_fetch_header){"Authorization", {bearer, (size_t)len}};
     }
+    RON_ASSERT(count <= RON_ARRAY_LEN(headers));
     len = snprintf(url, EDG_URL_MAX, "%s%.*s", o->origin->url, (int)o->target.len, o->target.ptr);
     if (len <= 0 || len >= EDG_URL_MAX) {
         rc = ron_err_set(&f->err, RON_LIMIT, "URL too long");
@@ -201,6 +203,7 @@ static void judge(const struct edg_exchange_opts *o, struct edg_fetched *f,
         fail(f, EDG_OUTCOME_ETAG_INVALID, "origin sent no strong entity tag");
     }
     if (f->outcome == EDG_OUTCOME_FILLED) {
+        RON_ASSERT_MSG(take_writer != NULL, "an answer of 200 has a writer, even if it is empty");
         if (ron_cas_commit(take_writer, &f->id, &f->err) != RON_OK) {
             fail(f, EDG_OUTCOME_STORE, "cannot write to the content store");
         }
@@ -215,6 +218,10 @@ void edg_exchange_run(const struct edg_exchange_opts *o, struct edg_fetched *ret
     struct ron_cas_writer *w = NULL;
     enum ron_rc rc;
 
+    RON_ASSERT(o->origin != NULL);
+    RON_ASSERT(o->store != NULL);
+    RON_ASSERT(o->pipe != NULL);
+    RON_ASSERT_MSG(o->target.len > 0 && o->target.ptr[0] == '/', "a target begins with a slash");
     *ret = (struct edg_fetched){.outcome = EDG_OUTCOME_FAILED};
     rc = start(o, ret);
     if (rc != RON_OK) {

@@ -9,7 +9,8 @@
 
 enum ron_rc edg_pipe_init(struct edg_pipe *p, struct ron_err *err)
 {
-    *p = (struct edg_pipe){.memory = ron_alloc((size_t)EDG_PIPE_PIECES * RON_HTTP_PIECE_MAX)};
+    *p = (struct edg_pipe){.magic = EDG_PIPE_MAGIC,
+                           .memory = ron_alloc((size_t)EDG_PIPE_PIECES * RON_HTTP_PIECE_MAX)};
     if (p->memory == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for fill buffers");
     }
@@ -21,10 +22,12 @@ enum ron_rc edg_pipe_init(struct edg_pipe *p, struct ron_err *err)
 void edg_pipe_done(struct edg_pipe *p)
 {
     if (p->memory != NULL) {
+        RON_CHECK_MAGIC(p, EDG_PIPE_MAGIC);
         ron_cond_done(&p->cond);
         ron_mutex_done(&p->mu);
         ron_free(p->memory);
         p->memory = NULL;
+        p->magic = 0;
     }
 }
 
@@ -41,12 +44,14 @@ void edg_pipe_reset(struct edg_pipe *p)
 
 enum ron_rc edg_pipe_sink(struct ron_http_fetch *f, void *arg, const void *bytes, size_t len)
 {
-    struct edg_pipe *p = arg;
+    struct edg_pipe *p = RON_OBJ(arg, struct edg_pipe, EDG_PIPE_MAGIC);
     enum ron_rc rc = RON_OK;
 
     (void)f;
     RON_ASSERT(len <= RON_HTTP_PIECE_MAX);
     ron_mutex_lock(&p->mu);
+    RON_ASSERT_MSG(!p->ended, "no bytes follow the end of a fetch");
+    RON_ASSERT(p->count <= EDG_PIPE_PIECES);
     if (p->count == EDG_PIPE_PIECES) {
         p->starving = true;
         rc = RON_AGAIN;
@@ -64,10 +69,11 @@ enum ron_rc edg_pipe_sink(struct ron_http_fetch *f, void *arg, const void *bytes
 
 void edg_pipe_end(struct ron_http_fetch *f, void *arg)
 {
-    struct edg_pipe *p = arg;
+    struct edg_pipe *p = RON_OBJ(arg, struct edg_pipe, EDG_PIPE_MAGIC);
 
     (void)f;
     ron_mutex_lock(&p->mu);
+    RON_ASSERT_MSG(!p->ended, "a fetch ends once");
     p->ended = true;
     ron_cond_signal(&p->cond);
     ron_mutex_unlock(&p->mu);
@@ -78,6 +84,8 @@ static bool give_back(struct edg_pipe *p)
 {
     bool resume = p->starving;
 
+    RON_ASSERT_MSG(p->lent, "only a lent piece is given back");
+    RON_ASSERT(p->count > 0);
     p->first = (p->first + 1) % EDG_PIPE_PIECES;
     p->count--;
     p->lent = false;

@@ -15,9 +15,10 @@
 #include "ron/http/client.h"
 #include "ron/sync/sync.h"
 
-enum { EDG_PIPE_PIECES = 2 };
+enum { EDG_PIPE_PIECES = 2, EDG_PIPE_MAGIC = 0x65506970 }; /* "ePip" */
 
 struct edg_pipe {
+    uint32_t magic;
     struct ron_mutex mu;
     struct ron_cond cond;
     uint8_t *memory; /* of the pieces */

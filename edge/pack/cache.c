@@ -3,6 +3,7 @@
 #include "edge/pack/cache.h"
 
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 enum {
     SHARDS = 8,           /* a few times the workers of the machines we run on */
@@ -75,8 +76,11 @@ struct edg__block *edg__block_new(const struct edg__name *name, size_t len)
     struct edg__block *b = ron_alloc(sizeof *b + len);
 
     if (b != NULL) {
-        *b = (struct edg__block){
-            .serial = name->serial, .key = name->key, .key_len = name->key_len, .len = len};
+        *b = (struct edg__block){.magic = EDG__BLOCK_MAGIC,
+                                 .serial = name->serial,
+                                 .key = name->key,
+                                 .key_len = name->key_len,
+                                 .len = len};
         ron_au32_store(&b->refs, 1);
     }
     return b;
@@ -84,7 +88,16 @@ struct edg__block *edg__block_new(const struct edg__name *name, size_t len)
 
 void edg__block_unref(struct edg__block *b)
 {
-    if (b != NULL && ron_au32_add(&b->refs, UINT32_MAX) == 1) {
+    uint32_t had;
+
+    if (b == NULL) {
+        return;
+    }
+    RON_CHECK_MAGIC(b, EDG__BLOCK_MAGIC);
+    had = ron_au32_add(&b->refs, UINT32_MAX); /* minus one */
+    RON_ASSERT_MSG(had > 0, "C1: a block lives until its last holder");
+    if (had == 1) {
+        b->magic = 0;
         ron_free(b);
     }
 }
@@ -133,6 +146,7 @@ static struct edg__block *give_up(struct shard *s)
             struct edg__block **at = &s->buckets[mix(&name) / SHARDS % BUCKETS];
 
             while (*at != b) {
+                RON_ASSERT_MSG(*at != NULL, "a block of the clock is in its bucket");
                 at = &(*at)->chain;
             }
             *at = b->chain;
@@ -158,6 +172,7 @@ static void shrink(struct edg_pack_cache *c, struct table *t)
             continue;
         }
         empty = 0;
+        RON_ASSERT_MSG(ron_au64_load(&t->bytes) >= cost(b), "C2: bytes are counted in and out");
         (void)ron_au64_add(&t->bytes, 0 - cost(b));
         ron_stat_add(&c->evicted, 1);
         edg__block_unref(b);
@@ -172,6 +187,8 @@ void edg__cache_put(struct edg_pack_cache *c, enum edg__table table, struct edg_
     struct edg__block *other;
     struct shard *s = shard_of(t, mix(&name), &bucket);
 
+    RON_ASSERT(table < EDG__TABLES);
+    RON_CHECK_MAGIC(b, EDG__BLOCK_MAGIC);
     if (cost(b) > t->bytes_max / 2) {
         return;
     }
@@ -218,6 +235,7 @@ void edg__cache_put_tag(struct edg_pack_cache *c, const struct edg__name *name,
     uint32_t set = (uint32_t)mix(name) & (c->tag_sets - 1);
     struct tag_slot *slots = &c->tags[(size_t)set * WAYS];
 
+    RON_ASSERT_MSG(name->serial != 0, "serial 0 marks a free slot");
     /* The same name twice is harmless: it has the same tag. */
     ron_mutex_lock(&c->tag_locks[set % TAG_LOCKS]);
     slots[c->tag_next[set]++ % WAYS] = (struct tag_slot){.name = *name, .tag = *tag};
@@ -279,6 +297,7 @@ enum ron_rc edg_pack_cache_new(const struct edg_pack_cache_opts *opts,
     while (c->tag_sets * 2 * WAYS <= tags) {
         c->tag_sets *= 2;
     }
+    RON_ASSERT((c->tag_sets & (c->tag_sets - 1)) == 0);
     c->tile_one_max = o.tile_one_max != 0 ? o.tile_one_max : TILE_ONE_DEFAULT;
     c->tags = ron_alloc_array((size_t)c->tag_sets * WAYS, sizeof *c->tags);
     c->tag_next = ron_alloc_array(c->tag_sets, sizeof *c->tag_next);

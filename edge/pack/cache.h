@@ -27,7 +27,10 @@
 #include "ron/base/list.h"
 #include "ron/sync/sync.h"
 
+enum { EDG__BLOCK_MAGIC = 0x65426c6b }; /* "eBlk" */
+
 struct edg__block {
+    uint32_t magic;
     struct ron_au32 refs;
     uint64_t serial;
     uint64_t key;

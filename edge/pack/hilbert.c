@@ -2,6 +2,8 @@
 /* edge/pack/hilbert.c - the curve, one bit of x and y at a time. */
 #include "edge/pack/hilbert.h"
 
+#include "ron/base/assert.h"
+
 enum { ZOOM_MAX = 31 };
 
 /* Turns the square of side s as its quadrant asks; only bits below s matter afterwards, so that the
@@ -37,6 +39,7 @@ bool edg_tile_id(uint64_t z, uint64_t x, uint64_t y, uint64_t *ret_id)
         index = index << 2 | ((right ? 3u : 0u) ^ (up ? 1u : 0u));
         turn(s, right, up, &at_x, &at_y);
     }
+    RON_ASSERT_MSG(index >> (2 * z) == 0, "an index lies inside its zoom");
     *ret_id = edg_zoom_first_id((uint32_t)z) + index;
     return true;
 }
@@ -64,6 +67,7 @@ bool edg_tile_zxy(uint64_t id, struct edg_zxy *ret_zxy)
         y += up ? s : 0;
         index >>= 2;
     }
+    RON_ASSERT(z <= ZOOM_MAX && x >> z == 0 && y >> z == 0);
     *ret_zxy = (struct edg_zxy){.z = (uint8_t)z, .x = x, .y = y};
     return true;
 }

@@ -230,5 +230,5 @@ enum ron_rc edg__tilejson_tail(const struct edg_pack_info *info, struct ron_str 
     ron_free(text);
     return ron_buf_error(out) == RON_OK
                ? RON_OK
-               : ron_err_set(err, ron_buf_error(out), "TileJSON too large");
+               : ron_err_set(err, ron_buf_error(out), "metadata too large for a TileJSON");
 }

@@ -23,7 +23,10 @@ enum {
     WAIT_MS = 5000,       /* for a handle: then every thread ahead of us hangs */
 };
 
+enum { READER_MAGIC = 0x654d6252 }; /* "eMbR" */
+
 struct reader {
+    uint32_t magic;
     sqlite3 *db;
     sqlite3_stmt *tile;
     uint64_t steps;
@@ -130,7 +133,7 @@ enum ron_rc edg__mbt_handle(const char *path, void **ret_db, struct ron_err *err
 
 static int steps_counted(void *arg)
 {
-    struct reader *r = arg;
+    struct reader *r = RON_OBJ(arg, struct reader, READER_MAGIC);
 
     r->steps += STEPS_BETWEEN;
     return r->steps > STEPS_MAX ? 1 : 0;
@@ -149,6 +152,7 @@ static enum ron_rc reader_open(const char *path, struct reader *r, struct ron_er
     int code;
 
     RON_TRY(edg__mbt_handle(path, &db, err));
+    r->magic = READER_MAGIC;
     r->db = db;
     sqlite3_progress_handler(r->db, STEPS_BETWEEN, steps_counted, r);
     code = sqlite3_prepare_v3(r->db,
@@ -190,6 +194,7 @@ static enum ron_rc reader_take(struct edg_mbt *m, struct reader **ret_reader, st
 static void reader_give(struct edg_mbt *m, struct reader *r)
 {
     ron_mutex_lock(&m->lock);
+    RON_ASSERT_MSG(m->idle_count < m->count, "a handle is given back once");
     m->idle[m->idle_count++] = r;
     ron_cond_signal(&m->freed);
     ron_mutex_unlock(&m->lock);
@@ -231,6 +236,8 @@ enum ron_rc edg_mbt_tile(struct edg_mbt *m, const struct edg_zxy *at, const stru
     enum ron_rc rc;
     int code;
 
+    RON_ASSERT(at->x < (uint64_t)1 << at->z);
+    RON_ASSERT(at->y < (uint64_t)1 << at->z);
     RON_TRY(reader_take(m, &r, err));
     RON_ASSERT(r != NULL);
     (void)sqlite3_bind_int64(r->tile, 1, at->z);

@@ -240,7 +240,9 @@ enum ron_rc edg_pack_open(const struct edg_pack_opts *opts, struct edg_pack **re
 struct edg_pack *edg_pack_ref(struct edg_pack *p)
 {
     RON_CHECK_MAGIC(p, MAGIC);
-    (void)ron_au32_add(&p->refs, 1);
+    uint32_t had = ron_au32_add(&p->refs, 1);
+
+    RON_ASSERT_MSG(had > 0, "a reference comes from a holder");
     return p;
 }
 
@@ -310,18 +312,19 @@ enum ron_rc edg_pack_tilejson(const struct edg_pack *p, struct ron_str tiles_url
 
 static void block_release(void *arg)
 {
-    edg__block_unref(arg);
+    edg__block_unref(RON_OBJ(arg, struct edg__block, EDG__BLOCK_MAGIC));
 }
 
 static void pack_release(void *arg)
 {
-    edg_pack_unref(arg);
+    edg_pack_unref(RON_OBJ(arg, struct edg_pack, MAGIC));
 }
 
 /* Lends a block and takes the caller's reference to it. A block of no bytes is a missing tile. */
 static enum ron_rc lend_block(const struct edg_pack *p, struct edg__block *take_b,
                               struct edg_tile *ret_tile)
 {
+    RON_ASSERT_MSG(take_b->serial == p->serial, "K3: a block belongs to its pack");
     if (take_b->len == 0) {
         edg__block_unref(take_b);
         return RON_NOTFOUND;
@@ -342,6 +345,10 @@ static enum ron_rc lend_block(const struct edg_pack *p, struct edg__block *take_
 static void lend_file(struct edg_pack *p, const struct edg_pmt_place *at, const struct ron_b3 *tag,
                       struct edg_tile *ret_tile)
 {
+    RON_ASSERT_MSG(p->pmt != NULL, "K1: only PMTiles are lent from the file");
+    RON_ASSERT(at->length > 0);
+    RON_ASSERT_MSG(at->offset + at->length <= p->info.size_bytes,
+                   "K1: a tile lies inside the file");
     *ret_tile = (struct edg_tile){
         .blob = {.fd = p->fd,
                  .offset = at->offset,
@@ -475,6 +482,7 @@ enum ron_rc edg_pack_tile_wait(struct edg_pack *p, uint64_t z, uint64_t x, uint6
     if (p->pmt != NULL) {
         return pmt_tile_wait(p, &name, ret_tile, err);
     }
+    RON_ASSERT_MSG(p->mbt != NULL, "a pack is PMTiles or MBTiles");
     RON_TRY(edg_mbt_tile(p->mbt, &at, &name, &b, err));
     edg__cache_put(p->cache, EDG__TILES, b);
     return lend_block(p, b, ret_tile);
@@ -520,6 +528,7 @@ enum ron_rc edg_pack_hash(struct edg_pack *p, edg_progress_fn *progress, void *a
     RON_CHECK_MAGIC(p, MAGIC);
     RON_TRY(edg__hash_file(p->env, p->fd, p->info.size_bytes, progress, arg, &tag, err));
     if (ron_au32_cas(&p->hashed, &unhashed, HASH_WRITING)) {
+        RON_ASSERT_MSG(ron_au32_load(&p->hashed) == HASH_WRITING, "K3: one thread writes the tag");
         p->tag = tag;
         ron_au32_store(&p->hashed, HASH_THERE);
     }
@@ -532,6 +541,7 @@ enum ron_rc edg_pack_archive(const struct edg_pack *p, struct edg_archive *ret)
     if (ron_au32_load(&p->hashed) != HASH_THERE) {
         return RON_AGAIN;
     }
+    RON_ASSERT(p->fd >= 0);
     *ret = (struct edg_archive){
         .fd = p->fd,
         .size_bytes = p->info.size_bytes,

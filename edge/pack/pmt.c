@@ -175,6 +175,8 @@ static enum ron_rc leaf_load(struct edg_pmt *p, const struct edg__name *name,
                                  name->key_len, &inflated, err),
              out);
     RON_GOTO(edg_pmt_dir_count(ron_buf_data(&inflated), ron_buf_len(&inflated), &count, err), out);
+    RON_ASSERT_MSG(name->key + name->key_len <= p->header.leaves.length,
+                   "P2: a leaf lies inside its section");
     leaf = edg__block_new(name, count * sizeof(struct edg_pmt_entry));
     if (leaf == NULL) {
         rc = ron_err_set(err, RON_NOMEM, "no memory for a leaf directory");
@@ -221,6 +223,8 @@ static enum ron_rc find(struct edg_pmt *p, uint64_t tile_id, bool wait,
             break;
         }
         if (e->run > 0) {
+            RON_ASSERT_MSG(e->offset + e->length <= p->header.tiles.length,
+                           "P2: an entry lies inside its section");
             *ret_place = (struct edg_pmt_place){.offset = p->header.tiles.offset + e->offset,
                                                 .length = e->length};
             break;
@@ -237,6 +241,7 @@ static enum ron_rc find(struct edg_pmt *p, uint64_t tile_id, bool wait,
         RON_ASSERT(next != NULL);
         edg__block_unref(leaf);
         leaf = next;
+        RON_ASSERT_MSG(leaf->len % sizeof *entries == 0, "a leaf is whole entries");
         entries = (const struct edg_pmt_entry *)(const void *)leaf->bytes;
         count = leaf->len / sizeof *entries;
     }

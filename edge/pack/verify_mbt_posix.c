@@ -7,10 +7,14 @@
 #include "edge/pack/mbt.h"
 #include "edge/pack/priv.h"
 #include "edge/pack/verify_priv.h"
+#include "ron/base/assert.h"
 
 enum { STEPS_BETWEEN = 100000 }; /* of the virtual machine: about a millisecond */
 
+enum { ASKING_MAGIC = 0x6541736b }; /* "eAsk" */
+
 struct asking {
+    uint32_t magic;
     struct edg__check *check;
     const char *phase;
     uint64_t steps;
@@ -19,7 +23,7 @@ struct asking {
 /* How far SQLite is cannot be known; the count only shows that it moves. */
 static int looked(void *arg)
 {
-    struct asking *a = arg;
+    struct asking *a = RON_OBJ(arg, struct asking, ASKING_MAGIC);
     const struct edg_verify_opts *o = a->check->opts;
 
     a->steps++;
@@ -181,7 +185,7 @@ enum ron_rc edg__verify_mbt(struct edg__check *c)
     static enum ron_rc (*const parts[])(struct edg__check *, sqlite3 *) = {structure, metadata,
                                                                            rows, plan};
     static const char *const phases[] = {"structure", "metadata", "tiles", "index"};
-    struct asking a = {.check = c};
+    struct asking a = {.magic = ASKING_MAGIC, .check = c};
     void *db = NULL;
     enum ron_rc rc = RON_OK;
 

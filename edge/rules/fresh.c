@@ -3,6 +3,7 @@
 #include "edge/rules/fresh.h"
 
 #include "edge/rules/fresh_priv.h"
+#include "ron/base/assert.h"
 #include "ron/http/etag.h"
 
 enum { MS = 1000, HEURISTIC_PART = 10 };
@@ -108,6 +109,10 @@ void edg_life_read(const struct edg_exchange *ex, const struct edg_policy *polic
         window(cc.stale_while_revalidate_s, policy->stale_while_revalidate_s, rule);
     life.stale_if_error_s = window(cc.stale_if_error_s, policy->stale_if_error_s, rule);
     life.max_stale_s = rule == STALE_BY_ANYONE ? EDG_SECONDS_MAX : 0;
+    RON_ASSERT_MSG(RON_IMPLIES(life.no_cache, life.stale_while_revalidate_s == 0),
+                   "L4: no-cache forbids stale answers");
+    RON_ASSERT_MSG(RON_IMPLIES(life.no_cache, life.stale_if_error_s == 0),
+                   "L4: no-cache forbids stale answers, also on errors");
     life.validator = has_validator(ex->response);
     *ret_life = life;
 }
@@ -197,6 +202,11 @@ void edg_use(const struct edg_life *life, const struct edg_ask *ask, uint64_t no
     } else {
         use_stored(life, ask, &use);
     }
+    RON_ASSERT_MSG(
+        RON_IMPLIES(life == NULL, use.verdict == EDG_MISS || use.verdict == EDG_TIMEOUT_504),
+        "nothing is served that is not stored");
+    RON_ASSERT_MSG(RON_IMPLIES(use.refresh, use.verdict == EDG_STALE_OK),
+                   "only a stale answer is refreshed");
     *ret_use = use;
 }
 

@@ -10,6 +10,7 @@
 static void add(struct edg_multipart *plan, const struct edg_piece *piece)
 {
     RON_ASSERT(plan->piece_count < EDG_PIECES_MAX);
+    RON_ASSERT_MSG((piece->text != NULL) == (plan->piece_count % 2 == 0), "M3: text comes first");
     plan->pieces[plan->piece_count++] = *piece;
     plan->length += piece->length;
 }
@@ -69,6 +70,7 @@ enum ron_rc edg_multipart_plan(const struct ron_http_range *ranges, size_t count
     add_text(ret_plan,
              snprintf(ret_plan->text + ret_plan->text_len,
                       sizeof ret_plan->text - ret_plan->text_len, "\r\n--%s--\r\n", boundary));
+    RON_ASSERT_MSG(ret_plan->piece_count == 2 * count + 1, "M3: text and ranges alternate");
     RON_IGNORE(snprintf(ret_plan->content_type, sizeof ret_plan->content_type,
                         "multipart/byteranges; boundary=%s", boundary));
     return RON_OK;

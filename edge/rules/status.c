@@ -2,6 +2,8 @@
 /* edge/rules/status.c - a member of Cache-Status as a structured field (RFC 8941). */
 #include "edge/rules/status.h"
 
+#include "ron/base/assert.h"
+
 #include <inttypes.h>
 
 enum { KEY_MAX = 128 };
@@ -14,6 +16,7 @@ static const char *const fwd_tokens[EDG_FWD_COUNT] = {
 
 const char *edg_fwd_token(enum edg_fwd fwd)
 {
+    RON_ASSERT((size_t)fwd < RON_ARRAY_LEN(fwd_tokens));
     return fwd_tokens[fwd];
 }
 
@@ -37,6 +40,7 @@ enum ron_rc edg_status_write(const struct edg_status *status, struct ron_buf *ou
     char memory[EDG_STATUS_MAX + 1];
     struct ron_buf text;
 
+    RON_ASSERT((size_t)status->fwd < RON_ARRAY_LEN(fwd_tokens));
     ron_buf_init_over(&text, memory, sizeof memory);
     RON_IGNORE(ron_buf_append_text(&text, "ron-edge"));
     if (status->fwd == EDG_FWD_NONE) {

@@ -2,6 +2,8 @@
 /* edge/rules/vary.c - canonical Vary, and the key of a request under it. */
 #include "edge/rules/vary.h"
 
+#include "ron/base/assert.h"
+
 #include <string.h>
 
 /* Letters in any case are equal; a text stands behind its own beginning. */
@@ -45,6 +47,7 @@ static bool insert_name(struct names *names, struct ron_str name)
     if (names->count == EDG_VARY_NAMES_MAX) {
         return false;
     }
+    RON_ASSERT_MSG(i == names->count || compare(names->at[i], name) > 0, "names stay sorted");
     memmove(&names->at[i + 1], &names->at[i], (names->count - i) * sizeof names->at[0]);
     names->at[i] = name;
     names->count++;

@@ -7,6 +7,7 @@
 
 #include "edge/sample/sample.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/base/embed.h"
 #include "ron/io/file.h"
 
@@ -35,7 +36,10 @@ struct file {
     char tag[EDG_TAG_LEN + 1];
 };
 
+enum { DEMO_MAGIC = 0x6544656d }; /* "eDem" */
+
 struct edg_demo {
+    uint32_t magic;
     struct edg_site *site;
     size_t count;
     struct file files[FILES_MAX];
@@ -50,6 +54,7 @@ static void add_file(struct edg_demo *d, struct file file)
 
     ron_b3_hash(file.bytes, file.len, &hash);
     edg_tag_of(&hash, file.tag);
+    RON_ASSERT(d->count < FILES_MAX);
     d->files[d->count++] = file;
 }
 
@@ -114,6 +119,7 @@ enum ron_rc edg_demo_open(struct edg_site *site, struct edg_demo **ret_demo, str
     if (d == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the demo");
     }
+    d->magic = DEMO_MAGIC;
     d->sample_fd = -1;
     d->site = site;
     *ret_demo = d;
@@ -134,7 +140,9 @@ void edg_demo_close(struct edg_demo *d)
     for (size_t i = 0; i < d->count; i++) {
         ron_free(d->files[i].owned);
     }
+    RON_CHECK_MAGIC(d, DEMO_MAGIC);
     edg_memory_file_close(d->sample_fd);
+    d->magic = 0;
     ron_free(d);
 }
 
@@ -195,7 +203,7 @@ static void answer_file(const struct edg_demo *d, struct edg_out *out, struct ro
 
 static void on_page(struct ron_http_call *call, void *arg)
 {
-    struct edg_demo *d = arg;
+    const struct edg_demo *d = RON_OBJ(arg, const struct edg_demo, DEMO_MAGIC);
     struct edg_out out = {.site = d->site, .call = call, .head = ron_http_head(call)};
 
     answer_file(d, &out, (struct ron_str){"index.html", 10});
@@ -203,7 +211,7 @@ static void on_page(struct ron_http_call *call, void *arg)
 
 static void on_part(struct ron_http_call *call, void *arg)
 {
-    struct edg_demo *d = arg;
+    const struct edg_demo *d = RON_OBJ(arg, const struct edg_demo, DEMO_MAGIC);
     struct edg_out out = {.site = d->site, .call = call, .head = ron_http_head(call)};
     struct ron_str name = ron_http_param(call, 0);
 

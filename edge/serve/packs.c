@@ -150,6 +150,7 @@ static void swap_in(struct edg_packs *packs, struct edg_pack_set *take_set)
 {
     struct edg_pack_set *old;
 
+    RON_ASSERT(take_set->count + take_set->bad_count <= EDG_PACKS_MAX);
     ron_mutex_lock(&packs->mu);
     old = packs->set;
     packs->set = take_set;
@@ -182,10 +183,11 @@ static void tell(struct edg_packs *packs, const char *phase, uint64_t percent)
  * packs of before are served meanwhile, and nothing is degraded. */
 static bool go_on(void *arg, const char *phase, uint64_t done, uint64_t total)
 {
-    struct edg_packs *packs = arg;
+    struct edg_packs *packs = RON_OBJ(arg, struct edg_packs, EDG_PACKS_MAGIC);
     uint64_t percent = total > 0 ? done / (total / 100 + 1) : 0;
     char text[RON_NEED_CAUSE_MAX + 1];
 
+    RON_ASSERT_MSG(packs->verified != NULL, "progress belongs to a pack");
     if (packs->set != NULL) {
         tell(packs, phase, percent);
     } else if (percent != packs->verified_percent) { /* at the start: somebody waits */
@@ -271,10 +273,12 @@ static void refuse(struct edg_packs *packs, const struct ron_conf_snap *conf,
         memcpy(l->cause, err->msg, sizeof l->cause);
     }
     if (old != NULL) {
+        RON_ASSERT(l->set->count < EDG_PACKS_MAX);
         l->set->packs[l->set->count++] = old;
         l->kept++;
         return;
     }
+    RON_ASSERT(l->set->bad_count < EDG_PACKS_MAX);
     memcpy(l->set->bad[l->set->bad_count++], row->name, sizeof row->name);
     l->required = l->required || is_required(conf, row->name);
 }
@@ -288,6 +292,7 @@ static void open_all(struct edg_packs *packs, const struct ron_conf_snap *conf, 
         struct ron_err err = {0};
         enum ron_rc rc = read_row(&list.items[i], &row, &err);
 
+        RON_ASSERT(l->set->count < EDG_PACKS_MAX);
         if (rc == RON_OK) {
             rc = open_one(packs, &row, &l->set->packs[l->set->count], &err);
         }
@@ -353,7 +358,7 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     for (size_t i = 0; i < count; i++) {
         ron_free(items[i]);
     }
-    load(arg);
+    load(RON_OBJ(arg, struct edg_packs, EDG_PACKS_MAGIC));
     return RON_OK;
 }
 
@@ -375,7 +380,7 @@ static void drop_wish(void *item, void *arg)
 
 void edg_packs_init(struct edg_packs *packs, struct edg_site *site)
 {
-    *packs = (struct edg_packs){.site = site};
+    *packs = (struct edg_packs){.magic = EDG_PACKS_MAGIC, .site = site};
     ron_mutex_init(&packs->mu, RON_RANK_SHARED, "edge.routing_table");
 }
 
@@ -400,6 +405,7 @@ enum ron_rc edg_packs_open(struct edg_packs *packs, struct ron_err *err)
 
 enum ron_rc edg_packs_add(struct edg_packs *packs, const char *sample, struct ron_err *err)
 {
+    RON_ASSERT_MSG(packs->reloads != NULL, "edg_packs_open comes first");
     packs->sample = sample;
     RON_TRY(edg_pack_cache_new(NULL, &packs->cache, err));
     RON_TRY(ron_sup_add(ron_app_sup(packs->site->app),
@@ -426,4 +432,5 @@ void edg_packs_free(struct edg_packs *packs)
         ron_chan_free(packs->reloads);
     }
     ron_mutex_done(&packs->mu);
+    packs->magic = 0;
 }

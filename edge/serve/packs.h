@@ -10,7 +10,10 @@
 #include "ron/obs/health.h"
 #include "ron/sync/sync.h"
 
-enum { EDG_PACKS_MAX = 65 }; /* 64 of the settings, and that of the demo */
+enum {
+    EDG_PACKS_MAX = 65,           /* 64 of the settings, and that of the demo */
+    EDG_PACKS_MAGIC = 0x65506b73, /* "ePks" */
+};
 
 /* The packs of one configuration; immutable once it is in force. */
 struct edg_pack_set {
@@ -21,6 +24,7 @@ struct edg_pack_set {
 };
 
 struct edg_packs {
+    uint32_t magic;
     struct edg_site *site;
     const char *sample; /* path of the demo's pack; NULL: there is no demo */
     struct edg_pack_cache *cache;

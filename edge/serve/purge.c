@@ -16,6 +16,7 @@
 
 #include "edge/fill/tier.h"
 #include "edge/serve/serve.h"
+#include "ron/base/assert.h"
 
 enum { BODY_MAX = 8192 };
 
@@ -45,7 +46,7 @@ static bool parse(char *text, size_t len, struct wish *ret_wish)
 
 static void on_purge(struct ron_http_call *call, void *arg)
 {
-    struct edg_serve *s = arg;
+    struct edg_serve *s = RON_OBJ(arg, struct edg_serve, EDG_SERVE_MAGIC);
     struct edg_out out = {.site = s->site, .call = call, .head = ron_http_head(call)};
     struct ron_str body = ron_http_body(call);
     char text[BODY_MAX + 1];
@@ -142,6 +143,8 @@ void edg_purge(struct edg_serve *s, const struct edg_read *r, struct edg_out *ou
     enum ron_rc rc = RON_NOTFOUND;
     size_t records = 0;
 
+    RON_ASSERT(r->kind == EDG_READ_PURGE);
+    RON_ASSERT_MSG(RON_IMPLIES(r->prefix, by_path), "a prefix is a path");
     if (s->store->table != NULL && by_path) {
         records = purge_path(s, r);
     } else if (s->store->cas != NULL && !by_path) {

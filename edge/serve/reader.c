@@ -9,6 +9,7 @@
 #include "edge/rules/accept.h"
 #include "edge/serve/serve.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 /* ---- what is answered ------------------------------------------------------------------------ */
 
@@ -85,6 +86,7 @@ static void read_file(struct edg_serve *s, struct edg_read *r, struct edg_out *o
     enum ron_rc rc = edg_files_load(s->files, r->path, ron_env_now_ns(s->site->env) / RON_NS_PER_MS,
                                     &file, &err);
 
+    RON_ASSERT_MSG(rc != RON_OK || file != NULL, "a loaded file is held");
     if (rc == RON_IO || rc == RON_LIMIT) {
         RON_LOG(s->site->log, ERROR, "file read failed", RON_LOG_ERR(&err));
     }
@@ -216,6 +218,8 @@ static void pass_deep(struct edg_serve *s, struct edg_read *take_read)
 {
     enum ron_rc rc;
 
+    RON_ASSERT_MSG(!take_read->deep, "a read goes to the bucket once");
+    RON_ASSERT_MSG(s->site->reads->bucket != NULL, "deep reads need a bucket");
     take_read->deep = true;
     rc = ron_chan_try_send(s->site->reads->bucket, take_read, NULL);
     if (rc != RON_OK) {
@@ -245,6 +249,12 @@ static void take(struct edg_serve *s, struct edg_read *r)
 {
     struct edg_out out = {.site = s->site, .reply = r->reply, .head = r->head};
 
+    RON_ASSERT_MSG((r->reply == NULL) == (r->kind == EDG_READ_FILE_CHECK),
+                   "only a check has no reply");
+    RON_ASSERT_MSG(RON_IMPLIES(r->kind == EDG_READ_TILE, r->pack != NULL), "a tile holds its pack");
+    RON_ASSERT_MSG(RON_IMPLIES(r->kind == EDG_READ_STORED, r->stored != NULL),
+                   "a stored answer is held until it is served");
+    RON_ASSERT(r->kind < EDG_READ_KIND_COUNT);
     if (r->reply != NULL && ron_http_reply_cancelled(r->reply)) {
         edg_read_drop(s->site, r, EDG_ERROR_TIMEOUT);
         return;
@@ -253,36 +263,48 @@ static void take(struct edg_serve *s, struct edg_read *r)
         pass_deep(s, r);
         return;
     }
-    if (r->kind == EDG_READ_TILE) {
+    switch (r->kind) {
+    case EDG_READ_TILE:
         read_tile(s, r, &out);
-    } else if (r->kind == EDG_READ_PARTS) {
+        break;
+    case EDG_READ_PARTS:
         edg_answer(&out, &r->content);
-    } else if (r->kind == EDG_READ_OBJECT) {
+        break;
+    case EDG_READ_OBJECT:
         read_object(s, r, &out);
-    } else if (r->kind == EDG_READ_PURGE) {
+        break;
+    case EDG_READ_PURGE:
         edg_purge(s, r, &out);
-    } else if (r->kind == EDG_READ_STORED) {
+        break;
+    case EDG_READ_STORED:
         read_stored(s, r, &out);
-    } else {
+        break;
+    case EDG_READ_FILE:
+    case EDG_READ_FILE_CHECK:
         read_file(s, r, &out);
+        break;
+    case EDG_READ_KIND_COUNT:
+        RON_UNREACHABLE();
     }
     edg_stored_unref(r->stored);
     edg_pack_unref(r->pack);
-    ron_free(r);
+    edg_read_free(r);
 }
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
     (void)t;
     for (size_t i = 0; i < count; i++) {
-        take(arg, items[i]);
+        take(RON_OBJ(arg, struct edg_serve, EDG_SERVE_MAGIC),
+             RON_OBJ(items[i], struct edg_read, EDG_READ_MAGIC));
     }
     return RON_OK;
 }
 
 static void drop_read(void *item, void *arg)
 {
-    edg_read_drop(arg, item, EDG_ERROR_DRAINING);
+    edg_read_drop(RON_OBJ(arg, struct edg_site, EDG_SITE_MAGIC),
+                  RON_OBJ(item, struct edg_read, EDG_READ_MAGIC), EDG_ERROR_DRAINING);
 }
 
 static enum ron_rc make_queue(struct edg_serve *s, const char *name, const char *producers,

@@ -17,6 +17,7 @@
 #include "edge/serve/demo.h"
 #include "edge/serve/serve.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
@@ -27,7 +28,7 @@ static void ask_check(struct edg_serve *s, const char *path)
     struct edg_read *r = edg_read_new(EDG_READ_FILE_CHECK, path);
 
     if (r != NULL && ron_chan_try_send(s->site->reads->disk, r, NULL) != RON_OK) {
-        ron_free(r);
+        edg_read_free(r);
     }
 }
 
@@ -110,6 +111,7 @@ static void on_tile(struct edg_out *out, struct edg_pack *take_pack, struct ron_
     uint64_t y = 0;
     enum ron_rc rc;
 
+    RON_ASSERT(take_pack != NULL);
     if (!take_number(&rest, '/', &z) || !take_number(&rest, '/', &x) ||
         !take_number(&rest, '.', &y) ||
         !edg_tile_type_has_ext(edg_pack_info(take_pack)->tile_type, rest)) {
@@ -155,6 +157,7 @@ static void on_archive(struct edg_out *out, struct edg_pack *take_pack)
 {
     struct edg_archive a;
 
+    RON_ASSERT(take_pack != NULL);
     if (edg_pack_archive(take_pack, &a) != RON_OK) {
         edg_pack_unref(take_pack);
         edg_fail(out, EDG_ERROR_NOT_READY);
@@ -218,6 +221,7 @@ static void on_tilejson(struct edg_out *out, struct edg_pack *take_pack)
     struct ron_b3 id;
     char url[512];
 
+    RON_ASSERT(take_pack != NULL);
     if (body == NULL) {
         edg_pack_unref(take_pack);
         edg_fail(out, EDG_ERROR_BUSY);
@@ -249,7 +253,7 @@ static void on_tilejson(struct edg_out *out, struct edg_pack *take_pack)
 /* GET /edge/packs: what is served, for people and consoles. */
 static void on_packs(struct ron_http_call *call, void *arg)
 {
-    struct edg_serve *s = arg;
+    struct edg_serve *s = RON_OBJ(arg, struct edg_serve, EDG_SERVE_MAGIC);
     struct edg_out out = {.site = s->site, .call = call, .head = ron_http_head(call)};
     struct edg_pack *packs[EDG_PACKS_MAX];
     size_t count = edg_packs_list(s->packs, packs);
@@ -341,7 +345,7 @@ static void on_origin(struct edg_serve *s, struct edg_out *out, struct ron_str r
 
 static void on_object(struct ron_http_call *call, void *arg)
 {
-    struct edg_serve *s = arg;
+    struct edg_serve *s = RON_OBJ(arg, struct edg_serve, EDG_SERVE_MAGIC);
     struct edg_out out = {.site = s->site, .call = call, .head = ron_http_head(call)};
     struct ron_str text = ron_http_param(call, 0);
     struct ron_cas_obj *obj = NULL;
@@ -382,7 +386,7 @@ static void on_object(struct ron_http_call *call, void *arg)
 
 static void on_assets(struct ron_http_call *call, void *arg)
 {
-    struct edg_serve *s = arg;
+    struct edg_serve *s = RON_OBJ(arg, struct edg_serve, EDG_SERVE_MAGIC);
     struct edg_out out = {.site = s->site, .call = call, .head = ron_http_head(call)};
     struct ron_str rest = ron_http_param(call, 0);
     const char *slash = memchr(rest.ptr, '/', rest.len);
@@ -404,7 +408,7 @@ static void on_assets(struct ron_http_call *call, void *arg)
 /* A browser asks before it sends a header that is not on its own list, If-None-Match for one. */
 static void on_options(struct ron_http_call *call, void *arg)
 {
-    struct edg_serve *s = arg;
+    struct edg_serve *s = RON_OBJ(arg, struct edg_serve, EDG_SERVE_MAGIC);
     struct edg_out out = {.site = s->site, .call = call, .head = ron_http_head(call)};
 
     RON_IGNORE(ron_http_add_header(call, "Allow", (struct ron_str){"GET, HEAD, OPTIONS", 18}));
@@ -430,5 +434,6 @@ void edg_routes_fill(struct edg_serve *s)
     }
     s->route_count = edg_demo_routes(s->demo, s->routes, s->route_count);
     s->route_count = edg_gateway_routes(s->gateway, s->routes, s->route_count);
+    RON_ASSERT(s->route_count <= EDG_ROUTES_MAX);
     ron_app_set_routes(s->site->app, s->routes, s->route_count);
 }

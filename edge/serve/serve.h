@@ -21,11 +21,13 @@ enum {
     EDG_READERS_MAX = 64,
     EDG_FETCHES_MAX = 64,
     EDG_ROUTES_MAX = 32,
+    EDG_SERVE_MAGIC = 0x65537276, /* "eSrv" */
 };
 
 struct edg_demo;
 
 struct edg_serve {
+    uint32_t magic;
     struct edg_site *site;
     struct edg_store *store;
     struct edg_fills *fills;

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ron/base/assert.h"
 #include "ron/io/file.h"
 
 #define MAGIC "RONEDGX1"
@@ -22,6 +23,8 @@ static void put(struct ron_buf *out, uint64_t n, size_t bytes)
 {
     uint8_t le[8];
 
+    RON_ASSERT(bytes <= sizeof le);
+    RON_ASSERT_MSG(bytes == sizeof le || n >> (8 * bytes) == 0, "a number fits its place");
     for (size_t i = 0; i < bytes; i++) {
         le[i] = (uint8_t)(n >> (8 * i));
     }
@@ -49,7 +52,10 @@ static void put_life(struct ron_buf *out, const struct edg_life *life)
         1);
 }
 
+enum { WRITING_MAGIC = 0x65496478 }; /* "eIdx" */
+
 struct writing {
+    uint32_t magic;
     const struct edg_index_opts *opts;
     struct ron_buf *out;
     size_t records;
@@ -57,7 +63,7 @@ struct writing {
 
 static void put_record(void *arg, const struct edg_stored *r)
 {
-    struct writing *w = arg;
+    struct writing *w = RON_OBJ(arg, struct writing, WRITING_MAGIC);
     size_t place = 0;
 
     while (place < w->opts->origin_count && w->opts->origins[place].place != r->origin) {
@@ -66,6 +72,7 @@ static void put_record(void *arg, const struct edg_stored *r)
     if (place == w->opts->origin_count) {
         return;
     }
+    RON_ASSERT_MSG(r->fields.count <= EDG_STORED_FIELDS_MAX, "a record has bounded fields");
     put(w->out, place + 1, 1); /* 0 is the end */
     put(w->out, (uint64_t)r->status, 2);
     put_life(w->out, &r->life);
@@ -104,7 +111,7 @@ static enum ron_rc put_end(struct ron_buf *out)
 enum ron_rc edg_index_write(const struct edg_index_opts *opts, struct ron_buf *out,
                             size_t *ret_records)
 {
-    struct writing w = {.opts = opts, .out = out};
+    struct writing w = {.magic = WRITING_MAGIC, .opts = opts, .out = out};
 
     put_begin(opts, out);
     edg_table_each(opts->table, put_record, &w);
@@ -115,7 +122,7 @@ enum ron_rc edg_index_write(const struct edg_index_opts *opts, struct ron_buf *o
 enum ron_rc edg_index_pack(const struct edg_index_opts *opts, const struct edg_stored *record,
                            struct ron_buf *out)
 {
-    struct writing w = {.opts = opts, .out = out};
+    struct writing w = {.magic = WRITING_MAGIC, .opts = opts, .out = out};
 
     put_begin(opts, out);
     put_record(&w, record);

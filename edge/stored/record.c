@@ -7,7 +7,10 @@
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"
 
+enum { RECORD_MAGIC = 0x65526563 }; /* "eRec" */
+
 struct block {
+    uint32_t magic;
     struct edg_stored stored;
     struct ron_au32 refs;
     size_t bytes;
@@ -16,7 +19,11 @@ struct block {
 
 static struct block *block_of(const struct edg_stored *stored)
 {
-    return RON_CONTAINER_OF((struct edg_stored *)(uintptr_t)stored, struct block, stored);
+    struct block *b =
+        RON_CONTAINER_OF((struct edg_stored *)(uintptr_t)stored, struct block, stored);
+
+    RON_CHECK_MAGIC(b, RECORD_MAGIC);
+    return b;
 }
 
 /* Copies a text to the end of the block. */
@@ -58,7 +65,7 @@ enum ron_rc edg_stored_new(const struct edg_stored *like, const struct edg_store
     if (b == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for a cached response");
     }
-    *b = (struct block){.stored = *like, .bytes = bytes};
+    *b = (struct block){.magic = RECORD_MAGIC, .stored = *like, .bytes = bytes};
     ron_au32_store(&b->refs, 1);
     at = (char *)&b->fields[count];
     b->stored.target = put_text(&at, like->target);
@@ -69,6 +76,7 @@ enum ron_rc edg_stored_new(const struct edg_stored *like, const struct edg_store
         b->fields[i].name = put_text(&at, like->fields.at[i].name);
         b->fields[i].value = put_text(&at, like->fields.at[i].value);
     }
+    RON_ASSERT_MSG(at <= (char *)b + bytes, "T1: a record is one block");
     b->stored.fields.at = b->fields;
     *ret_stored = &b->stored;
     return RON_OK;
@@ -76,7 +84,9 @@ enum ron_rc edg_stored_new(const struct edg_stored *like, const struct edg_store
 
 const struct edg_stored *edg_stored_ref(const struct edg_stored *stored)
 {
-    (void)ron_au32_add(&block_of(stored)->refs, 1);
+    uint32_t had = ron_au32_add(&block_of(stored)->refs, 1);
+
+    RON_ASSERT_MSG(had > 0, "T1: a reference comes from a holder");
     return stored;
 }
 
@@ -88,6 +98,7 @@ void edg_stored_unref(const struct edg_stored *stored)
 
         RON_ASSERT(had > 0);
         if (had == 1) {
+            b->magic = 0;
             ron_free(b);
         }
     }

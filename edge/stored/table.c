@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/base/buf.h"
 #include "ron/base/list.h"
 #include "ron/sync/sync.h"
@@ -45,6 +46,7 @@ enum ron_rc edg_table_new(const struct edg_table_opts *opts, struct edg_table **
     uint32_t records = opts->records_max != 0 ? opts->records_max : 65536;
     uint64_t bytes = opts->bytes_max != 0 ? opts->bytes_max : UINT64_C(64) << 20;
 
+    RON_ASSERT(opts->env != NULL);
     if (t == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the cache table");
     }
@@ -103,6 +105,8 @@ static void count(struct shard *sh, const struct edg_stored *r, bool in)
 {
     uint64_t bytes = edg_stored_bytes(r);
 
+    RON_ASSERT_MSG(in || sh->stats.records > 0, "T3: records are counted in and out");
+    RON_ASSERT_MSG(in || sh->stats.bytes >= bytes, "T3: bytes are counted in and out");
     sh->stats.records += in ? 1 : UINT64_MAX; /* minus one */
     sh->stats.bytes = in ? sh->stats.bytes + bytes : sh->stats.bytes - bytes;
 }
@@ -112,7 +116,9 @@ static void take_out(struct shard *sh, struct target *x, struct target **gone)
 {
     struct target **at = bucket_of(sh, x->hash);
 
+    RON_ASSERT(x->count > 0 && x->count <= EDG_VARIANTS_MAX);
     while (*at != x) {
+        RON_ASSERT_MSG(*at != NULL, "a target of the table is in its bucket");
         at = &(*at)->next;
     }
     *at = x->next;
@@ -155,6 +161,8 @@ void edg_table_free(struct edg_table *t)
         {
             take_out(sh, RON_LIST_ENTRY(node, struct target, lru), &gone);
         }
+        RON_ASSERT_MSG(sh->stats.records == 0, "T3: all records are counted out");
+        RON_ASSERT_MSG(sh->stats.bytes == 0, "T3: all bytes are counted out");
         (void)let_go(gone);
         ron_mutex_done(&sh->mu);
     }
@@ -263,6 +271,8 @@ static const struct edg_stored *make_place(struct shard *sh, struct target *x,
            !(same(x->variants[at]->vary, r->vary) && same(x->variants[at]->key, r->key))) {
         at++;
     }
+    RON_ASSERT_MSG(x->count > 0, "T2: a target has a variant");
+    RON_ASSERT_MSG(x->count <= EDG_VARIANTS_MAX, "T2: variants are bounded");
     if (at == x->count && x->count < EDG_VARIANTS_MAX) {
         x->count++;
     } else {
@@ -318,6 +328,7 @@ enum ron_rc edg_table_put(struct edg_table *t, const struct edg_stored *take_sto
         take_out(sh, oldest, &gone);
     }
     ron_mutex_unlock(&sh->mu);
+    RON_ASSERT_MSG(leaves != r, "T2: a record is put once");
     edg_stored_unref(leaves);
     (void)let_go(gone);
     ron_free(fresh);
