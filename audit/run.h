@@ -21,7 +21,6 @@
 enum {
     AUD_CHECKPOINTS_OWN = 2,  /* in the data directory: the newest, and what witnesses signed */
     AUD_CHECKPOINTS_MAX = 65, /* those, the others kept by an auditor */
-    AUD_WITNESSES_MAX = 16,
     AUD_PATH_SHOWN = 256,
 };
 

@@ -18,6 +18,7 @@ enum {
     AUD_SIG_BYTES_MAX = 8192,
     AUD_RECEIPT_MAX = 524288,
     AUD_EXTRA_MAX = 65535,
+    AUD_WITNESSES_MAX = 16, /* keys that a caller may require cosignatures of */
     AUD_PROOF_MAX = 64,
 };
 

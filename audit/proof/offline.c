@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ron/base/alloc.h"
+#include "ron/io/file.h"
 
 enum { JSON_MAX = 65536 }; /* an entry in JSON with its surroundings */
 

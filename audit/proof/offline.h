@@ -13,7 +13,9 @@
  * Threads: one; blocks. Failure: RON_INVALID for JSON that is no entry, what reading gives. */
 #pragma once
 
-#include "audit/run.h"
+#include "audit/base/find.h"
+#include "audit/journal/entry.h"
+#include "audit/proof/note.h"
 #include "ron/base/buf.h"
 
 struct aud_offline_options {

@@ -72,7 +72,7 @@ static inline const char *quick_account(const char *p, struct ron_str *ret_accou
     return p + 1;
 }
 
-const char *rwd__row_quick(const char *text, struct rwd__row *ret_row)
+const char *rwd__row_quick(const char *text, struct rwd__share *ret_row)
 {
     const char *p = SKIP_NAME(text + 1, "account");
 
@@ -123,7 +123,7 @@ static struct ron_str trim(struct ron_str s)
     return s;
 }
 
-enum ron_rc rwd__row_strict(char *text, size_t len, struct rwd__row *ret_row, struct ron_err *err)
+enum ron_rc rwd__row_strict(char *text, size_t len, struct rwd__share *ret_row, struct ron_err *err)
 {
     struct ron_json_error json_err = {0};
     struct document d = {0};
@@ -138,6 +138,6 @@ enum ron_rc rwd__row_strict(char *text, size_t len, struct rwd__row *ret_row, st
                            "account: 1 to %d of A-Z a-z 0-9 _ . : / - are expected",
                            (int)RWD_ACCOUNT_MAX);
     }
-    *ret_row = (struct rwd__row){account, {d.bytes_stored, d.bytes_served, d.uptime_seconds}};
+    *ret_row = (struct rwd__share){account, {d.bytes_stored, d.bytes_served, d.uptime_seconds}};
     return RON_OK;
 }

@@ -14,7 +14,7 @@
 
 #include "rewarder/input/rows.h"
 
-struct rwd__row {
+struct rwd__share {
     struct ron_str account; /* trimmed; in the text */
     struct rwd_counters counters;
 };
@@ -25,10 +25,10 @@ enum { RWD__ROW_QUICK_ROOM = 320 };
 /* `text` begins with '{' and has RWD__ROW_QUICK_ROOM readable bytes, of which a row may be the
  * first ones. Returns the end of the row, or NULL when it is not of the usual shape; then ret_row
  * is undefined. */
-const char *rwd__row_quick(const char *text, struct rwd__row *ret_row);
+const char *rwd__row_quick(const char *text, struct rwd__share *ret_row);
 
 /* All of the text is one row. Changes the text. RON_INVALID with "field: what is wrong". */
-RON_MUST_USE enum ron_rc rwd__row_strict(char *text, size_t len, struct rwd__row *ret_row,
+RON_MUST_USE enum ron_rc rwd__row_strict(char *text, size_t len, struct rwd__share *ret_row,
                                          struct ron_err *err);
 
 /* What a scanner said, as "field: reason" or "reason". */

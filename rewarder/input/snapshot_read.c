@@ -242,7 +242,7 @@ static enum ron_rc take_head(struct rwd_snapshot_reader *r, const char **p, cons
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static enum ron_rc add_row(struct rwd_snapshot_reader *r, const struct rwd__row *row,
+static enum ron_rc add_row(struct rwd_snapshot_reader *r, const struct rwd__share *row,
                            struct ron_err *err)
 {
     if (RON_UNLIKELY(rwd_rows_add(r->rows, row->account, &row->counters, err) != RON_OK)) {
@@ -258,7 +258,7 @@ static enum ron_rc add_row(struct rwd_snapshot_reader *r, const struct rwd__row 
 static enum ron_rc row_whole(struct rwd_snapshot_reader *r, struct ron_err *err)
 {
     struct object *o = &r->row;
-    struct rwd__row row;
+    struct rwd__share row;
 
     if (r->form == RWD_FORM_NDJSON && o->newline) {
         return row_refused(r, "a row stands on one line", err);
@@ -294,7 +294,7 @@ static enum ron_rc begin_row(struct rwd_snapshot_reader *r, const char **p, cons
         return row_refused(r, "an object is expected", err);
     }
     if (RON_LIKELY(end - *p >= RWD__ROW_QUICK_ROOM)) {
-        struct rwd__row row;
+        struct rwd__share row;
         const char *next = rwd__row_quick(*p, &row);
 
         if (RON_LIKELY(next != NULL)) {

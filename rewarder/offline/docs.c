@@ -4,7 +4,7 @@
 #include <inttypes.h>
 
 #include "rewarder/offline/priv.h"
-#include "rewarder/run/manifest_priv.h"
+#include "rewarder/run/hex.h"
 #include "ron/base/secret.h"
 #include "ron/io/linux_env.h"
 #include "ron/merkle/note_key.h"

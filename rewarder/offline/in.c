@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "rewarder/offline/priv.h"
-#include "rewarder/run/manifest_priv.h"
+#include "rewarder/run/hex.h"
 #include "ron/base/alloc.h"
 #include "ron/base/secret.h"
 #include "ron/http/inflate.h"

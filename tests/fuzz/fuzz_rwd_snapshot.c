@@ -146,8 +146,8 @@ static void reread(const struct rwd_snapshot *s)
 static void compare_row(const char *text, size_t len)
 {
     char *copy = calloc(1, len + RWD__ROW_QUICK_ROOM);
-    struct rwd__row quick;
-    struct rwd__row strict;
+    struct rwd__share quick;
+    struct rwd__share strict;
     const char *end;
 
     RON_ASSERT(copy != NULL);
