@@ -3,7 +3,7 @@
  *
  * Place: service. Build order: keys and token, disk, book, inputs, channels, tasks, routes. Taken
  * down in reverse after everything has stopped. */
-#include "rewarder/svc.h"
+#include "rewarder/core/core.h"
 
 #include <stdio.h>
 #include <string.h>

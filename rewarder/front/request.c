@@ -5,7 +5,7 @@
  * Place: service, on the workers of the HTTP front; pure, and fuzzed. */
 #include <string.h>
 
-#include "rewarder/svc.h"
+#include "rewarder/core/core.h"
 
 struct ledger_ref {
     struct ron_str root;

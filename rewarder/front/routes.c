@@ -7,7 +7,7 @@
  * about the body. */
 #include <string.h>
 
-#include "rewarder/svc.h"
+#include "rewarder/core/core.h"
 #include "ron/base/alloc.h"
 
 /* ---- errors ---------------------------------------------------------------------------------- */

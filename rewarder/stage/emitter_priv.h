@@ -2,7 +2,7 @@
 /* rewarder/stage/emitter_priv.h - shared by emitter.c (settlements) and emitter_call.c (calls). */
 #pragma once
 
-#include "rewarder/svc.h"
+#include "rewarder/core/core.h"
 
 /* One call to the ledger; as many as batches may be under way. */
 struct emit_call {

@@ -6,7 +6,7 @@
  * stops those under way in time. */
 #include <string.h>
 
-#include "rewarder/svc.h"
+#include "rewarder/core/core.h"
 #include "ron/base/hex.h"
 
 enum {

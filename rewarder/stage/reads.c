@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rewarder/svc.h"
+#include "rewarder/core/core.h"
 #include "ron/base/alloc.h"
 
 static void fail_text(struct rwd_svc *s, struct rwd_read *r, enum rwd_error error,

@@ -10,7 +10,7 @@
  * epoch, so what the book then says holds. */
 #include <string.h>
 
-#include "rewarder/svc.h"
+#include "rewarder/core/core.h"
 #include "ron/base/alloc.h"
 
 enum { LOOK_MS = 20 }; /* for room among the runs and for the workers */

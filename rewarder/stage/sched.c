@@ -12,7 +12,7 @@
  * unfinished (resume.c). */
 #include <string.h>
 
-#include "rewarder/svc.h"
+#include "rewarder/core/core.h"
 #include "ron/base/alloc.h"
 
 /* ---- jobs ------------------------------------------------------------------------------------ */

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rewarder/svc.h"
+#include "rewarder/core/core.h"
 #include "ron/base/alloc.h"
 
 static enum ron_rc store_piece(void *arg, const void *bytes, size_t len, struct ron_err *err)

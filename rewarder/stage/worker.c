@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rewarder/svc.h"
+#include "rewarder/core/core.h"
 #include "ron/base/alloc.h"
 
 enum {

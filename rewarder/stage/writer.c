@@ -12,7 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rewarder/svc.h"
+#include "rewarder/core/core.h"
 #include "rewarder/tree/claims.h"
 #include "ron/base/alloc.h"
 

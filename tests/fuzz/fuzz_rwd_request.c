@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "rewarder/svc.h"
+#include "rewarder/core/core.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rewarder/svc.h - the running rewarder: tasks and channels around the plain parts. Private to the
+/* rewarder/core/core.h - the running rewarder: tasks and channels around the plain parts. Private to the
  * files of the service (svc.c, front/routes.c, stage/sched.c, stage/resume.c, stage/worker.c,
  * stage/writer.c, stage/emitter.c, stage/reads.c, stage/upload.c, stage/health.c, core/metrics.c).
  *
