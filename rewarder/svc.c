@@ -31,11 +31,6 @@ static enum ron_rc policy_key(const struct ron_conf_str *text, struct rwd_policy
     return rc;
 }
 
-bool rwd_to_wallet(const struct ron_conf_snap *conf)
-{
-    return ron_conf_choice(conf, RWD_TARGET) == 1;
-}
-
 /* The file with our own token for whoever pays. */
 static const char *token_file(const struct ron_conf_snap *conf)
 {
@@ -117,16 +112,6 @@ static enum ron_rc open_keys(struct rwd_svc *s, struct ron_err *err)
 
 /* ---- disk ------------------------------------------------------------------------------------ */
 
-static enum ron_rc join(char *ret, size_t size, const char *dir, const char *name,
-                        struct ron_err *err)
-{
-    int len = snprintf(ret, size, "%s/%s", dir, name);
-
-    return len > 0 && (size_t)len < size
-               ? RON_OK
-               : ron_err_set(err, RON_LIMIT, "the path %s/%s is too long", dir, name);
-}
-
 static enum ron_rc open_inputs(struct rwd_svc *s, const char *dir, struct ron_err *err)
 {
     uint64_t bytes = (uint64_t)ron_conf_bytes(s->conf, RWD_INPUT_BYTES);
@@ -166,112 +151,18 @@ static enum ron_rc open_disk(struct rwd_svc *s, struct ron_err *err)
     if (artifacts.len > 0) {
         (void)snprintf(s->artifact_dir, sizeof s->artifact_dir, "%s", artifacts.text);
     } else {
-        RON_TRY(join(s->artifact_dir, sizeof s->artifact_dir, dir, "artifacts", err));
+        RON_TRY(rwd_join(s->artifact_dir, sizeof s->artifact_dir, dir, "artifacts", err));
     }
     RON_TRY(ron_mkdirs(s->env, s->artifact_dir, 0755, err));
-    RON_TRY(join(path, sizeof path, dir, "book.sqlite", err));
+    RON_TRY(rwd_join(path, sizeof path, dir, "book.sqlite", err));
     RON_TRY(rwd_book_open_with(
         &(struct rwd_book_opts){.env = s->env, .path = path, .dsn = dsn.len > 0 ? dsn.text : NULL},
         &s->book, err));
-    RON_TRY(join(path, sizeof path, dir, "inputs", err));
+    RON_TRY(rwd_join(path, sizeof path, dir, "inputs", err));
     return open_inputs(s, path, err);
 }
 
-enum ron_rc rwd_manifest_text(const struct rwd_svc *s, struct ron_str epoch, bool quarantined,
-                              struct ron_buf *out, struct ron_err *err)
-{
-    char found[RON_FILE_PATH_SIZE];
-    char path[RON_FILE_PATH_SIZE + sizeof RWD_FILE_MANIFEST];
-
-    RON_TRY(rwd_run_path(s->artifact_dir, epoch, quarantined, found, err));
-    (void)snprintf(path, sizeof path, quarantined ? "%s" : "%s/" RWD_FILE_MANIFEST, found);
-    return ron_file_read_all(s->disk_env, path, out, err);
-}
-
-void rwd_pause(struct rwd_svc *s, uint64_t ms)
-{
-    struct ron_watch *shutdown = ron_sup_shutdown(ron_app_sup(s->app));
-    uint64_t seen = 0;
-    uint64_t value = ron_watch_get(shutdown, &seen);
-
-    if (value < RON_SUP_DRAINING) {
-        RON_IGNORE(ron_watch_wait(shutdown, seen, ron_deadline_after_ms(ron_env_now_ns(s->env), ms),
-                                  &value, &seen));
-    }
-}
-
 /* ---- policies -------------------------------------------------------------------------------- */
-
-static void load_policy(struct rwd_svc *s, const char *path)
-{
-    struct rwd_policy_doc *doc = NULL;
-    struct ron_err err = {0};
-    struct ron_buf text;
-    enum ron_rc rc;
-
-    ron_buf_init(&text, RWD_POLICY_TEXT_MAX);
-    rc = ron_file_read_all(s->env, path, &text, &err);
-    if (rc == RON_OK) {
-        rc = rwd_policy_read(ron_buf_data(&text), ron_buf_len(&text), s->policy_keys,
-                             s->policy_key_count, &doc, &err);
-    }
-    if (rc == RON_OK) {
-        rc = rwd_book_policy_put(s->book, doc, ron_env_wall_ms(s->env), &err);
-    }
-    if (rc != RON_OK) {
-        RON_LOG(s->log, ERROR, "a policy was not loaded", RON_LOG_STR("path", path),
-                RON_LOG_ERR(&err));
-    }
-    rwd_policy_free(doc);
-    ron_buf_done(&text);
-}
-
-struct policy_names {
-    struct rwd_svc *s;
-    const char *dir;
-};
-
-static bool each_policy(void *arg, const char *name, bool is_dir)
-{
-    const struct policy_names *n = arg;
-    size_t len = strlen(name);
-    char path[1024];
-    struct ron_err err = {0};
-
-    if (!is_dir && len > 5 && strcmp(name + len - 5, ".json") == 0 &&
-        join(path, sizeof path, n->dir, name, &err) == RON_OK) {
-        load_policy(n->s, path);
-    }
-    return true;
-}
-
-void rwd_policies_load(struct rwd_svc *s)
-{
-    struct policy_names names = {s, ron_conf_str(s->conf, RWD_POLICY_DIR).text};
-    struct ron_err err = {0};
-
-    if (*names.dir != '\0' &&
-        s->env->disk->list(s->env, names.dir, each_policy, &names, &err) != RON_OK) {
-        RON_LOG(s->log, ERROR, "the folder of policies cannot be read",
-                RON_LOG_STR("path", names.dir), RON_LOG_ERR(&err));
-    }
-}
-
-enum ron_rc rwd_policy_known(struct rwd_svc *s, struct ron_str id, const struct ron_b3 *hash,
-                             struct rwd_policy_doc **ret_doc, struct ron_err *err)
-{
-    struct ron_buf text;
-    enum ron_rc rc;
-
-    ron_buf_init(&text, RWD_POLICY_TEXT_MAX);
-    rc = rwd_book_policy_get(s->book, id, hash, &text, err);
-    if (rc == RON_OK) {
-        rc = rwd_policy_read(ron_buf_data(&text), ron_buf_len(&text), s->policy_keys,
-                             s->policy_key_count, ret_doc, err);
-    }
-    ron_buf_done(&text);
-    return rc;
-}
 
 /* ---- channels -------------------------------------------------------------------------------- */
 
@@ -401,7 +292,8 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
     RON_TRY(rwd_runs_new(RWD_RUNS_MAX, &s->runs, err));
     RON_TRY(make_needs(s, err));
     RON_TRY(make_channels(s, err));
-    RON_TRY(rwd_health_add(s, err)); /* with the bus of events, which all others use */
+    RON_TRY(rwd_events_new(s, err));
+    RON_TRY(rwd_health_add(s, err));
     RON_TRY(rwd_sched_add(s, err));
     RON_TRY(rwd_workers_add(s, err));
     RON_TRY(rwd_writer_add(s, err));

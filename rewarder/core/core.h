@@ -279,12 +279,19 @@ RON_MUST_USE enum ron_rc rwd_policy_known(struct rwd_svc *s, struct ron_str id,
 RON_MUST_USE enum ron_rc rwd_manifest_text(const struct rwd_svc *s, struct ron_str epoch,
                                            bool quarantined, struct ron_buf *out,
                                            struct ron_err *err);
+/* dir/name; RON_LIMIT when it does not fit. */
+RON_MUST_USE enum ron_rc rwd_join(char *ret, size_t size, const char *dir, const char *name,
+                                  struct ron_err *err);
 /* Waits, but not longer than until a shutdown begins. Blocking. */
 void rwd_pause(struct rwd_svc *s, uint64_t ms);
 
 void rwd_tell(struct rwd_svc *s, enum rwd_event_kind kind, const char *epoch,
               const struct ron_b3 *run_key, bool dry, uint64_t done, uint64_t all,
               const char *reason);
+
+RON_MUST_USE enum ron_rc rwd_events_new(struct rwd_svc *s, struct ron_err *err);
+/* An event for each run under way, when anybody watches. */
+void rwd_tell_progress(struct rwd_svc *s);
 
 /* ---- metrics --------------------------------------------------------------------------------- */
 

@@ -13,83 +13,9 @@ enum {
     TICK_MS = 1000,
     RETIRE_MS = 60000,
     SPARE_MS = 300, /* of a drain, for runs that are told to stop; it has 1000 at least */
-    PROGRESS_MAX = 16,
 };
 
 /* ---- events ---------------------------------------------------------------------------------- */
-
-static const char *const kinds[] = {"started",  "progress", "sealed",   "failed",  "quarantined",
-                                    "emitting", "emitted",  "withheld", "released"};
-
-static bool format(struct ron_buf *out, const void *message, const char *topic)
-{
-    const struct rwd_event *e = message;
-    struct ron_json_writer j;
-
-    if (topic[0] != '\0' && strcmp(topic, e->epoch) != 0) {
-        return false;
-    }
-    RON_IGNORE(ron_buf_append_fmt(out, "event: %s\ndata: ", kinds[e->kind]));
-    ron_json_begin(&j, out);
-    ron_json_open(&j, NULL, '{');
-    ron_json_u64(&j, "ts", e->ts_ms);
-    ron_json_text(&j, "epoch_id", e->epoch);
-    ron_json_text(&j, "run_key", e->run_key);
-    ron_json_bool(&j, "dry_run", e->dry);
-    if (e->kind == RWD_EVENT_PROGRESS) {
-        ron_json_text(&j, "phase", rwd_phase_name((enum rwd_phase)e->phase));
-    }
-    if (e->all > 0) {
-        ron_json_u64(&j, "done", e->done);
-        ron_json_u64(&j, "all", e->all);
-    }
-    if (e->reason[0] != '\0') {
-        ron_json_text(&j, "reason", e->reason);
-    }
-    ron_json_close(&j, '}');
-    RON_IGNORE(ron_buf_append_text(out, "\n\n"));
-    return true;
-}
-
-static void fill(struct rwd_svc *s, struct rwd_event *e, const char *epoch,
-                 const struct ron_b3 *run_key)
-{
-    e->ts_ms = ron_env_wall_ms(s->env);
-    memcpy(e->epoch, epoch, strlen(epoch) + 1);
-    ron_hex(run_key->bytes, 8, e->run_key);
-}
-
-void rwd_tell(struct rwd_svc *s, enum rwd_event_kind kind, const char *epoch,
-              const struct ron_b3 *run_key, bool dry, uint64_t done, uint64_t all,
-              const char *reason)
-{
-    struct rwd_event e = {.kind = (uint8_t)kind, .dry = dry, .done = done, .all = all};
-    size_t len = strlen(reason);
-
-    fill(s, &e, epoch, run_key);
-    memcpy(e.reason, reason, RON_MIN(len, sizeof e.reason - 1));
-    ron_http_events_publish(s->events, &e);
-}
-
-static void tell_progress(struct rwd_svc *s)
-{
-    struct rwd_view views[PROGRESS_MAX];
-    size_t count;
-
-    if (!ron_http_events_watched(s->events)) {
-        return;
-    }
-    count = rwd_runs_under_way(s->runs, views, PROGRESS_MAX);
-    for (size_t i = 0; i < count; i++) {
-        struct rwd_event e = {.kind = RWD_EVENT_PROGRESS,
-                              .phase = (uint8_t)views[i].phase,
-                              .done = views[i].rows_done,
-                              .all = views[i].rows};
-
-        fill(s, &e, views[i].epoch, &views[i].run_key);
-        ron_http_events_publish(s->events, &e);
-    }
-}
 
 /* ---- needs ----------------------------------------------------------------------------------- */
 
@@ -139,7 +65,7 @@ static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t coun
     if (now_ms >= s->next_tick_ms) {
         look_at_queues(s);
         look_at_ledger(s);
-        tell_progress(s);
+        rwd_tell_progress(s);
         if (ron_au32_load(&s->withheld) > 0 || ron_au32_load(&s->overlooked) != 0) {
             rwd_emitter_remind(s, "");
         }
@@ -235,22 +161,6 @@ static enum ron_rc keep(struct ron_task *t, void *arg)
 
 enum ron_rc rwd_health_add(struct rwd_svc *s, struct ron_err *err)
 {
-    RON_TRY(ron_http_events_new(
-        &(struct ron_http_events_opts){.registry = ron_app_registry(s->app),
-                                       .env = s->env,
-                                       .sup = ron_app_sup(s->app),
-                                       .log = ron_app_log(s->app),
-                                       .bus_name = "events",
-                                       .chan_name = "streams",
-                                       .task_name = "event_streams",
-                                       .producers = "all tasks",
-                                       .capacity = RWD_EVENTS_CAPACITY,
-                                       .message_bytes = sizeof(struct rwd_event),
-                                       .streams_max = RWD_STREAMS_MAX,
-                                       .stage = 5,
-                                       .greeting = "rewarder events",
-                                       .format = format},
-        &s->events, err));
     RON_TRY(ron_sup_add(ron_app_sup(s->app),
                         &(struct ron_task_def){.name = "keeper",
                                                .kind = "keeper",

@@ -21,24 +21,6 @@ static bool is_lost(enum ron_rc rc)
     return rc != RON_IO && rc != RON_LIMIT && rc != RON_NOMEM && rc != RON_FULL;
 }
 
-bool rwd_epoch_give_back(struct rwd_svc *s, struct ron_str epoch)
-{
-    struct ron_err err = {0};
-    enum ron_rc rc = rwd_book_forget(s->book, epoch, &err);
-
-    if (rc == RON_OK || rc == RON_NOTFOUND) {
-        return true;
-    }
-    RON_LOG(s->log, ERROR, "an epoch could not be given back", RON_LOG_SLICE("epoch", epoch),
-            RON_LOG_ERR(&err));
-    if (rc == RON_CONFLICT) { /* a seal, of which the answer was lost */
-        ron_au32_store(&s->overlooked, 1);
-        return false;
-    }
-    ron_au32_store(&s->left, 1);
-    return true;
-}
-
 static bool goes_on(struct rwd_svc *s)
 {
     return ron_watch_value(ron_sup_shutdown(ron_app_sup(s->app))) < RON_SUP_DRAINING;

@@ -17,28 +17,6 @@
 
 /* ---- jobs ------------------------------------------------------------------------------------ */
 
-void rwd_job_free(struct rwd_job *job)
-{
-    rwd_policy_free(job->policy);
-    ron_cas_release(job->inputs);
-    ron_free(job);
-}
-
-void rwd_job_failed(struct rwd_svc *s, struct rwd_job *take_job, const struct rwd_fault *fault)
-{
-    struct ron_http_reply *waiters[RWD_WAITERS_MAX];
-    struct rwd_job *job = take_job;
-    size_t count = rwd_runs_end(s->runs, job->live, fault, (struct ron_str){0}, waiters);
-
-    for (size_t i = 0; i < count; i++) {
-        rwd_reply_fail(s, waiters[i], fault);
-    }
-    rwd_count_of(s, RWD_M_RUNS, "fail", 1);
-    rwd_tell(s, RWD_EVENT_FAILED, job->request.epoch, &job->request.run_key, job->dry, 0, 0,
-             rwd_error_label(fault->error));
-    rwd_job_free(job);
-}
-
 /* ---- inputs ---------------------------------------------------------------------------------- */
 
 static bool seal_inline(struct rwd_svc *s, const struct rwd_work_req *w,
@@ -184,23 +162,6 @@ static void make_request(struct rwd_svc *s, const struct rwd_work_req *w, struct
                 &ret->run_key);
 }
 
-enum ron_rc rwd_job_find_carry(struct rwd_svc *s, struct rwd_job *job, struct ron_err *err)
-{
-    struct ron_str from = {job->request.carry_epoch, strlen(job->request.carry_epoch)};
-    struct rwd_epoch e;
-
-    if (from.len == 0) {
-        return RON_OK;
-    }
-    RON_TRY(rwd_book_get(s->book, from, &e, err));
-    if (!e.residual_carries) {
-        return ron_err_set(err, RON_CONFLICT, "carry_from: nothing of that epoch is carried on");
-    }
-    job->carry_commitment = e.commitment;
-    job->carry_in = e.residual;
-    return RON_OK;
-}
-
 /* Hands the job to the workers; on failure the reservation is undone and the caller told. */
 static void hand_over(struct rwd_svc *s, struct rwd_work_req *w, struct rwd_job *job)
 {
@@ -229,22 +190,6 @@ static void hand_over(struct rwd_svc *s, struct rwd_work_req *w, struct rwd_job 
     if (!waits) {
         rwd_reply_fail(s, w->reply, &fault);
     }
-}
-
-struct rwd_job *rwd_job_new(struct rwd_policy_doc *take_policy, struct ron_cas_obj *take_inputs,
-                            const struct rwd_request *request)
-{
-    struct rwd_job *job = ron_alloc_zero(sizeof *job);
-
-    if (job == NULL) {
-        rwd_policy_free(take_policy);
-        ron_cas_release(take_inputs);
-        return NULL;
-    }
-    job->policy = take_policy;
-    job->inputs = take_inputs;
-    job->request = *request;
-    return job;
 }
 
 /* A run that is new to the registry: reserved in the book unless it is dry. False: answered, and

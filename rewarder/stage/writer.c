@@ -20,56 +20,6 @@ enum { TRIES = 3, WAIT_MIN_MS = 100, WAIT_SPAN_MS = 150 };
 
 /* ---- the end of a run ------------------------------------------------------------------------ */
 
-void rwd_job_fault(struct rwd_fault *ret, const struct rwd_job *job, enum ron_rc rc,
-                   enum rwd_error bad, const struct ron_err *err)
-{
-    if (rc == RON_CANCELLED && ron_au32_load(&job->live->progress.cancelled) != 0) {
-        rwd_fault_set(ret, RWD_ERROR_DRAINING, NULL);
-    } else {
-        rwd_fault_of(ret, rc, bad, err);
-    }
-}
-
-void rwd_job_given_up(struct rwd_svc *s, struct rwd_job *take_job, const struct rwd_fault *fault)
-{
-    char name[RWD_EPOCH_MAX + 1];
-    struct ron_str epoch = {name, strlen(take_job->request.epoch)};
-    bool given = true;
-
-    memcpy(name, take_job->request.epoch, sizeof name);
-    if (!take_job->dry && fault->error != RWD_ERROR_DRAINING) {
-        given = rwd_epoch_give_back(s, epoch);
-    }
-    rwd_job_failed(s, take_job, fault);
-    if (!given) { /* the book knows better than this fault */
-        rwd_runs_forget(s->runs, epoch);
-    }
-}
-
-void rwd_outcome_free(struct rwd_svc *s, struct rwd_outcome *take_o, const struct rwd_fault *fault)
-{
-    if (fault != NULL) {
-        rwd_job_given_up(s, take_o->job, fault);
-    } else {
-        rwd_job_free(take_o->job);
-    }
-    if (take_o->has_run) {
-        rwd_run_done(&take_o->run);
-    }
-    rwd_snapshot_done(&take_o->snapshot);
-    ron_free(take_o);
-}
-
-void rwd_outcome_drop(struct rwd_svc *s, struct rwd_outcome *take_o)
-{
-    struct rwd_fault fault;
-
-    rwd_fault_set(&fault, RWD_ERROR_DRAINING, NULL);
-    rwd_count(s, RWD_M_DROPPED_RESULTS, 1);
-    (void)ron_au32_add(&s->dropped, 1);
-    rwd_outcome_free(s, take_o, &fault);
-}
-
 /* Answers who waited, with the manifest or, of a quarantined run, 409. */
 static void answer(struct rwd_svc *s, struct rwd_outcome *o, struct ron_str manifest)
 {
