@@ -4,20 +4,17 @@
  * Threads: any; nothing blocks. */
 #include "rewarder/core/core.h"
 
-void rwd_fail(struct rwd_svc *s, struct ron_http_call *call, const struct rwd_fault *fault)
+void rwd_fail(struct ron_http_call *call, const struct rwd_fault *fault)
 {
     struct ron_http_error error = rwd_http_error(fault);
 
-    (void)s;
     ron_http_fail_with(call, &error);
 }
 
-void rwd_reply_fail(struct rwd_svc *s, struct ron_http_reply *take_reply,
-                    const struct rwd_fault *fault)
+void rwd_reply_fail(struct ron_http_reply *take_reply, const struct rwd_fault *fault)
 {
     struct ron_http_error error = rwd_http_error(fault);
 
-    (void)s;
     ron_http_reply_fail_with(take_reply, &error);
 }
 

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "rewarder/core/core.h"
+#include "ron/base/hex.h"
 
 enum { PROGRESS_MAX = 16 }; /* runs reported in one tick */
 
@@ -41,53 +42,53 @@ static bool format(struct ron_buf *out, const void *message, const char *topic)
     return true;
 }
 
-static void fill(struct rwd_svc *s, struct rwd_event *e, const char *epoch,
+static void fill(const struct rwd_core *c, struct rwd_event *e, const char *epoch,
                  const struct ron_b3 *run_key)
 {
-    e->ts_ms = ron_env_wall_ms(s->env);
+    e->ts_ms = ron_env_wall_ms(c->env);
     memcpy(e->epoch, epoch, strlen(epoch) + 1);
     ron_hex(run_key->bytes, 8, e->run_key);
 }
 
-void rwd_tell(struct rwd_svc *s, enum rwd_event_kind kind, const char *epoch,
+void rwd_tell(struct rwd_core *c, enum rwd_event_kind kind, const char *epoch,
               const struct ron_b3 *run_key, bool dry, uint64_t done, uint64_t all,
               const char *reason)
 {
     struct rwd_event e = {.kind = (uint8_t)kind, .dry = dry, .done = done, .all = all};
     size_t len = strlen(reason);
 
-    fill(s, &e, epoch, run_key);
+    fill(c, &e, epoch, run_key);
     memcpy(e.reason, reason, RON_MIN(len, sizeof e.reason - 1));
-    ron_http_events_publish(s->events, &e);
+    ron_http_events_publish(c->events, &e);
 }
 
-void rwd_tell_progress(struct rwd_svc *s)
+void rwd_tell_progress(struct rwd_core *c, struct rwd_runs *runs)
 {
     struct rwd_view views[PROGRESS_MAX];
     size_t count;
 
-    if (!ron_http_events_watched(s->events)) {
+    if (!ron_http_events_watched(c->events)) {
         return;
     }
-    count = rwd_runs_under_way(s->runs, views, PROGRESS_MAX);
+    count = rwd_runs_under_way(runs, views, PROGRESS_MAX);
     for (size_t i = 0; i < count; i++) {
         struct rwd_event e = {.kind = RWD_EVENT_PROGRESS,
                               .phase = (uint8_t)views[i].phase,
                               .done = views[i].rows_done,
                               .all = views[i].rows};
 
-        fill(s, &e, views[i].epoch, &views[i].run_key);
-        ron_http_events_publish(s->events, &e);
+        fill(c, &e, views[i].epoch, &views[i].run_key);
+        ron_http_events_publish(c->events, &e);
     }
 }
 
-enum ron_rc rwd_events_new(struct rwd_svc *s, struct ron_err *err)
+enum ron_rc rwd_events_new(struct rwd_core *c, struct ron_err *err)
 {
     return ron_http_events_new(
-        &(struct ron_http_events_opts){.registry = ron_app_registry(s->app),
-                                       .env = s->env,
-                                       .sup = ron_app_sup(s->app),
-                                       .log = ron_app_log(s->app),
+        &(struct ron_http_events_opts){.registry = ron_app_registry(c->app),
+                                       .env = c->env,
+                                       .sup = ron_app_sup(c->app),
+                                       .log = ron_app_log(c->app),
                                        .bus_name = "events",
                                        .chan_name = "streams",
                                        .task_name = "event_streams",
@@ -98,5 +99,5 @@ enum ron_rc rwd_events_new(struct rwd_svc *s, struct ron_err *err)
                                        .stage = 5,
                                        .greeting = "rewarder events",
                                        .format = format},
-        &s->events, err);
+        &c->events, err);
 }

@@ -5,7 +5,7 @@
  * Place: service, on the workers of the HTTP front; pure, and fuzzed. */
 #include <string.h>
 
-#include "rewarder/core/core.h"
+#include "rewarder/front/front.h"
 
 struct ledger_ref {
     struct ron_str root;

@@ -7,53 +7,60 @@
  * about the body. */
 #include <string.h>
 
-#include "rewarder/core/core.h"
+#include "rewarder/front/front.h"
 #include "ron/base/alloc.h"
+
+enum { ROUTES = 11 };
+
+struct rwd_front {
+    struct rwd_core *core;
+    struct rwd_pipes *pipes;
+    struct rwd_runs *runs;
+    struct ron_http_route routes[ROUTES];
+};
 
 /* ---- errors ---------------------------------------------------------------------------------- */
 
-static void fail_text(struct rwd_svc *s, struct ron_http_call *call, enum rwd_error error,
-                      const char *detail)
+static void fail_text(struct ron_http_call *call, enum rwd_error error, const char *detail)
 {
     struct rwd_fault fault;
 
     rwd_fault_set(&fault, error, detail);
-    rwd_fail(s, call, &fault);
+    rwd_fail(call, &fault);
 }
 
-static void fail_rc(struct rwd_svc *s, struct ron_http_call *call, enum ron_rc rc)
+static void fail_rc(struct ron_http_call *call, enum ron_rc rc)
 {
-    fail_text(s, call, rc == RON_CLOSED ? RWD_ERROR_DRAINING : RWD_ERROR_BUSY, NULL);
+    fail_text(call, rc == RON_CLOSED ? RWD_ERROR_DRAINING : RWD_ERROR_BUSY, NULL);
 }
 
 /* ---- who may --------------------------------------------------------------------------------- */
 
-static bool allowed(struct rwd_svc *s, struct ron_http_call *call, const char *scope,
+static bool allowed(struct rwd_front *s, struct ron_http_call *call, const char *scope,
                     struct ron_str account, struct ron_cap_info *ret_info, uint64_t *ret_until_ms)
 {
     enum ron_cap_why why =
-        ron_app_auth_check(s->auth, call, scope, account, ret_info, ret_until_ms);
+        ron_app_auth_check(s->core->auth, call, scope, account, ret_info, ret_until_ms);
 
     if (why != RON_CAP_OK) {
-        fail_text(s, call, ron_cap_why_http(why) == 401 ? RWD_ERROR_UNAUTH : RWD_ERROR_FORBIDDEN,
+        fail_text(call, ron_cap_why_http(why) == 401 ? RWD_ERROR_UNAUTH : RWD_ERROR_FORBIDDEN,
                   ron_cap_why_doc(why));
     }
     return why == RON_CAP_OK;
 }
 
-static bool may_inspect(struct rwd_svc *s, struct ron_http_call *call)
+static bool may_inspect(struct rwd_front *s, struct ron_http_call *call)
 {
     return allowed(s, call, "rewarder.inspect", (struct ron_str){0}, NULL, NULL);
 }
 
 /* The epoch of the path. */
-static bool epoch_of(struct rwd_svc *s, struct ron_http_call *call, char ret[RWD_EPOCH_MAX + 1])
+static bool epoch_of(struct ron_http_call *call, char ret[RWD_EPOCH_MAX + 1])
 {
     struct ron_str epoch = ron_http_param(call, 0);
 
     if (!rwd_epoch_ok(epoch)) {
-        fail_text(s, call, RWD_ERROR_SCHEMA,
-                  "an epoch is 1 to 128 characters of A-Z a-z 0-9 _ . : -");
+        fail_text(call, RWD_ERROR_SCHEMA, "an epoch is 1 to 128 characters of A-Z a-z 0-9 _ . : -");
         return false;
     }
     memcpy(ret, epoch.ptr, epoch.len);
@@ -86,43 +93,43 @@ static bool read_query(const struct ron_http_call *call, bool *ret_wait, bool *r
 
 /* min(now + epoch_duration / 2, what the caller asked for): of the run, which outlives the request
  * that began it; how long that one waits is the listener's matter. */
-static struct ron_deadline deadline_of(struct rwd_svc *s, const struct ron_http_call *call)
+static struct ron_deadline deadline_of(struct rwd_front *s, const struct ron_http_call *call)
 {
     const struct ron_http_head *head = ron_http_head(call);
-    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->core->app));
     uint64_t left_ms =
         RON_MIN((uint64_t)ron_conf_ms(conf, RWD_EPOCH_DURATION) / 2, head->timeout_ms);
 
     ron_conf_unref(conf);
     if (head->deadline_unix_ms != UINT64_MAX) {
-        uint64_t wall_ms = ron_env_wall_ms(s->env);
+        uint64_t wall_ms = ron_env_wall_ms(s->core->env);
 
         left_ms =
             RON_MIN(left_ms, head->deadline_unix_ms > wall_ms ? head->deadline_unix_ms - wall_ms
                                                               : (uint64_t)0);
     }
-    return ron_deadline_after_ms(ron_env_now_ns(s->env), left_ms);
+    return ron_deadline_after_ms(ron_env_now_ns(s->core->env), left_ms);
 }
 
-static void submit(struct rwd_svc *s, struct ron_http_call *call, struct rwd_work_req *w)
+static void submit(struct rwd_front *s, struct ron_http_call *call, struct rwd_work_req *w)
 {
     enum ron_rc rc = ron_http_defer(call, &w->reply);
 
     if (rc == RON_OK) {
-        rc = ron_chan_try_send(s->work_req, w, NULL);
+        rc = ron_chan_try_send(s->pipes->work_req, w, NULL);
         if (rc != RON_OK) {
             ron_http_undefer(call, w->reply);
         }
     }
     if (rc != RON_OK) {
         ron_free(w);
-        fail_rc(s, call, rc);
+        fail_rc(call, rc);
     }
 }
 
 static void compute(struct ron_http_call *call, void *arg)
 {
-    struct rwd_svc *s = arg;
+    struct rwd_front *s = arg;
     struct rwd_fault fault = {0};
     struct rwd_work_req *w;
     char epoch[RWD_EPOCH_MAX + 1];
@@ -130,26 +137,26 @@ static void compute(struct ron_http_call *call, void *arg)
     bool dry = false;
 
     if (!ron_http_is_json(ron_http_head(call))) {
-        fail_text(s, call, RWD_ERROR_CONTENT_TYPE, "send the body as application/json");
+        fail_text(call, RWD_ERROR_CONTENT_TYPE, "send the body as application/json");
         return;
     }
     if (!allowed(s, call, "rewarder.run", (struct ron_str){0}, NULL, NULL) ||
-        !epoch_of(s, call, epoch)) {
+        !epoch_of(call, epoch)) {
         return;
     }
     if (!read_query(call, &wait, &dry)) {
-        fail_text(s, call, RWD_ERROR_SCHEMA, "query: only wait and dry_run, true or false");
+        fail_text(call, RWD_ERROR_SCHEMA, "query: only wait and dry_run, true or false");
         return;
     }
     w = ron_alloc_zero(sizeof *w + ron_http_body(call).len);
     if (w == NULL) {
-        fail_text(s, call, RWD_ERROR_BUSY, "no memory for the request");
+        fail_text(call, RWD_ERROR_BUSY, "no memory for the request");
         return;
     }
     memcpy(w + 1, ron_http_body(call).ptr, ron_http_body(call).len);
     if (!rwd_request_read((char *)(w + 1), ron_http_body(call).len, w, &fault)) {
         ron_free(w);
-        rwd_fail(s, call, &fault);
+        rwd_fail(call, &fault);
         return;
     }
     memcpy(w->epoch, epoch, sizeof epoch);
@@ -159,11 +166,9 @@ static void compute(struct ron_http_call *call, void *arg)
     submit(s, call, w);
 }
 
-/* ---- views of runs under way ----------------------------------------------------------------- */
-
 /* ---- questions ------------------------------------------------------------------------------- */
 
-static void ask(struct rwd_svc *s, struct ron_http_call *call, const struct rwd_read *question)
+static void ask(struct rwd_front *s, struct ron_http_call *call, const struct rwd_read *question)
 {
     struct rwd_read *r = ron_alloc(sizeof *r);
     enum ron_rc rc = RON_NOMEM;
@@ -172,7 +177,7 @@ static void ask(struct rwd_svc *s, struct ron_http_call *call, const struct rwd_
         *r = *question;
         rc = ron_http_defer(call, &r->reply);
         if (rc == RON_OK) {
-            rc = ron_chan_try_send(s->reads, r, NULL);
+            rc = ron_chan_try_send(s->pipes->reads, r, NULL);
             if (rc != RON_OK) {
                 ron_http_undefer(call, r->reply);
             }
@@ -180,12 +185,12 @@ static void ask(struct rwd_svc *s, struct ron_http_call *call, const struct rwd_
     }
     if (rc != RON_OK) {
         ron_free(r);
-        fail_rc(s, call, rc);
+        fail_rc(call, rc);
     }
 }
 
 /* What the registry knows; false: it does not know the epoch, or only that it ended. */
-static bool answer_from_memory(struct rwd_svc *s, struct ron_http_call *call, const char *epoch,
+static bool answer_from_memory(struct rwd_front *s, struct ron_http_call *call, const char *epoch,
                                bool dry)
 {
     struct ron_str name = {epoch, strlen(epoch)};
@@ -200,7 +205,7 @@ static bool answer_from_memory(struct rwd_svc *s, struct ron_http_call *call, co
             ron_http_answer(call, 202, "application/json", ron_buf_data(&text), ron_buf_len(&text));
             done = true;
         } else if (view.fault.error != RWD_ERROR_NONE) {
-            rwd_fail(s, call, &view.fault);
+            rwd_fail(call, &view.fault);
             done = true;
         } else if (ron_buf_len(&text) > 0) {
             ron_http_answer(call, 200, "application/json", ron_buf_data(&text), ron_buf_len(&text));
@@ -213,30 +218,30 @@ static bool answer_from_memory(struct rwd_svc *s, struct ron_http_call *call, co
 
 static void get_epoch(struct ron_http_call *call, void *arg)
 {
-    struct rwd_svc *s = arg;
+    struct rwd_front *s = arg;
     struct rwd_read r = {.kind = RWD_READ_MANIFEST};
     bool wait = false;
     bool dry = false;
 
-    if (!may_inspect(s, call) || !epoch_of(s, call, r.epoch)) {
+    if (!may_inspect(s, call) || !epoch_of(call, r.epoch)) {
         return;
     }
     if (!read_query(call, &wait, &dry) || wait) {
-        fail_text(s, call, RWD_ERROR_SCHEMA, "query: only dry_run, true or false");
+        fail_text(call, RWD_ERROR_SCHEMA, "query: only dry_run, true or false");
     } else if (!answer_from_memory(s, call, r.epoch, dry)) {
         if (dry) {
-            fail_text(s, call, RWD_ERROR_NOT_FOUND, "no dry run of this epoch is remembered");
+            fail_text(call, RWD_ERROR_NOT_FOUND, "no dry run of this epoch is remembered");
         } else {
             ask(s, call, &r);
         }
     }
 }
 
-static void get_of_epoch(struct rwd_svc *s, struct ron_http_call *call, enum rwd_read_kind kind)
+static void get_of_epoch(struct rwd_front *s, struct ron_http_call *call, enum rwd_read_kind kind)
 {
     struct rwd_read r = {.kind = kind};
 
-    if (may_inspect(s, call) && epoch_of(s, call, r.epoch)) {
+    if (may_inspect(s, call) && epoch_of(call, r.epoch)) {
         ask(s, call, &r);
     }
 }
@@ -253,7 +258,7 @@ static void get_payouts(struct ron_http_call *call, void *arg)
 
 static void get_proof(struct ron_http_call *call, void *arg)
 {
-    struct rwd_svc *s = arg;
+    struct rwd_front *s = arg;
     struct rwd_read r = {.kind = RWD_READ_PROOF};
     struct ron_str account = ron_http_param(call, 1);
     char raw[RWD_ACCOUNT_MAX + 1];
@@ -264,20 +269,20 @@ static void get_proof(struct ron_http_call *call, void *arg)
         ron_http_percent_decode(account, false, raw, sizeof raw - 1, &len) != RON_OK ||
         !rwd_account_ok((struct ron_str){raw, len})) {
         if (may_inspect(s, call)) { /* who may not ask is told that first */
-            fail_text(s, call, RWD_ERROR_SCHEMA, "that is no account");
+            fail_text(call, RWD_ERROR_SCHEMA, "that is no account");
         }
         return;
     }
     memcpy(r.account, raw, len);
     if (allowed(s, call, "rewarder.inspect", (struct ron_str){raw, len}, NULL, NULL) &&
-        epoch_of(s, call, r.epoch)) {
+        epoch_of(call, r.epoch)) {
         ask(s, call, &r);
     }
 }
 
 static void get_policy(struct ron_http_call *call, void *arg)
 {
-    struct rwd_svc *s = arg;
+    struct rwd_front *s = arg;
     struct rwd_read r = {.kind = RWD_READ_POLICY};
     struct ron_str id = ron_http_param(call, 0);
     char room[RON_B3_ID_SIZE];
@@ -292,7 +297,7 @@ static void get_policy(struct ron_http_call *call, void *arg)
     r.has_hash = rc == RON_OK;
     if (!rwd_policy_id_ok(id) || (rc != RON_OK && rc != RON_NOTFOUND) ||
         (r.has_hash && ron_b3_parse(hash.ptr, hash.len, &r.hash, &err) != RON_OK)) {
-        fail_text(s, call, RWD_ERROR_SCHEMA, "a policy id, and at most ?hash=b3:...");
+        fail_text(call, RWD_ERROR_SCHEMA, "a policy id, and at most ?hash=b3:...");
         return;
     }
     memcpy(r.epoch, id.ptr, id.len);
@@ -312,7 +317,7 @@ static bool state_of(struct ron_str text, enum rwd_state *ret)
 
 static void get_list(struct ron_http_call *call, void *arg)
 {
-    struct rwd_svc *s = arg;
+    struct rwd_front *s = arg;
     struct rwd_read r = {.kind = RWD_READ_LIST, .limit = 100, .state = RWD_STATE_COUNT};
     struct ron_str rest = ron_http_head(call)->query;
     struct ron_str name;
@@ -338,20 +343,20 @@ static void get_list(struct ron_http_call *call, void *arg)
     if (good) {
         ask(s, call, &r);
     } else {
-        fail_text(s, call, RWD_ERROR_SCHEMA,
+        fail_text(call, RWD_ERROR_SCHEMA,
                   "query: after=<epoch>, limit=1..1000, state=<state> are known");
     }
 }
 
 /* ---- changes --------------------------------------------------------------------------------- */
 
-static void change(struct rwd_svc *s, struct ron_http_call *call, const char *scope,
+static void change(struct rwd_front *s, struct ron_http_call *call, const char *scope,
                    enum rwd_read_kind kind)
 {
     struct rwd_read r = {.kind = kind};
     struct ron_cap_info info = {0};
 
-    if (allowed(s, call, scope, (struct ron_str){0}, &info, NULL) && epoch_of(s, call, r.epoch)) {
+    if (allowed(s, call, scope, (struct ron_str){0}, &info, NULL) && epoch_of(call, r.epoch)) {
         memcpy(r.who, info.log_id, sizeof r.who);
         ask(s, call, &r);
     }
@@ -384,13 +389,13 @@ static bool form_of(const struct ron_http_head *head, enum rwd_form *ret)
 
 static void put_inputs(struct ron_http_call *call, void *arg)
 {
-    struct rwd_svc *s = arg;
+    struct rwd_front *s = arg;
     struct rwd_upload u = {0};
     struct rwd_upload *held;
     enum ron_rc rc = RON_NOMEM;
 
     if (!form_of(ron_http_head(call), &u.form)) {
-        fail_text(s, call, RWD_ERROR_CONTENT_TYPE,
+        fail_text(call, RWD_ERROR_CONTENT_TYPE,
                   "send the snapshot as application/json or application/x-ndjson");
         return;
     }
@@ -402,7 +407,7 @@ static void put_inputs(struct ron_http_call *call, void *arg)
         *held = u;
         rc = ron_http_defer(call, &held->reply);
         if (rc == RON_OK) {
-            rc = ron_chan_try_send(s->uploads, held, NULL);
+            rc = ron_chan_try_send(s->pipes->uploads, held, NULL);
             if (rc != RON_OK) {
                 ron_http_undefer(call, held->reply);
             }
@@ -410,13 +415,13 @@ static void put_inputs(struct ron_http_call *call, void *arg)
     }
     if (rc != RON_OK) {
         ron_free(held);
-        fail_rc(s, call, rc);
+        fail_rc(call, rc);
     }
 }
 
 static void get_events(struct ron_http_call *call, void *arg)
 {
-    struct rwd_svc *s = arg;
+    struct rwd_front *s = arg;
     uint64_t until_ms = 0;
     char room[RWD_EPOCH_MAX + 1];
     struct ron_str epoch = {0};
@@ -427,18 +432,18 @@ static void get_events(struct ron_http_call *call, void *arg)
     }
     rc = ron_http_query_get(ron_http_head(call)->query, "epoch", room, sizeof room, &epoch);
     if (rc != RON_OK && rc != RON_NOTFOUND) {
-        fail_text(s, call, RWD_ERROR_SCHEMA, "query: only epoch");
+        fail_text(call, RWD_ERROR_SCHEMA, "query: only epoch");
         return;
     }
-    rc = ron_http_events_join(s->events, call, epoch, until_ms);
+    rc = ron_http_events_join(s->core->events, call, epoch, until_ms);
     if (rc != RON_OK) {
-        fail_rc(s, call, rc);
+        fail_rc(call, rc);
     }
 }
 
 /* ---- routes ---------------------------------------------------------------------------------- */
 
-void rwd_routes_fill(struct rwd_svc *s)
+static void fill(struct rwd_front *s)
 {
     const struct ron_http_route rows[] = {
         {RON_HTTP_POST, "/rewarder/epochs/{epoch}/compute", compute, s, 0, 0},
@@ -452,10 +457,25 @@ void rwd_routes_fill(struct rwd_svc *s)
         {RON_HTTP_GET, "/rewarder/policy/{id}", get_policy, s, 0, 0},
         {RON_HTTP_GET, "/rewarder/events", get_events, s, 0, 0},
         {RON_HTTP_PUT, "/rewarder/inputs", put_inputs, s, RON_HTTP_STREAM,
-         (uint64_t)ron_conf_bytes(s->conf, RWD_INPUT_MAX)},
+         (uint64_t)ron_conf_bytes(s->core->conf, RWD_INPUT_MAX)},
     };
 
+    _Static_assert(RON_ARRAY_LEN(rows) == ROUTES, "ROUTES counts the rows");
     memcpy(s->routes, rows, sizeof rows);
-    s->route_count = RON_ARRAY_LEN(rows);
-    ron_app_set_routes(s->app, s->routes, s->route_count);
+}
+
+enum ron_rc rwd_front_add(struct rwd_pipes *p, struct rwd_front **ret, struct ron_err *err)
+{
+    struct rwd_front *s = ron_alloc_zero(sizeof *s);
+
+    if (s == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the routes");
+    }
+    *ret = s;
+    s->core = p->core;
+    s->pipes = p;
+    s->runs = p->store->runs;
+    fill(s);
+    ron_app_set_routes(s->core->app, s->routes, ROUTES);
+    return RON_OK;
 }

@@ -15,6 +15,7 @@
 #include "rewarder/stage/emitter_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/io/file.h"
 
 enum {
     ANSWER_MAX = 1 << 16,
@@ -34,8 +35,8 @@ static enum ron_rc note_done(struct rwd_emitter *m, struct settling *x,
     for (size_t i = 0; i < count; i++) {
         rows[i] = slots[i]->row;
     }
-    rc = rwd_book_done(m->s->book, x->name, rows, count, ron_env_wall_ms(m->s->env), &x->finished,
-                       err);
+    rc = rwd_book_done(m->store->book, x->name, rows, count, ron_env_wall_ms(m->core->env),
+                       &x->finished, err);
     for (size_t i = 0; i < count; i++) {
         if (rc == RON_OK) {
             rwd_emit_noted(&m->emit, slots[i]);
@@ -48,17 +49,16 @@ static enum ron_rc note_done(struct rwd_emitter *m, struct settling *x,
 
 static enum ron_rc take_steps(struct rwd_emitter *m, struct settling *x, struct ron_err *err)
 {
-    struct rwd_svc *s = m->s;
     struct rwd_emit_batch *done[RWD_EMIT_INFLIGHT_MAX];
     struct rwd_emit_batch *slot;
     size_t done_count = 0;
 
-    while ((slot = rwd_emit_next(&m->emit, ron_env_wall_ms(s->env))) != NULL) {
+    while ((slot = rwd_emit_next(&m->emit, ron_env_wall_ms(m->core->env))) != NULL) {
         if (slot->step == RWD_EMIT_STAMP) {
-            uint64_t ts_ms = ron_env_wall_ms(s->env);
+            uint64_t ts_ms = ron_env_wall_ms(m->core->env);
             uint32_t attempt = 0;
 
-            RON_TRY(rwd_book_stamp(s->book, x->name, slot->row.no, ts_ms, &attempt, err));
+            RON_TRY(rwd_book_stamp(m->store->book, x->name, slot->row.no, ts_ms, &attempt, err));
             rwd_emit_stamped(&m->emit, slot, ts_ms, attempt);
         } else if (slot->step == RWD_EMIT_DONE) {
             done[done_count++] = slot;
@@ -80,9 +80,9 @@ static enum ron_rc take_rows(struct rwd_emitter *m, struct settling *x, struct r
         (x->alone && !rwd_emit_idle(&m->emit))) {
         return RON_OK;
     }
-    x->alone = x->next == 0 && rwd__emitter_claims(m->s);
+    x->alone = x->next == 0 && rwd__emitter_claims(m);
     free_slots = x->alone ? 1 : RON_MIN(free_slots, RON_ARRAY_LEN(rows));
-    RON_TRY(rwd_book_batches(m->s->book, x->name, x->next, rows, free_slots, &count, err));
+    RON_TRY(rwd_book_batches(m->store->book, x->name, x->next, rows, free_slots, &count, err));
     for (size_t i = 0; i < count; i++) {
         bool taken = rwd_emit_add(&m->emit, &rows[i]);
 
@@ -97,7 +97,7 @@ static void wait_for_answers(struct rwd_emitter *m, struct settling *x)
 {
     void *items[32];
     size_t count = 0;
-    struct ron_deadline until = ron_deadline_after_ms(ron_env_now_ns(m->s->env), LOOK_MS);
+    struct ron_deadline until = ron_deadline_after_ms(ron_env_now_ns(m->core->env), LOOK_MS);
 
     if (ron_chan_recv_many(m->answers, items, RON_ARRAY_LEN(items), until, &count) == RON_OK) {
         for (size_t i = 0; i < count; i++) {
@@ -106,15 +106,16 @@ static void wait_for_answers(struct rwd_emitter *m, struct settling *x)
     }
 }
 
-static bool should_stop(struct rwd_svc *s)
+static bool should_stop(struct rwd_emitter *m)
 {
-    return ron_watch_value(ron_sup_shutdown(ron_app_sup(s->app))) >= RON_SUP_DRAINING;
+    return ron_watch_value(ron_sup_shutdown(ron_app_sup(m->core->app))) >= RON_SUP_DRAINING;
 }
 
 /* The wallet stamps for itself, so a key of it never grows too old. */
-static uint64_t horizon_ms(const struct rwd_svc *s)
+static uint64_t horizon_ms(const struct rwd_emitter *m)
 {
-    return s->wallet != NULL ? INT64_MAX : (uint64_t)ron_conf_ms(s->conf, RWD_HORIZON);
+    return m->settle->wallet != NULL ? INT64_MAX
+                                     : (uint64_t)ron_conf_ms(m->core->conf, RWD_HORIZON);
 }
 
 /* Until everything is settled, or it is withheld or refused, or we are told to stop. */
@@ -122,9 +123,9 @@ static enum ron_rc settle(struct rwd_emitter *m, struct settling *x, struct ron_
 {
     enum ron_rc rc = RON_OK;
 
-    rwd_emit_init(&m->emit, m->inflight_max, horizon_ms(m->s));
+    rwd_emit_init(&m->emit, m->inflight_max, horizon_ms(m));
     while (rc == RON_OK && !x->finished) {
-        if (!should_stop(m->s)) {
+        if (!should_stop(m)) {
             rc = take_rows(m, x, err);
         } else if (m->out == 0) {
             break; /* EMITTING in the book: the next life goes on */
@@ -149,29 +150,29 @@ static enum ron_rc settle(struct rwd_emitter *m, struct settling *x, struct ron_
 
 /* ---- one epoch ------------------------------------------------------------------------------- */
 
-static void tell(struct rwd_svc *s, const struct settling *x, enum rwd_event_kind kind,
+static void tell(struct rwd_emitter *m, const struct settling *x, enum rwd_event_kind kind,
                  const char *reason)
 {
     struct rwd_settlement sum = {0};
     struct ron_err err = {0};
 
-    RON_IGNORE(rwd_book_settlement(s->book, x->name, &sum, &err));
-    rwd_tell(s, kind, x->epoch.request.epoch, &x->epoch.request.run_key, false, sum.intents_done,
-             sum.intents, reason);
+    RON_IGNORE(rwd_book_settlement(m->store->book, x->name, &sum, &err));
+    rwd_tell(m->core, kind, x->epoch.request.epoch, &x->epoch.request.run_key, false,
+             sum.intents_done, sum.intents, reason);
 }
 
-static enum ron_rc open_run(struct rwd_svc *s, struct settling *x, struct ron_err *err)
+static enum ron_rc open_run(struct rwd_emitter *m, struct settling *x, struct ron_err *err)
 {
     struct ron_str id = {x->epoch.request.policy_id, strlen(x->epoch.request.policy_id)};
     char folder[RON_FILE_PATH_SIZE];
 
-    RON_TRY(rwd_run_path(s->artifact_dir, x->name, false, folder, err));
-    RON_TRY(rwd_run_load(s->disk_env, folder, &x->manifest_text, &x->manifest, err));
+    RON_TRY(rwd_run_path(m->store->artifact_dir, x->name, false, folder, err));
+    RON_TRY(rwd_run_load(m->store->disk_env, folder, &x->manifest_text, &x->manifest, err));
     if (!ron_b3_equal(&x->manifest.commitment, &x->epoch.commitment)) {
         return ron_err_set(err, RON_CORRUPT, "run.json is not the run that was sealed");
     }
-    RON_TRY(rwd_policy_known(s, id, &x->epoch.request.policy_hash, &x->policy, err));
-    return rwd_payouts_open(s->disk_env, folder, &x->payouts, err);
+    RON_TRY(rwd_policy_known(m->store, id, &x->epoch.request.policy_hash, &x->policy, err));
+    return rwd_payouts_open(m->store->disk_env, folder, &x->payouts, err);
 }
 
 static void close_run(struct settling *x)
@@ -183,71 +184,69 @@ static void close_run(struct settling *x)
 
 static void withhold(struct rwd_emitter *m, struct settling *x, const char *reason)
 {
-    struct rwd_svc *s = m->s;
-    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(m->core->app));
     struct ron_err err = {0};
 
     m->withheld++;
-    m->retry_ms =
-        ron_env_now_ns(s->env) / RON_NS_PER_MS + (uint64_t)ron_conf_ms(conf, RWD_RETRY_WITHHELD);
+    m->retry_ms = ron_env_now_ns(m->core->env) / RON_NS_PER_MS +
+                  (uint64_t)ron_conf_ms(conf, RWD_RETRY_WITHHELD);
     ron_conf_unref(conf);
-    if (rwd_book_move(s->book, x->name, RWD_EMITTING, RWD_WITHHELD, reason, ron_env_wall_ms(s->env),
-                      &err) != RON_OK) {
-        RON_LOG(s->log, ERROR, "a settlement could not be withheld", RON_LOG_ERR(&err));
+    if (rwd_book_move(m->store->book, x->name, RWD_EMITTING, RWD_WITHHELD, reason,
+                      ron_env_wall_ms(m->core->env), &err) != RON_OK) {
+        RON_LOG(m->core->log, ERROR, "a settlement could not be withheld", RON_LOG_ERR(&err));
     }
-    RON_LOG(s->log, WARN, "a settlement is withheld and will be tried again",
+    RON_LOG(m->core->log, WARN, "a settlement is withheld and will be tried again",
             RON_LOG_STR("epoch", x->epoch.request.epoch), RON_LOG_STR("why", reason));
-    tell(s, x, RWD_EVENT_WITHHELD, reason);
+    tell(m, x, RWD_EVENT_WITHHELD, reason);
 }
 
 static void quarantine(struct rwd_emitter *m, struct settling *x, const char *reason)
 {
-    struct rwd_svc *s = m->s;
     struct ron_err err = {0};
 
-    if (rwd_book_quarantine(s->book, x->name, RWD_BREACH_LEDGER_REFUSED, reason,
-                            ron_env_wall_ms(s->env), &err) != RON_OK) {
-        RON_LOG(s->log, ERROR, "a quarantine could not be written down", RON_LOG_ERR(&err));
+    if (rwd_book_quarantine(m->store->book, x->name, RWD_BREACH_LEDGER_REFUSED, reason,
+                            ron_env_wall_ms(m->core->env), &err) != RON_OK) {
+        RON_LOG(m->core->log, ERROR, "a quarantine could not be written down", RON_LOG_ERR(&err));
     }
-    rwd_count(s, RWD_M_QUARANTINE, 1);
-    rwd_count_of(s, RWD_M_INVARIANT, rwd_breach_label(RWD_BREACH_LEDGER_REFUSED), 1);
-    RON_LOG(s->log, ERROR, "an epoch is quarantined: the ledger refuses its intents",
+    rwd_count(m->core, RWD_M_QUARANTINE, 1);
+    rwd_count_of(m->core, RWD_M_INVARIANT, rwd_breach_label(RWD_BREACH_LEDGER_REFUSED), 1);
+    RON_LOG(m->core->log, ERROR, "an epoch is quarantined: the ledger refuses its intents",
             RON_LOG_STR("epoch", x->epoch.request.epoch), RON_LOG_STR("why", reason));
-    tell(s, x, RWD_EVENT_QUARANTINED, reason);
+    tell(m, x, RWD_EVENT_QUARANTINED, reason);
 }
 
 static void process(struct rwd_emitter *m, const struct rwd_epoch *epoch)
 {
-    struct rwd_svc *s = m->s;
     struct settling x = {.epoch = *epoch};
     struct ron_err err = {0};
     struct ron_span span; /* a trace of its own: whoever asked for the run has long been answered */
     enum ron_rc rc;
 
     x.name = (struct ron_str){x.epoch.request.epoch, strlen(x.epoch.request.epoch)};
-    ron_span_start(ron_app_tracer(s->app), &span, "intent_emitter", RON_SPAN_INTERNAL, NULL);
+    ron_span_start(ron_app_tracer(m->core->app), &span, "intent_emitter", RON_SPAN_INTERNAL, NULL);
     ron_span_text(&span, "epoch", x.name);
     ron_span_text(&span, "queue", (struct ron_str){"intents", 7});
     m->trace = span.ctx;
     ron_buf_init(&x.manifest_text, RWD_MANIFEST_MAX + 1);
-    rc = open_run(s, &x, &err);
+    rc = open_run(m, &x, &err);
     if (rc == RON_OK && epoch->state != RWD_EMITTING) {
-        rc = rwd_book_emit(s->book, x.name, rwd_batch_max(s), ron_env_wall_ms(s->env), &x.finished,
-                           &err);
+        rc = rwd_book_emit(m->store->book, x.name, rwd_batch_max(m->settle),
+                           ron_env_wall_ms(m->core->env), &x.finished, &err);
     }
     if (rc == RON_OK) {
-        tell(s, &x, RWD_EVENT_EMITTING, "");
+        tell(m, &x, RWD_EVENT_EMITTING, "");
         rc = settle(m, &x, &err);
     }
     if (rc == RON_CORRUPT || rc == RON_INVALID) {
         quarantine(m, &x, err.msg);
     } else if (rc != RON_OK) {
-        RON_LOG(s->log, ERROR, "a settlement is held up",
+        RON_LOG(m->core->log, ERROR, "a settlement is held up",
                 RON_LOG_STR("epoch", epoch->request.epoch), RON_LOG_ERR(&err));
         withhold(m, &x, err.msg);
     } else if (x.finished) {
-        RON_LOG(s->log, INFO, "an epoch is settled", RON_LOG_STR("epoch", epoch->request.epoch));
-        tell(s, &x, RWD_EVENT_EMITTED, "");
+        RON_LOG(m->core->log, INFO, "an epoch is settled",
+                RON_LOG_STR("epoch", epoch->request.epoch));
+        tell(m, &x, RWD_EVENT_EMITTED, "");
     } else if (m->emit.refused) {
         quarantine(m, &x, m->emit.reason);
     } else if (m->emit.withheld) {
@@ -265,19 +264,18 @@ static void process(struct rwd_emitter *m, const struct rwd_epoch *epoch)
 /* All epochs of a state, in pages by name. */
 static void process_all(struct rwd_emitter *m, enum rwd_state state)
 {
-    struct rwd_svc *s = m->s;
     struct rwd_epoch *found = ron_alloc(PAGE * sizeof *found);
     char after[RWD_EPOCH_MAX + 1] = "";
     struct ron_err err = {0};
     size_t count = PAGE;
 
-    while (found != NULL && count == PAGE && !should_stop(s)) {
-        if (rwd_book_list(s->book, (struct ron_str){after, strlen(after)}, state, found, PAGE,
-                          &count, &err) != RON_OK) {
-            RON_LOG(s->log, ERROR, "the book cannot be read", RON_LOG_ERR(&err));
+    while (found != NULL && count == PAGE && !should_stop(m)) {
+        if (rwd_book_list(m->store->book, (struct ron_str){after, strlen(after)}, state, found,
+                          PAGE, &count, &err) != RON_OK) {
+            RON_LOG(m->core->log, ERROR, "the book cannot be read", RON_LOG_ERR(&err));
             break;
         }
-        for (size_t i = 0; i < count && !should_stop(s); i++) {
+        for (size_t i = 0; i < count && !should_stop(m); i++) {
             memcpy(after, found[i].request.epoch, sizeof after);
             process(m, &found[i]);
         }
@@ -285,23 +283,10 @@ static void process_all(struct rwd_emitter *m, enum rwd_state state)
     ron_free(found);
 }
 
-void rwd_look_at_quarantine(struct rwd_svc *s)
-{
-    struct rwd_epoch one;
-    struct ron_err err = {0};
-    size_t count = 0;
-
-    if (rwd_book_list(s->book, (struct ron_str){"", 0}, RWD_QUARANTINED, &one, 1, &count, &err) ==
-        RON_OK) {
-        ron_need_set(s->need_quarantine, count > 0 ? RON_NEED_DEGRADED : RON_NEED_OK,
-                     count > 0 ? "an epoch is in quarantine: an operator should look" : "", 0);
-    }
-}
-
 /* Whether anything may be settled now, and whether without being asked to. */
-static bool may_settle(struct rwd_svc *s, bool *ret_automatic)
+static bool may_settle(struct rwd_emitter *m, bool *ret_automatic)
 {
-    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(m->core->app));
     bool may = !ron_conf_bool(conf, RWD_QUARANTINE_ONLY);
 
     *ret_automatic = may && ron_conf_bool(conf, RWD_AUTO_EMIT);
@@ -313,20 +298,19 @@ static bool may_settle(struct rwd_svc *s, bool *ret_automatic)
  * say so yet. */
 static void process_named(struct rwd_emitter *m, const char *epoch)
 {
-    struct rwd_svc *s = m->s;
     struct ron_err err = {0};
     struct rwd_epoch e;
     bool automatic = false;
     enum ron_rc rc;
 
-    if (!may_settle(s, &automatic) || !automatic || should_stop(s)) {
+    if (!may_settle(m, &automatic) || !automatic || should_stop(m)) {
         return;
     }
-    rc = rwd_book_get(s->book, (struct ron_str){epoch, strlen(epoch)}, &e, &err);
+    rc = rwd_book_get(m->store->book, (struct ron_str){epoch, strlen(epoch)}, &e, &err);
     if (rc == RON_OK && e.state == RWD_SEALED) {
         process(m, &e);
     } else if (rc != RON_OK && rc != RON_NOTFOUND) {
-        ron_au32_store(&s->overlooked, 1);
+        ron_au32_store(&m->pipes->overlooked, 1);
     }
 }
 
@@ -334,22 +318,21 @@ static void process_named(struct rwd_emitter *m, const char *epoch)
  * order of the seals; all that are in the book, by name, when something may have been missed. */
 static void look(struct rwd_emitter *m, bool sealed_too)
 {
-    struct rwd_svc *s = m->s;
     bool automatic = false;
 
-    if (may_settle(s, &automatic)) {
+    if (may_settle(m, &automatic)) {
         process_all(m, RWD_EMITTING);
         if (automatic && sealed_too) {
             process_all(m, RWD_SEALED);
         }
-        if (ron_env_now_ns(s->env) / RON_NS_PER_MS >= m->retry_ms) {
+        if (ron_env_now_ns(m->core->env) / RON_NS_PER_MS >= m->retry_ms) {
             m->withheld = 0;
             process_all(m, RWD_WITHHELD);
         }
     }
-    rwd_look_at_quarantine(s);
-    ron_au32_store(&s->withheld, m->withheld);
-    rwd_set(s, RWD_M_WITHHELD, ron_money_of(m->withheld));
+    rwd_look_at_quarantine(m->store);
+    ron_au32_store(&m->pipes->withheld, m->withheld);
+    rwd_set(m->core, RWD_M_WITHHELD, ron_money_of(m->withheld));
 }
 
 static enum ron_rc start(struct ron_task *t, void *arg)
@@ -377,24 +360,9 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
         }
         ron_free(intent);
     }
-    all = ron_au32_xchg(&m->s->overlooked, 0) != 0 || all;
+    all = ron_au32_xchg(&m->pipes->overlooked, 0) != 0 || all;
     look(m, all);
     return RON_OK;
-}
-
-void rwd_emitter_remind(struct rwd_svc *s, const char *epoch)
-{
-    struct rwd_intent *reminder = ron_alloc_zero(sizeof *reminder);
-
-    if (reminder != NULL) {
-        memcpy(reminder->epoch, epoch, strlen(epoch) + 1);
-        if (ron_chan_try_send(s->intents, reminder, NULL) == RON_OK) {
-            return;
-        }
-    }
-    /* A full queue has the emitter's attention already, and the health reporter reminds it. */
-    ron_free(reminder);
-    ron_au32_store(&s->overlooked, 1);
 }
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -405,23 +373,27 @@ static void drop_answer(void *item, void *arg)
     (void)arg;
 }
 
-enum ron_rc rwd_emitter_add(struct rwd_svc *s, struct ron_err *err)
+enum ron_rc rwd_emitter_add(struct rwd_pipes *p, struct rwd_settle *settle,
+                            struct rwd_emitter **ret, struct ron_err *err)
 {
     struct rwd_emitter *m = ron_alloc_zero(sizeof *m);
 
     if (m == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the emitter");
     }
-    s->emitter = m;
-    m->s = s;
-    m->inflight_max = (uint32_t)ron_conf_int(s->conf, RWD_IO_INFLIGHT);
+    *ret = m;
+    m->core = p->core;
+    m->store = p->store;
+    m->pipes = p;
+    m->settle = settle;
+    m->inflight_max = (uint32_t)ron_conf_int(m->core->conf, RWD_IO_INFLIGHT);
     for (uint32_t i = 0; i < RWD_EMIT_INFLIGHT_MAX; i++) {
         m->calls[i].m = m;
         ron_buf_init(&m->calls[i].payload, RWD_EMIT_BYTES_MAX);
         ron_buf_init(&m->calls[i].answer, ANSWER_MAX);
     }
-    RON_TRY(ron_chan_new(&(struct ron_chan_opts){.registry = ron_app_registry(s->app),
-                                                 .env = s->env,
+    RON_TRY(ron_chan_new(&(struct ron_chan_opts){.registry = ron_app_registry(m->core->app),
+                                                 .env = m->core->env,
                                                  .name = "answers",
                                                  .producers = "ledger",
                                                  .consumers = "emitter",
@@ -431,33 +403,22 @@ enum ron_rc rwd_emitter_add(struct rwd_svc *s, struct ron_err *err)
                                                  .wake_batch = 1,
                                                  .drop = drop_answer},
                          &m->answers, err));
-    RON_TRY(rwd__emitter_connect(s, m->inflight_max, err));
-    return ron_sup_add(ron_app_sup(s->app),
+    RON_TRY(rwd_settle_connect(m->settle, m->inflight_max, err));
+    return ron_sup_add(ron_app_sup(m->core->app),
                        &(struct ron_task_def){.name = "intent_emitter",
                                               .kind = "emitter",
                                               .mode = RON_TASK_BLOCKING,
                                               .stage = 4,
-                                              .input = s->intents,
+                                              .input = m->pipes->intents,
                                               .batch_max = 64,
                                               .start = start,
                                               .handle = handle,
                                               .arg = m},
-                       &s->emitter_task, err);
+                       NULL, err);
 }
 
-void rwd_emitter_free(struct rwd_svc *s)
+void rwd_emitter_free(struct rwd_emitter *m)
 {
-    struct rwd_emitter *m = s->emitter;
-
-    for (uint32_t i = 0; i < s->payers.count; i++) {
-        ron_oap_client_free(s->ledger[i]); /* NULL: was not made */
-        s->ledger[i] = NULL;
-    }
-    if (s->http != NULL) {
-        RON_IGNORE(ron_http_client_free(s->http));
-        s->http = NULL;
-    }
-    lc_ledgers_done(&s->payers);
     if (m == NULL) {
         return;
     }
@@ -469,5 +430,4 @@ void rwd_emitter_free(struct rwd_svc *s)
         ron_buf_done(&m->calls[i].answer);
     }
     ron_free(m);
-    s->emitter = NULL;
 }

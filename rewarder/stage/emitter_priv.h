@@ -2,7 +2,8 @@
 /* rewarder/stage/emitter_priv.h - shared by emitter.c (settlements) and emitter_call.c (calls). */
 #pragma once
 
-#include "rewarder/core/core.h"
+#include "rewarder/settle/machine.h"
+#include "rewarder/stage/stage.h"
 
 /* One call to the ledger; as many as batches may be under way. */
 struct emit_call {
@@ -12,13 +13,16 @@ struct emit_call {
     struct ron_http_fetch *fetch; /* of the wallet */
     struct ron_buf payload;
     struct ron_buf answer;
-    uint32_t which; /* of s->payers */
+    uint32_t which; /* of settle->payers */
     struct ron_breaker_ticket ticket;
     uint64_t sent_ns;
 };
 
 struct rwd_emitter {
-    struct rwd_svc *s;
+    struct rwd_core *core;
+    struct rwd_store *store;
+    struct rwd_pipes *pipes;
+    struct rwd_settle *settle;
     struct ron_chan *answers;
     struct rwd_emit emit;
     struct ron_trace_ctx trace; /* of the settlement under way */
@@ -45,14 +49,12 @@ struct settling {
 
 /* Rule E6: the ledger is asked whose an epoch is. Not through the wallet, whose keys belong to an
  * account and an operation, so that two payees never share one. */
-static inline bool rwd__emitter_claims(const struct rwd_svc *s)
+static inline bool rwd__emitter_claims(const struct rwd_emitter *m)
 {
-    return s->amnesia && s->wallet == NULL;
+    return m->core->amnesia && m->settle->wallet == NULL;
 }
 
 /* In emitter_call.c. */
-RON_MUST_USE enum ron_rc rwd__emitter_connect(struct rwd_svc *s, uint32_t inflight_max,
-                                              struct ron_err *err);
 /* Sends what the slot wants to send; a failure to do so is told to the machine. */
 void rwd__emitter_send(struct rwd_emitter *m, struct settling *x, struct rwd_emit_batch *slot);
 /* An answer has come: tells the machine what it means. */

@@ -6,8 +6,8 @@
  * stops those under way in time. */
 #include <string.h>
 
-#include "rewarder/core/core.h"
-#include "ron/base/hex.h"
+#include "rewarder/stage/stage.h"
+#include "ron/base/alloc.h"
 
 enum {
     TICK_MS = 1000,
@@ -17,11 +17,22 @@ enum {
 
 /* ---- events ---------------------------------------------------------------------------------- */
 
+struct rwd_health {
+    struct rwd_core *core;
+    struct rwd_store *store;
+    struct rwd_pipes *pipes;
+    struct rwd_settle *settle;
+    struct ron_need *need_ledger;
+    struct ron_need *need_queue;
+    uint64_t next_tick_ms;
+};
+
 /* ---- needs ----------------------------------------------------------------------------------- */
 
-static void look_at_queues(struct rwd_svc *s)
+static void look_at_queues(struct rwd_health *s)
 {
-    struct ron_chan *const queues[] = {s->work_req, s->work, s->results, s->intents};
+    struct ron_chan *const queues[] = {s->pipes->work_req, s->pipes->work, s->pipes->results,
+                                       s->pipes->intents};
     bool full = false;
 
     for (size_t i = 0; i < RON_ARRAY_LEN(queues); i++) {
@@ -34,13 +45,13 @@ static void look_at_queues(struct rwd_svc *s)
                  full ? "a queue is full" : "", 1);
 }
 
-static void look_at_ledger(struct rwd_svc *s)
+static void look_at_ledger(struct rwd_health *s)
 {
     struct ron_breaker_stats stats;
-    bool withheld = ron_au32_load(&s->withheld) > 0;
+    bool withheld = ron_au32_load(&s->pipes->withheld) > 0;
     bool open;
 
-    lc_ledgers_stats(&s->payers, &stats);
+    lc_ledgers_stats(&s->settle->payers, &stats);
     open = stats.state == RON_BREAKER_IS_OPEN;
     if (open || withheld) {
         ron_need_set(s->need_ledger, RON_NEED_MISSING,
@@ -54,7 +65,7 @@ static void look_at_ledger(struct rwd_svc *s)
 
 static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct rwd_svc *s = arg;
+    struct rwd_health *s = arg;
     uint64_t now_ms = ron_task_now_ms(t);
 
     (void)items;
@@ -65,11 +76,11 @@ static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t coun
     if (now_ms >= s->next_tick_ms) {
         look_at_queues(s);
         look_at_ledger(s);
-        rwd_tell_progress(s);
-        if (ron_au32_load(&s->withheld) > 0 || ron_au32_load(&s->overlooked) != 0) {
-            rwd_emitter_remind(s, "");
+        rwd_tell_progress(s->core, s->store->runs);
+        if (ron_au32_load(&s->pipes->withheld) > 0 || ron_au32_load(&s->pipes->overlooked) != 0) {
+            rwd_emitter_remind(s->pipes, "");
         }
-        rwd_count(s, RWD_M_TICKS, 1);
+        rwd_count(s->core, RWD_M_TICKS, 1);
         s->next_tick_ms += TICK_MS * ((now_ms - s->next_tick_ms) / TICK_MS + 1);
     }
     ron_task_wake_at(t, s->next_tick_ms);
@@ -80,35 +91,35 @@ static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t coun
 
 static void remove_files(void *arg, const char *epoch)
 {
-    struct rwd_svc *s = arg;
+    struct rwd_health *s = arg;
     struct ron_err err = {0};
     struct ron_str name = {epoch, strlen(epoch)};
 
-    if (rwd_run_remove(s->disk_env, s->artifact_dir, name, &err) != RON_OK) {
-        RON_LOG(s->log, WARN, "an old run could not be removed", RON_LOG_STR("epoch", epoch),
+    if (rwd_run_remove(s->store->disk_env, s->store->artifact_dir, name, &err) != RON_OK) {
+        RON_LOG(s->core->log, WARN, "an old run could not be removed", RON_LOG_STR("epoch", epoch),
                 RON_LOG_ERR(&err));
     }
-    rwd_runs_forget(s->runs, name);
+    rwd_runs_forget(s->store->runs, name);
 }
 
-static void retire(struct rwd_svc *s)
+static void retire(struct rwd_health *s)
 {
-    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->core->app));
     uint64_t keep_ms = (uint64_t)ron_conf_ms(conf, RWD_RETAIN);
-    uint64_t now_ms = ron_env_wall_ms(s->env);
+    uint64_t now_ms = ron_env_wall_ms(s->core->env);
     struct ron_err err = {0};
 
     ron_conf_unref(conf);
     if (now_ms > keep_ms &&
-        rwd_book_retire(s->book, now_ms - keep_ms, remove_files, s, &err) != RON_OK) {
-        RON_LOG(s->log, WARN, "old runs could not be removed", RON_LOG_ERR(&err));
+        rwd_book_retire(s->store->book, now_ms - keep_ms, remove_files, s, &err) != RON_OK) {
+        RON_LOG(s->core->log, WARN, "old runs could not be removed", RON_LOG_ERR(&err));
     }
 }
 
 /* How long old runs may stay unnoticed. */
-static uint64_t look_ms(struct rwd_svc *s)
+static uint64_t look_ms(struct rwd_health *s)
 {
-    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->app));
+    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->core->app));
     uint64_t keep_ms = (uint64_t)ron_conf_ms(conf, RWD_RETAIN);
 
     ron_conf_unref(conf);
@@ -117,51 +128,64 @@ static uint64_t look_ms(struct rwd_svc *s)
 
 /* A run of many rows does not wait for anything, so nobody could abort it: shortly before the
  * drain's deadline it is told to stop, and the next life takes it up again. */
-static void stop_runs(struct rwd_svc *s, struct ron_task *t)
+static void stop_runs(struct rwd_health *s, struct ron_task *t)
 {
     struct ron_watch *stop = ron_task_stop_watch(t);
-    uint64_t wait_ms = (uint64_t)ron_conf_ms(s->conf, RON_APP_DRAIN_DEADLINE) - SPARE_MS;
+    uint64_t wait_ms = (uint64_t)ron_conf_ms(s->core->conf, RON_APP_DRAIN_DEADLINE) - SPARE_MS;
     uint64_t seen = 0;
     uint64_t value = ron_watch_get(stop, &seen);
 
     if (value == RON_TASK_GO &&
-        ron_watch_wait(stop, seen, ron_deadline_after_ms(ron_env_now_ns(s->env), wait_ms), &value,
-                       &seen) == RON_TIMEOUT) {
-        rwd_runs_cancel(s->runs);
+        ron_watch_wait(stop, seen, ron_deadline_after_ms(ron_env_now_ns(s->core->env), wait_ms),
+                       &value, &seen) == RON_TIMEOUT) {
+        rwd_runs_cancel(s->store->runs);
         RON_IGNORE(ron_watch_wait(stop, seen, ron_deadline_never(), &value, &seen));
     }
 }
 
 static enum ron_rc keep(struct ron_task *t, void *arg)
 {
-    struct rwd_svc *s = arg;
-    struct ron_watch *shutdown = ron_sup_shutdown(ron_app_sup(s->app));
+    struct rwd_health *s = arg;
+    struct ron_watch *shutdown = ron_sup_shutdown(ron_app_sup(s->core->app));
     uint64_t seen = 0;
     uint64_t value = ron_watch_get(shutdown, &seen);
     uint64_t retired_ns = 0;
 
     while (value < RON_SUP_DRAINING) {
-        uint64_t now_ns = ron_env_now_ns(s->env);
+        uint64_t now_ns = ron_env_now_ns(s->core->env);
 
         if (retired_ns == 0 || now_ns - retired_ns >= look_ms(s) * RON_NS_PER_MS) {
             retired_ns = now_ns;
             retire(s);
         }
-        if (ron_au32_load(&s->left) != 0) {
-            rwd_resume(s);
+        if (ron_au32_load(&s->pipes->left) != 0) {
+            rwd_resume(s->pipes);
         }
-        RON_IGNORE(ron_watch_wait(
-            shutdown, seen,
-            ron_deadline_after_ms(ron_env_now_ns(s->env), RON_MIN(look_ms(s), (uint64_t)TICK_MS)),
-            &value, &seen));
+        RON_IGNORE(ron_watch_wait(shutdown, seen,
+                                  ron_deadline_after_ms(ron_env_now_ns(s->core->env),
+                                                        RON_MIN(look_ms(s), (uint64_t)TICK_MS)),
+                                  &value, &seen));
     }
     stop_runs(s, t);
     return RON_OK;
 }
 
-enum ron_rc rwd_health_add(struct rwd_svc *s, struct ron_err *err)
+enum ron_rc rwd_health_add(struct rwd_pipes *p, struct rwd_settle *settle, struct rwd_health **ret,
+                           struct ron_err *err)
 {
-    RON_TRY(ron_sup_add(ron_app_sup(s->app),
+    struct rwd_health *s = ron_alloc_zero(sizeof *s);
+
+    if (s == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the health reporter");
+    }
+    *ret = s;
+    s->core = p->core;
+    s->store = p->store;
+    s->pipes = p;
+    s->settle = settle;
+    RON_TRY(ron_needs_add(ron_app_needs(p->core->app), "ledger_ok", false, &s->need_ledger, err));
+    RON_TRY(ron_needs_add(ron_app_needs(p->core->app), "queue_ok", false, &s->need_queue, err));
+    RON_TRY(ron_sup_add(ron_app_sup(s->core->app),
                         &(struct ron_task_def){.name = "keeper",
                                                .kind = "keeper",
                                                .mode = RON_TASK_BLOCKING,
@@ -169,7 +193,7 @@ enum ron_rc rwd_health_add(struct rwd_svc *s, struct ron_err *err)
                                                .run = keep,
                                                .arg = s},
                         NULL, err));
-    return ron_sup_add(ron_app_sup(s->app),
+    return ron_sup_add(ron_app_sup(s->core->app),
                        &(struct ron_task_def){.name = "health_reporter",
                                               .kind = "reporter",
                                               .mode = RON_TASK_LOOP,

@@ -6,20 +6,27 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rewarder/core/core.h"
+#include "rewarder/stage/stage.h"
 #include "ron/base/alloc.h"
+#include "ron/io/file.h"
 
-static void fail_text(struct rwd_svc *s, struct rwd_read *r, enum rwd_error error,
-                      const char *detail)
+struct rwd_readers {
+    struct rwd_core *core;
+    struct rwd_store *store;
+    struct rwd_pipes *pipes;
+    const struct rwd_settle *settle;
+    char names[RWD_READERS][24];
+};
+
+static void fail_text(struct rwd_read *r, enum rwd_error error, const char *detail)
 {
     struct rwd_fault fault;
 
     rwd_fault_set(&fault, error, detail);
-    rwd_reply_fail(s, r->reply, &fault);
+    rwd_reply_fail(r->reply, &fault);
 }
 
-static void fail_rc(struct rwd_svc *s, struct rwd_read *r, enum ron_rc rc,
-                    const struct ron_err *err)
+static void fail_rc(struct rwd_read *r, enum ron_rc rc, const struct ron_err *err)
 {
     struct rwd_fault fault;
 
@@ -27,7 +34,7 @@ static void fail_rc(struct rwd_svc *s, struct rwd_read *r, enum ron_rc rc,
     if (rc == RON_NOTFOUND) {
         rwd_fault_set(&fault, RWD_ERROR_NOT_FOUND, NULL);
     }
-    rwd_reply_fail(s, r->reply, &fault);
+    rwd_reply_fail(r->reply, &fault);
 }
 
 static struct ron_str epoch_of(const struct rwd_read *r)
@@ -43,38 +50,39 @@ static bool is_sealed(enum rwd_state state)
 
 /* The epoch in the book, which must be sealed, or in quarantine without a result when `also_bad`;
  * false: answered. */
-static bool get_ended(struct rwd_svc *s, struct rwd_read *r, bool also_bad, struct rwd_epoch *ret)
+static bool get_ended(struct rwd_readers *s, struct rwd_read *r, bool also_bad,
+                      struct rwd_epoch *ret)
 {
     struct ron_err err = {0};
-    enum ron_rc rc = rwd_book_get(s->book, epoch_of(r), ret, &err);
+    enum ron_rc rc = rwd_book_get(s->store->book, epoch_of(r), ret, &err);
 
     if (rc != RON_OK) {
-        fail_rc(s, r, rc, &err);
+        fail_rc(r, rc, &err);
         return false;
     }
     if (ret->state == RWD_QUARANTINED && !ret->sealed && !also_bad) {
-        fail_text(s, r, RWD_ERROR_QUARANTINED, ret->reason);
+        fail_text(r, RWD_ERROR_QUARANTINED, ret->reason);
         return false;
     }
     if (ret->state == RWD_RETIRED) {
-        fail_text(s, r, RWD_ERROR_RETIRED, NULL);
+        fail_text(r, RWD_ERROR_RETIRED, NULL);
         return false;
     }
     if (!is_sealed(ret->state) && ret->state != RWD_QUARANTINED) {
-        fail_text(s, r, RWD_ERROR_STATE, "the run is not sealed yet");
+        fail_text(r, RWD_ERROR_STATE, "the run is not sealed yet");
         return false;
     }
     return true;
 }
 
-static bool get_sealed(struct rwd_svc *s, struct rwd_read *r, struct rwd_epoch *ret)
+static bool get_sealed(struct rwd_readers *s, struct rwd_read *r, struct rwd_epoch *ret)
 {
     return get_ended(s, r, false, ret);
 }
 
 /* ---- one epoch ------------------------------------------------------------------------------- */
 
-static void read_manifest(struct rwd_svc *s, struct rwd_read *r)
+static void read_manifest(struct rwd_readers *s, struct rwd_read *r)
 {
     struct rwd_epoch e;
     struct ron_err err = {0};
@@ -85,11 +93,11 @@ static void read_manifest(struct rwd_svc *s, struct rwd_read *r)
         return;
     }
     bad = e.state == RWD_QUARANTINED && !e.sealed;
-    rc = rwd_manifest_text(s, epoch_of(r), bad, ron_http_reply_body(r->reply), &err);
+    rc = rwd_manifest_text(s->store, epoch_of(r), bad, ron_http_reply_body(r->reply), &err);
     if (rc == RON_NOTFOUND && bad) {
-        fail_text(s, r, RWD_ERROR_QUARANTINED, e.reason);
+        fail_text(r, RWD_ERROR_QUARANTINED, e.reason);
     } else if (rc != RON_OK) {
-        fail_rc(s, r, rc, &err);
+        fail_rc(r, rc, &err);
     } else {
         ron_http_reply_send(r->reply, 200, "application/json");
     }
@@ -125,19 +133,19 @@ static void write_settlement(struct ron_json_writer *j, const struct rwd_epoch *
     ron_json_u64(j, "changed_millis", e->changed_ms);
 }
 
-static void answer_settlement(struct rwd_svc *s, struct rwd_read *r, int status)
+static void answer_settlement(struct rwd_readers *s, struct rwd_read *r, int status)
 {
     struct rwd_settlement sum = {0};
     struct ron_json_writer j;
     struct rwd_epoch e;
     struct ron_err err = {0};
-    enum ron_rc rc = rwd_book_get(s->book, epoch_of(r), &e, &err);
+    enum ron_rc rc = rwd_book_get(s->store->book, epoch_of(r), &e, &err);
 
     if (rc == RON_OK) {
-        rc = rwd_book_settlement(s->book, epoch_of(r), &sum, &err);
+        rc = rwd_book_settlement(s->store->book, epoch_of(r), &sum, &err);
     }
     if (rc != RON_OK) {
-        fail_rc(s, r, rc, &err);
+        fail_rc(r, rc, &err);
         return;
     }
     ron_json_begin(&j, ron_http_reply_body(r->reply));
@@ -147,7 +155,7 @@ static void answer_settlement(struct rwd_svc *s, struct rwd_read *r, int status)
     ron_http_reply_send(r->reply, status, "application/json");
 }
 
-static void read_list(struct rwd_svc *s, struct rwd_read *r)
+static void read_list(struct rwd_readers *s, struct rwd_read *r)
 {
     struct rwd_epoch *found = ron_alloc((size_t)r->limit * sizeof *found);
     struct ron_json_writer j;
@@ -156,10 +164,10 @@ static void read_list(struct rwd_svc *s, struct rwd_read *r)
     enum ron_rc rc = RON_NOMEM;
 
     if (found != NULL) {
-        rc = rwd_book_list(s->book, epoch_of(r), r->state, found, r->limit, &count, &err);
+        rc = rwd_book_list(s->store->book, epoch_of(r), r->state, found, r->limit, &count, &err);
     }
     if (rc != RON_OK) {
-        fail_rc(s, r, rc, &err);
+        fail_rc(r, rc, &err);
         ron_free(found);
         return;
     }
@@ -186,13 +194,13 @@ static void read_list(struct rwd_svc *s, struct rwd_read *r)
 
 /* ---- payouts --------------------------------------------------------------------------------- */
 
-static enum ron_rc open_payouts(struct rwd_svc *s, struct rwd_read *r, struct rwd_payouts **ret,
+static enum ron_rc open_payouts(struct rwd_readers *s, struct rwd_read *r, struct rwd_payouts **ret,
                                 struct ron_err *err)
 {
     char folder[RON_FILE_PATH_SIZE];
 
-    RON_TRY(rwd_run_path(s->artifact_dir, epoch_of(r), false, folder, err));
-    return rwd_payouts_open(s->disk_env, folder, ret, err);
+    RON_TRY(rwd_run_path(s->store->artifact_dir, epoch_of(r), false, folder, err));
+    return rwd_payouts_open(s->store->disk_env, folder, ret, err);
 }
 
 struct lines {
@@ -225,7 +233,7 @@ static bool each_line(void *arg, uint64_t index, const struct rwd_payout *payout
 }
 
 /* The whole list as NDJSON, in pieces. */
-static void read_payouts(struct rwd_svc *s, struct rwd_read *r)
+static void read_payouts(struct rwd_readers *s, struct rwd_read *r)
 {
     struct lines l = {.reply = r->reply, .deadline = ron_deadline_never()};
     struct rwd_payouts *p = NULL;
@@ -244,7 +252,7 @@ static void read_payouts(struct rwd_svc *s, struct rwd_read *r)
                                                      .length = RON_HTTP_UNKNOWN});
     }
     if (rc != RON_OK) {
-        fail_rc(s, r, rc, &err);
+        fail_rc(r, rc, &err);
         rwd_payouts_close(p);
         return;
     }
@@ -262,7 +270,7 @@ static void read_payouts(struct rwd_svc *s, struct rwd_read *r)
     rwd_payouts_close(p);
 }
 
-static enum ron_rc prove(struct rwd_svc *s, struct rwd_read *r, struct ron_err *err)
+static enum ron_rc prove(struct rwd_readers *s, struct rwd_read *r, struct ron_err *err)
 {
     struct ron_buf manifest;
     struct rwd_payouts *p = NULL;
@@ -275,7 +283,7 @@ static enum ron_rc prove(struct rwd_svc *s, struct rwd_read *r, struct ron_err *
     ron_buf_init(&manifest, RWD_MANIFEST_MAX + 1);
     rc = rwd_payouts_find(p, (struct ron_str){r->account, strlen(r->account)}, &index, err);
     if (rc == RON_OK) {
-        rc = rwd_manifest_text(s, epoch_of(r), false, &manifest, err);
+        rc = rwd_manifest_text(s->store, epoch_of(r), false, &manifest, err);
     }
     if (rc == RON_OK) {
         rc = rwd_payouts_prove(p, index,
@@ -287,7 +295,7 @@ static enum ron_rc prove(struct rwd_svc *s, struct rwd_read *r, struct ron_err *
     return rc;
 }
 
-static void read_proof(struct rwd_svc *s, struct rwd_read *r)
+static void read_proof(struct rwd_readers *s, struct rwd_read *r)
 {
     struct rwd_epoch e;
     struct ron_err err = {0};
@@ -298,20 +306,20 @@ static void read_proof(struct rwd_svc *s, struct rwd_read *r)
     }
     rc = prove(s, r, &err);
     if (rc != RON_OK) {
-        fail_rc(s, r, rc, &err);
+        fail_rc(r, rc, &err);
     } else {
         ron_http_reply_send(r->reply, 200, "application/json");
     }
 }
 
-static void read_policy(struct rwd_svc *s, struct rwd_read *r)
+static void read_policy(struct rwd_readers *s, struct rwd_read *r)
 {
     struct ron_err err = {0};
-    enum ron_rc rc = rwd_book_policy_get(s->book, epoch_of(r), r->has_hash ? &r->hash : NULL,
+    enum ron_rc rc = rwd_book_policy_get(s->store->book, epoch_of(r), r->has_hash ? &r->hash : NULL,
                                          ron_http_reply_body(r->reply), &err);
 
     if (rc != RON_OK) {
-        fail_rc(s, r, rc, &err);
+        fail_rc(r, rc, &err);
     } else {
         ron_http_reply_send(r->reply, 200, "application/json");
     }
@@ -320,7 +328,7 @@ static void read_policy(struct rwd_svc *s, struct rwd_read *r)
 /* ---- changes --------------------------------------------------------------------------------- */
 
 /* A settlement now: of a sealed run that waits for it, or of a withheld one before its time. */
-static void emit(struct rwd_svc *s, struct rwd_read *r)
+static void emit(struct rwd_readers *s, struct rwd_read *r)
 {
     struct rwd_epoch e;
     struct ron_err err = {0};
@@ -331,46 +339,48 @@ static void emit(struct rwd_svc *s, struct rwd_read *r)
         return;
     }
     if (e.state == RWD_QUARANTINED) {
-        fail_text(s, r, RWD_ERROR_QUARANTINED, e.reason);
+        fail_text(r, RWD_ERROR_QUARANTINED, e.reason);
         return;
     }
     if (e.state == RWD_SEALED || e.state == RWD_WITHHELD) {
-        rc = rwd_book_emit(s->book, epoch_of(r), rwd_batch_max(s), ron_env_wall_ms(s->env), &all,
-                           &err);
+        rc = rwd_book_emit(s->store->book, epoch_of(r), rwd_batch_max(s->settle),
+                           ron_env_wall_ms(s->core->env), &all, &err);
         if (rc != RON_OK && rc != RON_CONFLICT) { /* the emitter was faster */
-            fail_rc(s, r, rc, &err);
+            fail_rc(r, rc, &err);
             return;
         }
-        RON_LOG(s->log, INFO, "a settlement was asked for", RON_LOG_STR("epoch", r->epoch),
+        RON_LOG(s->core->log, INFO, "a settlement was asked for", RON_LOG_STR("epoch", r->epoch),
                 RON_LOG_STR("by", r->who));
     }
-    rwd_emitter_remind(s, "");
+    rwd_emitter_remind(s->pipes, "");
     answer_settlement(s, r, e.state == RWD_EMITTED ? 200 : 202);
 }
 
-static void release(struct rwd_svc *s, struct rwd_read *r)
+static void release(struct rwd_readers *s, struct rwd_read *r)
 {
     struct ron_err err = {0};
     bool again = false;
     struct ron_json_writer j;
     struct rwd_epoch e;
-    enum ron_rc rc = rwd_book_get(s->book, epoch_of(r), &e, &err);
+    enum ron_rc rc = rwd_book_get(s->store->book, epoch_of(r), &e, &err);
 
     if (rc == RON_OK) {
-        rc = rwd_book_release(s->book, epoch_of(r), ron_env_wall_ms(s->env), &again, &err);
+        rc = rwd_book_release(s->store->book, epoch_of(r), ron_env_wall_ms(s->core->env), &again,
+                              &err);
     }
     if (rc != RON_OK) {
         if (rc == RON_CONFLICT) {
-            fail_text(s, r, RWD_ERROR_STATE, "the epoch is not in quarantine");
+            fail_text(r, RWD_ERROR_STATE, "the epoch is not in quarantine");
         } else {
-            fail_rc(s, r, rc, &err);
+            fail_rc(r, rc, &err);
         }
         return;
     }
-    RON_LOG(s->log, WARN, "a quarantine was ended by an operator", RON_LOG_STR("epoch", r->epoch),
-            RON_LOG_STR("by", r->who), RON_LOG_BOOL("settles_again", again));
-    rwd_runs_forget(s->runs, epoch_of(r));
-    rwd_tell(s, RWD_EVENT_RELEASED, r->epoch, &e.request.run_key, false, 0, 0, "");
+    RON_LOG(s->core->log, WARN, "a quarantine was ended by an operator",
+            RON_LOG_STR("epoch", r->epoch), RON_LOG_STR("by", r->who),
+            RON_LOG_BOOL("settles_again", again));
+    rwd_runs_forget(s->store->runs, epoch_of(r));
+    rwd_tell(s->core, RWD_EVENT_RELEASED, r->epoch, &e.request.run_key, false, 0, 0, "");
     ron_json_begin(&j, ron_http_reply_body(r->reply));
     ron_json_open(&j, NULL, '{');
     ron_json_text(&j, "epoch_id", r->epoch);
@@ -378,12 +388,12 @@ static void release(struct rwd_svc *s, struct rwd_read *r)
     ron_json_bool(&j, "settles_again", again);
     ron_json_close(&j, '}');
     ron_http_reply_send(r->reply, 200, "application/json");
-    rwd_emitter_remind(s, "");
+    rwd_emitter_remind(s->pipes, "");
 }
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
-static void take_read(struct rwd_svc *s, struct rwd_read *r)
+static void take_read(struct rwd_readers *s, struct rwd_read *r)
 {
     switch (r->kind) {
     case RWD_READ_MANIFEST:
@@ -423,16 +433,27 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     return RON_OK;
 }
 
-enum ron_rc rwd_readers_add(struct rwd_svc *s, struct ron_err *err)
+enum ron_rc rwd_readers_add(struct rwd_pipes *p, const struct rwd_settle *settle,
+                            struct rwd_readers **ret, struct ron_err *err)
 {
+    struct rwd_readers *s = ron_alloc_zero(sizeof *s);
+
+    if (s == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the readers");
+    }
+    *ret = s;
+    s->core = p->core;
+    s->store = p->store;
+    s->pipes = p;
+    s->settle = settle;
     for (uint32_t i = 0; i < RWD_READERS; i++) {
-        (void)snprintf(s->reader_names[i], sizeof s->reader_names[i], "reader-%u", i);
-        RON_TRY(ron_sup_add(ron_app_sup(s->app),
-                            &(struct ron_task_def){.name = s->reader_names[i],
+        (void)snprintf(s->names[i], sizeof s->names[i], "reader-%u", i);
+        RON_TRY(ron_sup_add(ron_app_sup(s->core->app),
+                            &(struct ron_task_def){.name = s->names[i],
                                                    .kind = "reader",
                                                    .mode = RON_TASK_BLOCKING,
                                                    .stage = 5,
-                                                   .input = s->reads,
+                                                   .input = s->pipes->reads,
                                                    .batch_max = 1,
                                                    .handle = handle,
                                                    .arg = s},

@@ -8,35 +8,20 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rewarder/core/core.h"
+#include "rewarder/stage/stage.h"
 #include "ron/base/alloc.h"
 
-static enum ron_rc store_piece(void *arg, const void *bytes, size_t len, struct ron_err *err)
-{
-    return ron_cas_append(arg, bytes, len, err);
-}
-
-enum ron_rc rwd_inputs_seal(struct rwd_svc *s, const struct rwd_snapshot *snapshot,
-                            struct ron_err *err)
-{
-    struct ron_cas_writer *w = NULL;
-    struct ron_b3 id;
-    enum ron_rc rc;
-
-    RON_TRY(ron_cas_begin(s->inputs, &(struct ron_cas_write_opts){.expected = &snapshot->cid}, &w,
-                          err));
-    rc = rwd_snapshot_write(snapshot, store_piece, w, err);
-    if (rc != RON_OK) {
-        ron_cas_abort(w);
-        return rc;
-    }
-    return ron_cas_commit(w, &id, err);
-}
+struct rwd_uploads {
+    struct rwd_core *core;
+    struct rwd_store *store;
+    struct rwd_pipes *pipes;
+    char names[RWD_UPLOADERS][24];
+};
 
 /* All pieces of the body into the reader. RON_CLOSED of the stream is its good end. Whether the
  * client has its answer already: *ret_answered. */
-static enum ron_rc feed_body(struct rwd_svc *s, struct rwd_upload *u, struct rwd_snapshot_reader *r,
-                             struct ron_err *err)
+static enum ron_rc feed_body(struct rwd_uploads *s, struct rwd_upload *u,
+                             struct rwd_snapshot_reader *r, struct ron_err *err)
 {
     struct ron_deadline never = ron_deadline_never();
     struct ron_str piece = {0};
@@ -45,7 +30,7 @@ static enum ron_rc feed_body(struct rwd_svc *s, struct rwd_upload *u, struct rwd
 
     while ((rc = ron_http_reply_read_wait(u->reply, never, &piece)) == RON_OK) {
         bytes += piece.len;
-        rc = bytes > (uint64_t)ron_conf_bytes(s->conf, RWD_INPUT_MAX)
+        rc = bytes > (uint64_t)ron_conf_bytes(s->core->conf, RWD_INPUT_MAX)
                  ? ron_err_set(err, RON_LIMIT, "the snapshot is larger than limits.max_input_bytes")
                  : rwd_snapshot_feed(r, piece.ptr, piece.len, err);
         ron_http_reply_give_back(u->reply);
@@ -76,8 +61,7 @@ static void answer(struct ron_http_reply *take_reply, const struct rwd_snapshot 
     ron_http_reply_send(take_reply, 201, "application/json");
 }
 
-static void fail(struct rwd_svc *s, struct rwd_upload *u, enum ron_rc rc, bool too_large,
-                 const struct ron_err *err)
+static void fail(struct rwd_upload *u, enum ron_rc rc, bool too_large, const struct ron_err *err)
 {
     struct rwd_fault fault;
 
@@ -86,16 +70,17 @@ static void fail(struct rwd_svc *s, struct rwd_upload *u, enum ron_rc rc, bool t
     } else {
         rwd_fault_of(&fault, rc, RWD_ERROR_SCHEMA, err);
     }
-    rwd_reply_fail(s, u->reply, &fault);
+    rwd_reply_fail(u->reply, &fault);
 }
 
-static void take_upload(struct rwd_svc *s, struct rwd_upload *u)
+static void take_upload(struct rwd_uploads *s, struct rwd_upload *u)
 {
     struct rwd_snapshot_reader *r = NULL;
     struct rwd_snapshot snapshot = {0};
     struct ron_err err = {0};
     enum ron_rc rc = rwd_snapshot_reader_new(
-        u->form, &(struct rwd_rows_opts){.rows_max = (uint64_t)ron_conf_int(s->conf, RWD_ROWS_MAX)},
+        u->form,
+        &(struct rwd_rows_opts){.rows_max = (uint64_t)ron_conf_int(s->core->conf, RWD_ROWS_MAX)},
         &r, &err);
 
     if (rc == RON_OK) {
@@ -107,14 +92,14 @@ static void take_upload(struct rwd_svc *s, struct rwd_upload *u)
         }
     }
     if (rc != RON_OK) {
-        fail(s, u, rc, rc == RON_LIMIT, &err);
+        fail(u, rc, rc == RON_LIMIT, &err);
         return;
     }
-    rc = rwd_inputs_seal(s, &snapshot, &err);
+    rc = rwd_inputs_seal(s->store, &snapshot, &err);
     if (rc == RON_OK) {
         answer(u->reply, &snapshot);
     } else {
-        fail(s, u, rc, false, &err);
+        fail(u, rc, false, &err);
     }
     rwd_snapshot_done(&snapshot);
 }
@@ -129,16 +114,25 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     return RON_OK;
 }
 
-enum ron_rc rwd_uploads_add(struct rwd_svc *s, struct ron_err *err)
+enum ron_rc rwd_uploads_add(struct rwd_pipes *p, struct rwd_uploads **ret, struct ron_err *err)
 {
+    struct rwd_uploads *s = ron_alloc_zero(sizeof *s);
+
+    if (s == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the uploads");
+    }
+    *ret = s;
+    s->core = p->core;
+    s->store = p->store;
+    s->pipes = p;
     for (uint32_t i = 0; i < RWD_UPLOADERS; i++) {
-        (void)snprintf(s->upload_names[i], sizeof s->upload_names[i], "upload-%u", i);
-        RON_TRY(ron_sup_add(ron_app_sup(s->app),
-                            &(struct ron_task_def){.name = s->upload_names[i],
+        (void)snprintf(s->names[i], sizeof s->names[i], "upload-%u", i);
+        RON_TRY(ron_sup_add(ron_app_sup(s->core->app),
+                            &(struct ron_task_def){.name = s->names[i],
                                                    .kind = "upload",
                                                    .mode = RON_TASK_BLOCKING,
                                                    .stage = 1,
-                                                   .input = s->uploads,
+                                                   .input = s->pipes->uploads,
                                                    .batch_max = 1,
                                                    .handle = handle,
                                                    .arg = s},

@@ -18,7 +18,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "rewarder/core/core.h"
+#include "rewarder/stage/stage.h"
 #include "ron/base/alloc.h"
 
 enum {
@@ -26,15 +26,22 @@ enum {
     TRIES = 3,
 };
 
+struct rwd_workers {
+    struct rwd_core *core;
+    struct rwd_store *store;
+    struct rwd_pipes *pipes;
+    char names[RWD_WORKERS_MAX][24];
+};
+
 /* ---- reading --------------------------------------------------------------------------------- */
 
-static bool stopped(const struct rwd_svc *s, const struct rwd_job *job)
+static bool stopped(const struct rwd_workers *s, const struct rwd_job *job)
 {
-    return ron_env_now_ns(s->env) >= job->deadline.at_ns ||
+    return ron_env_now_ns(s->core->env) >= job->deadline.at_ns ||
            ron_au32_load(&job->live->progress.cancelled) != 0;
 }
 
-static enum ron_rc feed_all(struct rwd_svc *s, struct rwd_job *job, char *piece,
+static enum ron_rc feed_all(struct rwd_workers *s, struct rwd_job *job, char *piece,
                             struct rwd_snapshot_reader *r, struct ron_err *err)
 {
     uint64_t size = ron_cas_obj_size(job->inputs);
@@ -62,7 +69,7 @@ static enum ron_rc feed_all(struct rwd_svc *s, struct rwd_job *job, char *piece,
     return rc;
 }
 
-static enum ron_rc read_inputs(struct rwd_svc *s, struct rwd_job *job, char *piece,
+static enum ron_rc read_inputs(struct rwd_workers *s, struct rwd_job *job, char *piece,
                                struct rwd_snapshot *ret, struct ron_err *err)
 {
     struct rwd_snapshot_reader *r = NULL;
@@ -71,8 +78,8 @@ static enum ron_rc read_inputs(struct rwd_svc *s, struct rwd_job *job, char *pie
     ron_au32_store(&job->live->progress.phase, RWD_PHASE_READING);
     RON_TRY(rwd_snapshot_reader_new(
         RWD_FORM_JSON,
-        &(struct rwd_rows_opts){.rows_max = (uint64_t)ron_conf_int(s->conf, RWD_ROWS_MAX)}, &r,
-        err));
+        &(struct rwd_rows_opts){.rows_max = (uint64_t)ron_conf_int(s->core->conf, RWD_ROWS_MAX)},
+        &r, err));
     rc = feed_all(s, job, piece, r, err);
     if (rc != RON_OK) {
         rwd_snapshot_reader_free(r);
@@ -108,17 +115,17 @@ static enum ron_rc check_accounts(const struct rwd_rows *rows, const struct rwd_
     return RON_OK;
 }
 
-static enum ron_rc compute(struct rwd_svc *s, struct rwd_job *job, char *piece,
+static enum ron_rc compute(struct rwd_workers *s, struct rwd_job *job, char *piece,
                            struct rwd_outcome *o, struct ron_err *err)
 {
-    struct ron_conf_str salt = ron_conf_str(s->conf, RWD_SALT);
+    struct ron_conf_str salt = ron_conf_str(s->core->conf, RWD_SALT);
     struct ron_conf_snap *conf;
     uint32_t parts;
 
     if (!job->dry) {
         struct ron_str epoch = {job->request.epoch, strlen(job->request.epoch)};
-        enum ron_rc rc = rwd_book_move(s->book, epoch, RWD_RESERVED, RWD_COMPUTING, "",
-                                       ron_env_wall_ms(s->env), err);
+        enum ron_rc rc = rwd_book_move(s->store->book, epoch, RWD_RESERVED, RWD_COMPUTING, "",
+                                       ron_env_wall_ms(s->core->env), err);
 
         if (rc != RON_OK && rc != RON_CONFLICT) { /* of an earlier life: it is COMPUTING */
             return rc;
@@ -126,7 +133,7 @@ static enum ron_rc compute(struct rwd_svc *s, struct rwd_job *job, char *piece,
     }
     RON_TRY(read_inputs(s, job, piece, &o->snapshot, err));
     RON_TRY(check_accounts(o->snapshot.rows, rwd_policy_of(job->policy), err));
-    conf = ron_conf_box_get(ron_app_conf_box(s->app));
+    conf = ron_conf_box_get(ron_app_conf_box(s->core->app));
     parts = (uint32_t)ron_conf_int(conf, RWD_SHARDS);
     ron_conf_unref(conf);
     return rwd_run_compute(
@@ -146,16 +153,16 @@ static enum ron_rc compute(struct rwd_svc *s, struct rwd_job *job, char *piece,
 }
 
 /* Tells the emitter that there will be something to settle. A breach when there is no room. */
-static void announce(struct rwd_svc *s, struct rwd_outcome *o)
+static void announce(struct rwd_workers *s, struct rwd_outcome *o)
 {
-    uint64_t wait_ms = (uint64_t)ron_conf_ms(s->conf, RON_APP_WRITE_TIMEOUT);
+    uint64_t wait_ms = (uint64_t)ron_conf_ms(s->core->conf, RON_APP_WRITE_TIMEOUT);
     struct rwd_intent *intent = ron_alloc_zero(sizeof *intent);
     enum ron_rc rc = RON_NOMEM;
 
     if (intent != NULL) {
         memcpy(intent->epoch, o->job->request.epoch, sizeof intent->epoch);
-        rc = ron_chan_send(s->intents, intent,
-                           ron_deadline_after_ms(ron_env_now_ns(s->env), wait_ms), NULL);
+        rc = ron_chan_send(s->pipes->intents, intent,
+                           ron_deadline_after_ms(ron_env_now_ns(s->core->env), wait_ms), NULL);
     }
     if (rc == RON_OK) {
         return;
@@ -171,11 +178,11 @@ static void announce(struct rwd_svc *s, struct rwd_outcome *o)
                    (unsigned long long)wait_ms);
 }
 
-static void run_job(struct rwd_svc *s, struct rwd_job *job, char *piece, struct rwd_outcome *o)
+static void run_job(struct rwd_workers *s, struct rwd_job *job, char *piece, struct rwd_outcome *o)
 {
     struct ron_err err = {0};
     enum ron_rc rc = RON_CANCELLED;
-    uint64_t from_ns = ron_env_now_ns(s->env);
+    uint64_t from_ns = ron_env_now_ns(s->core->env);
 
     o->job = job;
     if (stopped(s, job)) {
@@ -187,38 +194,38 @@ static void run_job(struct rwd_svc *s, struct rwd_job *job, char *piece, struct 
     if (rc != RON_OK) {
         rwd_job_fault(&o->fault, job, rc, RWD_ERROR_SCHEMA, &err);
         if (o->fault.error == RWD_ERROR_TIMEOUT) {
-            rwd_timed_out(s, "compute", "worker");
+            rwd_timed_out(s->core, "compute", "worker");
         }
     } else if (!job->dry && o->run.manifest.status == RWD_STATUS_OK) {
         announce(s, o);
     }
-    ron_trace_stage(ron_app_tracer(s->app), &job->from,
+    ron_trace_stage(ron_app_tracer(s->core->app), &job->from,
                     &(struct ron_trace_stage){.name = "worker",
                                               .queue = "work",
                                               .from_ns = from_ns,
                                               .why = rc == RON_OK ? NULL : ron_rc_name(rc)});
-    if (ron_chan_send(s->results, o, ron_deadline_never(), NULL) != RON_OK) {
-        rwd_outcome_drop(s, o);
+    if (ron_chan_send(s->pipes->results, o, ron_deadline_never(), NULL) != RON_OK) {
+        rwd_outcome_drop(s->pipes, o);
     }
 }
 
 /* Of a worker that fails: the run is for another one, or has failed. */
-static void run_again(struct rwd_svc *s, struct rwd_job *job)
+static void run_again(struct rwd_workers *s, struct rwd_job *job)
 {
     struct rwd_fault fault;
     enum ron_rc rc = RON_LIMIT;
 
-    RON_LOG(s->log, WARN, "a worker has no memory; its run is begun again by another",
+    RON_LOG(s->core->log, WARN, "a worker has no memory; its run is begun again by another",
             RON_LOG_STR("epoch", job->request.epoch), RON_LOG_U64("tries", job->tries + 1U));
     if (++job->tries < TRIES) {
-        rc = ron_chan_try_send(s->work, job, NULL); /* then it is somebody else's */
+        rc = ron_chan_try_send(s->pipes->work, job, NULL); /* then it is somebody else's */
     }
     if (rc == RON_CLOSED) {
         rwd_fault_set(&fault, RWD_ERROR_DRAINING, NULL);
-        rwd_job_given_up(s, job, &fault);
+        rwd_job_given_up(s->pipes, job, &fault);
     } else if (rc != RON_OK) {
         rwd_fault_set(&fault, RWD_ERROR_BUSY, "no memory for the run");
-        rwd_job_given_up(s, job, &fault);
+        rwd_job_given_up(s->pipes, job, &fault);
     }
 }
 
@@ -226,7 +233,7 @@ static void run_again(struct rwd_svc *s, struct rwd_job *job)
 
 static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct rwd_svc *s = arg;
+    struct rwd_workers *s = arg;
     struct ron_err err = {0};
     enum ron_rc rc = RON_OK;
 
@@ -247,18 +254,26 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
     return rc;
 }
 
-enum ron_rc rwd_workers_add(struct rwd_svc *s, struct ron_err *err)
+enum ron_rc rwd_workers_add(struct rwd_pipes *p, struct rwd_workers **ret, struct ron_err *err)
 {
-    uint32_t count = (uint32_t)ron_conf_int(s->conf, RWD_WORKERS);
+    uint32_t count = (uint32_t)ron_conf_int(p->core->conf, RWD_WORKERS);
+    struct rwd_workers *s = ron_alloc_zero(sizeof *s);
 
+    if (s == NULL) {
+        return ron_err_set(err, RON_NOMEM, "no memory for the workers");
+    }
+    *ret = s;
+    s->core = p->core;
+    s->store = p->store;
+    s->pipes = p;
     for (uint32_t i = 0; i < count; i++) {
-        (void)snprintf(s->worker_names[i], sizeof s->worker_names[i], "worker-%u", i);
-        RON_TRY(ron_sup_add(ron_app_sup(s->app),
-                            &(struct ron_task_def){.name = s->worker_names[i],
+        (void)snprintf(s->names[i], sizeof s->names[i], "worker-%u", i);
+        RON_TRY(ron_sup_add(ron_app_sup(s->core->app),
+                            &(struct ron_task_def){.name = s->names[i],
                                                    .kind = "worker",
                                                    .mode = RON_TASK_BLOCKING,
                                                    .stage = 2,
-                                                   .input = s->work,
+                                                   .input = s->pipes->work,
                                                    .batch_max = 1,
                                                    .handle = handle,
                                                    .arg = s},

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "rewarder/core/core.h"
+#include "rewarder/front/front.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 
