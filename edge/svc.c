@@ -55,7 +55,7 @@ static enum ron_rc check_origins(const struct ron_conf_snap *conf, struct ron_er
     return RON_OK;
 }
 
-/* A base to which paths are appended, and which stands in JSON and in templates. */
+/* A base URL to which paths are appended, used in JSON and in templates. */
 static enum ron_rc check_public_url(const struct ron_conf_snap *conf, struct ron_err *err)
 {
     struct ron_conf_str url = ron_conf_str(conf, EDG_PUBLIC_URL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge/answer/events.c - what the edge does, for who watches: GET /edge/events, server-sent events.
+/* edge/answer/events.c - server-sent events for operators: GET /edge/events.
  *
- * Place: service, over ron/http/events.h. The bus `events` keeps the last 1024; a slow reader
+ * Built on ron/http/events.h. The bus `events` keeps the last 1024; a slow reader
  * loses the oldest and is told how many (bus_lagged_total). A view for operators, so the route is
  * on the Unix socket only (uds.path): names of origins and packs are not for strangers.
  *

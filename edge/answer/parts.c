@@ -2,9 +2,9 @@
 /* edge/answer/parts.c - several ranges of one representation: multipart/byteranges, written by a
  * reader.
  *
- * Place: service, beside reply.c. A part may lie in a file, so it is read where blocking is
- * allowed, 64 KiB at a time; the plan (rules/multipart.h) tells the length beforehand. Only where
- * http.multipart_ranges says so: most clients ask for one range, and each part costs a read. */
+ * A part may be in a file, so a reader reads it, 64 KiB at a time; the plan (rules/multipart.h)
+ * gives the length in advance. Off unless http.multipart_ranges is set: most clients request one
+ * range, and each part costs a read. */
 #include <string.h>
 
 #include "edge/answer/read.h"

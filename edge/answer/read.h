@@ -50,7 +50,7 @@ struct edg_read *edg_read_new(enum edg_read_kind kind, const char *path); /* NUL
 void edg_read_free(struct edg_read *r);
 /* To a reader, or refused; takes the read, which may be NULL. It is answered in any case. */
 void edg_read_submit(struct edg_out *out, struct edg_read *take_read);
-/* Frees it; answers if there is somebody to answer. */
+/* Frees it; a read with a reply is answered with the error. */
 void edg_read_drop(struct edg_site *s, struct edg_read *take_read, enum edg_error error);
 /* To a reader: the bytes of a stored answer must be opened first. Takes the reference. */
 void edg_submit_stored(struct edg_out *out, const struct edg_stored *take_stored,

@@ -147,7 +147,7 @@ void edg_add_preflight(struct edg_out *out)
 
 /* ---- a representation ------------------------------------------------------------------------ */
 
-/* What the origin said about its answer, but for what is said here anew. */
+/* The fields of the origin, except those that the edge writes itself. */
 static void add_stored(struct edg_out *out, const struct edg_extra *x,
                        const struct ron_http_selection *a)
 {

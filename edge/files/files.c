@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edge/files/files.c - the table of open files.
  *
- * Place: edge. Invariants beside F1-F3 of the header:
- *   I1 an entry in the table has one reference of the table; who takes it out gives that back.
+ * Invariants, in addition to F1-F3 of the header:
+ *   I1 The table holds one reference to each of its entries. The function that takes an entry out
+ *      of the table releases this reference.
  *   I2 references, lists and counters change under the lock of the shard; size, tag, bytes and
  *      descriptor of an entry never change after it was put in.
  *   I3 nothing is opened, read, closed or hashed under a lock. */
@@ -28,7 +29,7 @@ struct entry {
     struct entry *next; /* in its bucket */
     struct ron_list_node lru;
     uint32_t refs;
-    bool checking; /* somebody was told to look again */
+    bool checking; /* a caller was told to check the file */
     uint64_t checked_ms;
     uint64_t hash;
     struct ron_file_identity identity;
@@ -135,7 +136,7 @@ static struct entry *find(struct shard *sh, uint64_t hash, const char *path)
     return e;
 }
 
-/* Keyed by a number that no stranger knows, so that nobody can fill one bucket. */
+/* Keyed by a secret number, so that a client cannot choose names of one bucket. */
 static uint64_t hash_of(const struct edg_files *f, const char *path)
 {
     uint64_t h = f->seed;
@@ -301,7 +302,7 @@ static enum ron_rc make_entry(struct edg_files *f, const char *path, int fd,
     return RON_OK;
 }
 
-/* With the lock held: a chain of entries that nobody holds, to be freed after unlocking. */
+/* With the lock held: a chain of entries without holders, to be freed after unlocking. */
 static struct entry *make_room(struct edg_files *f, struct shard *sh)
 {
     struct entry *gone = NULL;
@@ -457,8 +458,8 @@ static bool has_encoded_slash(struct ron_str text)
     return false;
 }
 
-/* The byte at the front of a path, percent-decoded, and how many it takes. What is badly encoded
- * stands for itself. */
+/* The first byte of a path, percent-decoded, and how many bytes encode it. A malformed escape is
+ * taken literally. */
 static char front_byte(struct ron_str path, size_t *ret_len)
 {
     char byte = path.ptr[0];

@@ -9,8 +9,8 @@
  * Rules:
  *   F1. What is served under a tag are the bytes of that tag. Small files are served from the
  *       memory that was hashed. A larger one is served from the very file that was hashed; it must
- *       be replaced (written beside and renamed), never changed in place: a change in place is seen
- *       by the next look at it, and answers until then may mix.
+ *       be replaced (written to another name and renamed), never changed in place: a change in
+ *       place is noticed by the next check, and responses until then may mix.
  *   F2. Nothing outside the folder is ever opened (ron/io/folder.h). A name that begins with a dot,
  *       anywhere in the path, is not there.
  *   F3. Bounded: entries, memory, and the size of a file. What was not used for longest goes first;
@@ -72,14 +72,13 @@ void edg_files_free(struct edg_files *f);
  * control; RON_NOTFOUND: no file can have that name. */
 RON_MUST_USE enum ron_rc edg_path_decode(struct ron_str text, char ret_path[EDG_PATH_MAX + 1]);
 
-/* Whether a path, still encoded, stays below where it begins for whoever reads it: no segment is a
- * dot or two, not even to an origin that takes %2f, a backslash or %5c for a slash, or ends a name
+/* Whether a path, still encoded, stays below its start for every reader: no segment is a dot or
+ * two, not even to an origin that takes %2f, a backslash or %5c for a slash, or ends a name
  * at a semicolon. */
 bool edg_path_stays(struct ron_str path);
 
-/* RON_OK: *ret_check tells this caller, and nobody else, to have the file looked at again
- * (edg_files_load) while the known one is served. RON_AGAIN: not known, or not looked at for too
- * long: edg_files_load. */
+/* RON_OK: *ret_check tells this caller alone to have the file checked again (edg_files_load) while
+ * the known one is served. RON_AGAIN: not known, or not checked for too long: edg_files_load. */
 RON_MUST_USE enum ron_rc edg_files_get(struct edg_files *f, const char *path, uint64_t now_ms,
                                        const struct edg_file **ret_file, bool *ret_check);
 /* Opens or looks again. RON_NOTFOUND; RON_DENIED; RON_INVALID: no regular file; RON_LIMIT: too

@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge/fill/fills.c - fills that are wanted or under way, and who waits for them.
+/* edge/fill/fills.c - fills that are queued or in progress, and their waiters.
  *
- * Place: service, between the loops that want and the workers that do. Nothing waits here: a full
+ * Between the loops that request fills and the workers that run them. Nothing waits here: a full
  * `work` is 429.
  *
  * Invariants:
  *   L1 of the fills that may be joined a target of an origin has at most one, and with a bucket one
  *      more, for those who want the origin's word.
  *   L2 a waiter belongs to its fill until the worker takes all of them, which it does under the
- *      same lock with which the fill leaves the list: nobody joins a fill that has ended.
- *   L3 a fill that was spoiled stays so. Who spoils marks first and drops what is stored then; who
- *      stores looks afterwards, and drops it again: nothing of it stays. */
+ *      same lock with which the fill leaves the list: a fill that has ended cannot be joined.
+ *   L3 a spoiled fill stays spoiled. A purge or write first marks the fill, then drops the stored
+ *      answer; a worker stores first, then checks the mark and drops again: nothing of it stays. */
 #include <string.h>
 
 #include "edge/fill/tier.h"
@@ -107,8 +107,8 @@ static void promise(struct edg_fills *fills, const struct edg_waiter *w, const s
                             outlived && fills->ops[f->want.origin]->late ? &fills->late : NULL);
 }
 
-/* Joins or begins the fill; `waiter` is NULL for one that nobody waits for. RON_FULL, RON_CLOSED or
- * RON_NOMEM: the waiter is the caller's still. */
+/* Joins or begins the fill; `waiter` is NULL for a fill without waiters. RON_FULL, RON_CLOSED or
+ * RON_NOMEM: the waiter still belongs to the caller. */
 static enum ron_rc join(struct edg_fills *fills, const struct edg_want *want,
                         struct edg_waiter *waiter)
 {

@@ -41,11 +41,11 @@ struct edg_waiter {
 struct edg_want {
     uint32_t origin;
     struct ron_str target;
-    const struct edg_stored *stale; /* to be asked for anew; may be NULL */
+    const struct edg_stored *stale; /* to be revalidated; may be NULL */
     struct edg_fields request;      /* of a gateway's client, all of it */
     enum edg_fwd fwd;               /* why, for Cache-Status */
-    bool alone;                     /* conditions or a range of one client: nobody joins it */
-    bool shared;                    /* what another edge put into the bucket will do */
+    bool alone;                     /* conditions or a range of one client: it cannot be joined */
+    bool shared;                    /* a record of another edge in the bucket is good enough */
 };
 
 /* A fill that is wanted, queued or under way: of those that may be joined at most one for a target
@@ -90,7 +90,7 @@ struct edg_fills {
     const struct edg_origin_ops *ops[EDG_OPS_MAX];
     void *ops_arg[EDG_OPS_MAX];
     struct edg_shared *shared; /* NULL: there is no bucket */
-    struct ron_http_late late; /* what is said to whom a fill comes too late */
+    struct ron_http_late late; /* the 202 for requests that end before their fill */
     struct ron_chan *work;
     struct edg_filler *fillers;
     char filler_names[EDG_FILLERS_MAX][24];
@@ -105,7 +105,7 @@ RON_MUST_USE enum ron_rc edg_fills_open(struct edg_fills *fills, struct ron_err 
 void edg_fills_register(struct edg_fills *fills, uint32_t origin, const struct edg_origin_ops *ops,
                         void *arg);
 RON_MUST_USE enum ron_rc edg_fills_add(struct edg_fills *fills, struct ron_err *err);
-/* Answers who still waits; then, when nothing uses the origins any more, the rest. */
+/* Answers all waiters that are left; then, when nothing uses the origins any more, the rest. */
 void edg_fills_stop(struct edg_fills *fills);
 void edg_fills_free(struct edg_fills *fills);
 
@@ -116,7 +116,7 @@ void edg_live(struct edg_fills *fills, struct edg_out *out, struct ron_str origi
               struct ron_str path);
 /* The request waits for the fill, which it joins or begins, or is refused. */
 void edg_fill_wait(struct edg_fills *fills, struct edg_out *out, const struct edg_want *want);
-/* A fill that nobody waits for. Full: the next request asks again. */
+/* A fill without waiters. Full: the next request tries again. */
 void edg_fill_behind(struct edg_fills *fills, const struct edg_want *want);
 /* Fills under way of a target are neither joined nor kept from now on. */
 void edg_fills_spoil(struct edg_fills *fills, uint32_t origin, struct ron_str target);
@@ -145,7 +145,7 @@ struct edg_filler {
     int status; /* of the answer, noted by the sink of a gateway's call; 0: not yet */
 };
 
-/* Clears the state of a full queue once half of it is free: nobody is refused for a while. */
+/* Clears the state of a full queue once half of it is free. */
 void edg_fills_calm(struct edg_fills *fills);
 bool edg_fill_spoiled(struct edg_fills *fills, const struct edg_fill *f);
 /* The fill leaves the list, and its waiters, the first first, are the caller's. */

@@ -23,8 +23,8 @@ RON_MUST_USE enum ron_rc edg_origins_open(struct edg_origins *o, struct ron_app 
                                           const struct ron_conf_snap *conf, uint64_t object_max,
                                           struct ron_err *err);
 void edg_origins_close(struct edg_origins *o);
-/* A target of a client for the origin of a section: its host, what it may reach and whom it trusts;
- * the rest is `like`. */
+/* A target of a client for the origin of a section: its host, the addresses it may reach and the
+ * authorities it trusts; the rest is `like`. */
 RON_MUST_USE enum ron_rc edg_origin_target(struct ron_http_client *client,
                                            const struct ron_conf_snap *conf, uint32_t section,
                                            const struct ron_http_target_opts *like,

@@ -5,8 +5,8 @@
  * "r/" HH "/" and the 64 digits of BLAKE3(name NUL url NUL target). The edge that filled writes it;
  * one that knows nothing of the path looks for it before it asks the origin. It is a shortcut and
  * never more: what is missing, stale, damaged, of another origin or purged here is as if it were
- * not there. Who may write to the bucket is believed like an origin; the bytes themselves are
- * checked by their id all the same. Only live fills: what a gateway keeps depends on its clients.
+ * not there. A writer of the bucket is trusted like an origin; the bytes themselves are
+ * still checked against their id. Only live fills: what a gateway keeps depends on its clients.
  *
  * A purge of a path removes its record. For a prefix, and for records that an edge with older
  * news writes afterwards, this edge remembers when it was purged: records of answers from before
@@ -194,7 +194,7 @@ static const char *judge(struct edg_fills *fills, const struct edg_fill *f, stru
     if (use.verdict != EDG_FRESH) {
         return "stale";
     }
-    like.vary = (struct ron_str){"", 0}; /* made anew from the fields */
+    like.vary = (struct ron_str){"", 0}; /* computed again from the fields */
     like.key = (struct ron_str){"", 0};
     made = edg_record_make(fills->site, like, edg_origin_request(), like.fields, &keep);
     if (made == NULL || !keep) {

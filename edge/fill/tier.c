@@ -4,8 +4,8 @@
  *     a read that the local store cannot serve ──s3_reads──► s3-reader-N: the bucket, then as ever
  *     an object of an origin, committed ──► edg_s3_stored ──► the bucket
  *
- * Readers of the bucket are tasks of their own: a slow server holds up nobody who asks for what is
- * here. A bucket that fails is a miss for whatever an origin has; for /cas it is a 503. */
+ * Readers of the bucket are tasks of their own: a slow server does not delay requests for local
+ * content. A bucket that fails is a miss for whatever an origin has; for /cas it is a 503. */
 #include "edge/fill/tier.h"
 
 #include "ron/base/assert.h"

@@ -145,7 +145,7 @@ static void answer_waiters(struct edg_fills *fills, struct edg_waiter *w,
     }
 }
 
-/* A fill that nobody will do: its waiters are answered. */
+/* Ends a fill that will not run: its waiters are answered with the error. */
 static void drop(struct edg_fills *fills, struct edg_fill *take_fill, enum edg_error error)
 {
     answer_waiters(fills, edg_fill_end(fills, take_fill), NULL, (struct edg_status){0}, error);
@@ -154,8 +154,7 @@ static void drop(struct edg_fills *fills, struct edg_fill *take_fill, enum edg_e
 
 /* ---- the task -------------------------------------------------------------------------------- */
 
-/* Whether the stale answer may stand in for an origin that fails; as for a client that says
- * nothing. */
+/* Whether the stale answer may be served while the origin fails, to a client without directives. */
 static bool stale_may_serve(struct edg_fills *fills, const struct edg_fill *f,
                             const struct edg_fetched *got)
 {
@@ -178,7 +177,7 @@ static void run_again(struct edg_fills *fills, struct edg_fill *f)
     RON_LOG(fills->site->log, WARN, "worker out of memory; fill requeued",
             RON_LOG_U64("tries", f->tries + 1U));
     if (++f->tries < FILL_TRIES) {
-        rc = ron_chan_try_send(fills->work, f, NULL); /* then it is somebody else's */
+        rc = ron_chan_try_send(fills->work, f, NULL); /* then it belongs to the queue */
     }
     if (rc != RON_OK) {
         drop(fills, f, rc == RON_CLOSED ? EDG_ERROR_DRAINING : EDG_ERROR_BUSY);
@@ -194,8 +193,8 @@ static struct ron_cas_obj *hold(struct edg_fills *fills, const struct ron_b3 *id
     return ron_cas_open(fills->store->cas, id, &obj, &err) == RON_OK ? obj : NULL;
 }
 
-/* What is stale is asked for with its validators only while its bytes are there: a 304 would
- * confirm what nobody has. */
+/* A stale answer is revalidated only while its bytes are in the store: a 304 would confirm bytes
+ * that are gone. */
 static struct ron_cas_obj *hold_stale(struct edg_fills *fills, struct edg_fill *f)
 {
     const struct edg_stored *stale = f->want.stale;
@@ -238,7 +237,7 @@ static bool run_shared(struct edg_fills *fills, struct edg_fill *f)
     return true;
 }
 
-/* RON_NOMEM: it did not begin, and the fill is somebody else's or has ended. */
+/* RON_NOMEM: it did not begin, and the fill was requeued or has ended. */
 static enum ron_rc run_origin(struct edg_filler *k, struct edg_fill *f)
 {
     struct edg_fills *fills = k->fills;

@@ -55,7 +55,7 @@ void edg_gateway_invalidate(struct edg_gateway *g, const struct ron_http_head *h
     }
 }
 
-/* Whether what a HEAD says of a field is what is stored; nothing said is no objection. */
+/* Whether a field of a HEAD response equals the stored one; an absent field agrees. */
 static bool agrees(struct edg_fields stored, struct edg_fields response, const char *name)
 {
     struct ron_str now;

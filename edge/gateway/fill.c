@@ -23,7 +23,7 @@ struct run {
 
 /* ---- the call -------------------------------------------------------------------------------- */
 
-/* On the client's task: the status must be noted here, where nobody changes it meanwhile. */
+/* On the client's task: the status must be noted here, where it cannot change. */
 static enum ron_rc sink(struct ron_http_fetch *fetch, void *arg, const void *bytes, size_t len)
 {
     struct edg_filler *k = RON_OBJ(arg, struct edg_filler, EDG_FILLER_MAGIC);
@@ -101,7 +101,7 @@ static bool is_whole(const struct run *r)
     return why == RON_HTTP_FETCH_ANSWERED || why == RON_HTTP_FETCH_STATUS;
 }
 
-/* Nobody wants the rest. */
+/* Discards the rest. */
 static void cut(struct run *r)
 {
     struct ron_str piece;
@@ -232,7 +232,7 @@ static void answer_record(struct run *r, const struct edg_stored *record, bool s
 
 /* ---- an answer that is kept ------------------------------------------------------------------ */
 
-/* Puts the record into the table, unless somebody wrote or purged meanwhile (L3 of
+/* Puts the record into the table, unless the target was written or purged meanwhile (L3 of
  * fill/fills.c). */
 static bool keep(struct run *r, const struct edg_stored *record)
 {

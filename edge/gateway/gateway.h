@@ -2,14 +2,13 @@
 /* edge/gateway/gateway.h - the edge in front of an application: a shared cache (RFC 9111) for one
  * origin.
  *
- * Place: service, beside live fill, whose table, store and workers it shares. Private to the files
- * of the service.
+ * It shares table, store and workers with live fills.
  *
  *     GET, HEAD --loop--> stored answer ------------------------------> answered here
- *                    |      (stale: refreshed behind, or asked for anew)
+ *                    |      (stale: refreshed in the background, or revalidated)
  *                    +--GET--> a fill that many share --work--> worker: origin, store, answers
- *                    |            \ may not be kept: streamed to the one who asked first,
- *                    |              the others go on their own
+ *                    |            \ may not be kept: streamed to the first waiter,
+ *                    |              the others pass
  *     the rest, and what is known not to be kept --> pass: streamed both ways on the client's task
  *
  * Rules:
@@ -17,13 +16,13 @@
  *       entity tag, date and status included. Bytes are hashed and whole before the first is sent.
  *   G2. Fields of a client reach the origin but for those of the connection (rules/hop.h); a shared
  *       call leaves out conditions and ranges of the one client.
- *   G3. An answer goes to others than who asked for it only if it may be stored and their requests
- *       choose the same variant.
- *   G4. A write that succeeded is followed by no answer from before it: the stored ones are gone
- *       before its own answer is sent, and fills under way are not kept nor joined.
+ *   G3. An answer goes to further clients only if it may be stored and their requests choose the
+ *       same variant.
+ *   G4. After a successful write no answer from before it is served: stored ones are dropped before
+ *       the write is answered, and fills in progress are neither kept nor joined.
  *   G5. Where the origin is told the client's host, stored answers are of that host alone: the host
- *       stands before the target in their key, in the very spelling in which it is sent.
- *   G6. One try a call: whether an application's request may be repeated, only its client knows.
+ *       precedes the target in their key, spelled exactly as it is sent.
+ *   G6. A call is tried once: only the client knows whether its request may be repeated.
  *
  * Threads: requests on loops, fills on workers, passes on the task of the gateway's client. */
 #pragma once
@@ -106,7 +105,7 @@ void edg_gateway_invalidate(struct edg_gateway *g, const struct ron_http_head *h
 void edg_gateway_head(struct edg_gateway *g, const struct ron_http_head *head,
                       const struct edg_stored *stored, int status, struct edg_fields response,
                       uint64_t begun_ms);
-/* A target that was asked for by many and may not be kept: for a while nobody waits for another. */
+/* Marks a target as uncacheable: for a while requests for it do not wait for each other. */
 void edg_gateway_mark(struct edg_gateway *g, struct ron_str target);
 /* Under what an answer to `target` is stored (G5), in `room` or as it is. RON_LIMIT: too long. */
 RON_MUST_USE enum ron_rc edg_gateway_key(const struct edg_gateway *g,

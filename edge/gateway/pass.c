@@ -7,7 +7,7 @@
  * the call rests and is woken by it.
  *
  * Invariants:
- *   P1 a pass is never freed before the service: whoever decided to wake it may still come.
+ *   P1 a pass is never freed before the service: a waker may still call it.
  *   P2 `fetch` is set, under `mu`, from the first callback of a call to its end; a wake-up outside
  *      of that finds NULL, or rouses another call, which looks and rests again. */
 #include <string.h>

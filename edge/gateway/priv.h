@@ -26,7 +26,7 @@ struct edg_gateway {
     bool pass_host;
     const char *port; /* that needs no mention in Host, with its colon */
     uint64_t object_max;
-    uint64_t seed; /* so that nobody chooses which targets share a mark */
+    uint64_t seed; /* so that clients cannot choose which targets share a mark */
     char below[1024];
     char above[1024];
     struct ron_au64 marks[EDG_MARKS]; /* hash and second of its end */

@@ -8,12 +8,12 @@
  *
  * Rules:
  *   G1. A tile or bundle, full or partial, holds hashes or entries of fixed places of a log that
- *       only grows: whoever has it has it forever (immutable).
+ *       only grows: it never changes (immutable).
  *   G2. A checkpoint is the newest head: kept for a moment only, and older than the tiles that
  *       exist, never newer.
  *   G3. Everything else of a ledger (accounts, entries by name, writes) is not for an edge, and so
- *       is a path with a form that tlog-tiles does not have: nobody can make the edge ask the
- *       ledger for the same tile under two names.
+ *       is a path with a form that tlog-tiles does not have: a client cannot make the edge
+ *       fetch the same tile under two names.
  *
  * Threads: any. */
 #pragma once
@@ -23,9 +23,9 @@
 
 enum edg_ledger_kind {
     EDG_LEDGER_OTHER,      /* not served */
-    EDG_LEDGER_CHECKPOINT, /* /checkpoint, also of so many witnesses */
-    EDG_LEDGER_TILE,       /* /tile/L/N[.p/W]: hashes, for everybody */
-    EDG_LEDGER_ENTRIES,    /* /tile/entries/N[.p/W]: what the entries say, for who may */
+    EDG_LEDGER_CHECKPOINT, /* /checkpoint, also with a number of witnesses */
+    EDG_LEDGER_TILE,       /* /tile/L/N[.p/W]: hashes, public */
+    EDG_LEDGER_ENTRIES,    /* /tile/entries/N[.p/W]: entries, only with a capability */
 };
 
 enum { EDG_LEDGER_LEVEL_MAX = 63, EDG_LEDGER_CONTROL_SIZE = 64 };

@@ -32,7 +32,7 @@ struct edg_pipe {
 
 RON_MUST_USE enum ron_rc edg_pipe_init(struct edg_pipe *p, struct ron_err *err);
 void edg_pipe_done(struct edg_pipe *p);
-/* For the next fetch; nobody may be in the pipe. */
+/* For the next fetch; the previous one must have ended. */
 void edg_pipe_reset(struct edg_pipe *p);
 
 /* `arg` of both is the pipe. */

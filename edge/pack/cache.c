@@ -14,7 +14,7 @@ enum {
     TAGS_DEFAULT = 65536, /* 3.5 MiB when all are used */
     TAGS_MAX = 1 << 24,   /* 900 MiB; more would be a mistake */
     /* Above it sendfile costs us no more than copying, and the receiver less: it reads pages that
-     * nobody wrote since, not a fresh copy in another core's cache. Same bound as http's files. */
+     * were not written since, not a fresh copy in another core's cache. As for files of http. */
     TILE_ONE_DEFAULT = 16 * 1024,
     BYTES_DEFAULT = 16 << 20,
 };

@@ -2,7 +2,7 @@
 /* edge/pack/mbt.h - MBTiles 1.3: tiles in a SQLite file.
  *
  * Place: edge, below pack.h. The file is opened read-only and immutable: no locks, no journal,
- * nothing written beside it. `tiles` and `metadata` may be tables or views. Rows are counted from
+ * no other file is written. `tiles` and `metadata` may be tables or views. Rows are counted from
  * the south (TMS), so row = 2^z - 1 - y.
  *
  * SQLite reads the disk, so it is never used on a loop: a tile is copied once, on a thread that may
@@ -35,6 +35,6 @@ RON_MUST_USE enum ron_rc edg_mbt_tile(struct edg_mbt *m, const struct edg_zxy *a
                                       const struct edg__name *name, struct edg__block **ret_block,
                                       struct ron_err *err);
 
-/* A handle of its own, hardened as above, for who asks other questions; give it to sqlite3_close.
+/* A handle of its own, hardened as above, for other queries; give it to sqlite3_close.
  * `db` is a struct sqlite3. */
 RON_MUST_USE enum ron_rc edg__mbt_handle(const char *path, void **ret_db, struct ron_err *err);

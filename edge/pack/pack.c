@@ -153,7 +153,7 @@ static void info_of_pmt(struct edg_pack *p)
     i->clustered = h->clustered;
 }
 
-/* Metadata that is no JSON object is told, because the file then breaks its format. */
+/* Metadata that is not a JSON object is an error, because the file then violates its format. */
 static enum ron_rc metadata_check(struct edg_pack *p, struct ron_err *err)
 {
     struct ron_json_error why = {0};

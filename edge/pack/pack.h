@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edge/pack/pack.h - one interface over packs of map tiles: PMTiles v3 and MBTiles 1.3.
  *
- * Place: edge; the routes stand on this header alone. Below it: pmt.h and mbt.h read the
+ * The routes use this header alone. Below it: pmt.h and mbt.h read the
  * two formats, cache.h keeps what was read, verify.h checks a whole file.
  *
  * Two kinds of calls, and no third:

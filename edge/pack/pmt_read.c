@@ -30,7 +30,7 @@ static struct edg_pmt_section get_section(const uint8_t *p)
     return (struct edg_pmt_section){.offset = get_u64(p), .length = get_u64(p + 8)};
 }
 
-/* An empty section may stand anywhere: writers put 0 or the end of the file. */
+/* An empty section may have any offset: writers use 0 or the end of the file. */
 static enum ron_rc section_check(const struct edg_pmt_section *s, const char *name, uint64_t end,
                                  struct ron_err *err)
 {

@@ -44,7 +44,7 @@ struct edg_verify_opts {
     const struct ron_env *env;
     const char *path;
     bool hash;                 /* even without a sidecar */
-    edg_progress_fn *progress; /* NULL: nobody looks on, and nobody cancels */
+    edg_progress_fn *progress; /* NULL: no reports, and no cancellation */
     void *progress_arg;
 };
 

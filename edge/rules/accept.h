@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edge/rules/accept.h - which stored content coding answers a request (RFC 9110 12.5.3).
  *
- * Place: edge, beside ron_http_select. Pure.
+ * Complements ron_http_select. Pure.
  *
  * Rules: the coding with the highest weight among those that exist; of equals the one that is named
  * first in the table below. A request without Accept-Encoding gets identity, because a client that

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge/rules/cc.h - Cache-Control of requests and answers (RFC 9111 5.2, RFC 5861, RFC 8246), with
- * Age, Expires and Pragma beside it.
+/* edge/rules/cc.h - Cache-Control of requests and answers (RFC 9111 5.2, RFC 5861, RFC 8246), and
+ * Age, Expires and Pragma.
  *
  * Place: edge, below edg_fresh. Pure.
  *
- * Rules, where the grammar leaves a choice. What is doubtful is read in the strictest way, so
- * that nobody who reads the header could call us too lenient:
- *   C1. A number that stands twice is the stricter one: the smaller, of min-fresh the larger.
+ * Rules, where the grammar leaves a choice. A doubtful directive is read in the strictest
+ * way, so that the cache is never more lenient than the header:
+ *   C1. Of a repeated number the stricter one counts: the smaller, of min-fresh the larger.
  *   C2. A number that is none (missing, signed, a fraction, letters) is 0, of min-fresh the most
  *       there is. It may be quoted, though it should not be.
  *   C3. A directive that forbids counts whatever argument it has. One that permits (public,
@@ -72,9 +72,9 @@ void edg_cc_response(struct edg_fields response, struct edg_cc *ret_cc);
 bool edg_cc_withheld(struct edg_fields response, struct ron_str name);
 
 /* Age of an answer: 0 without one. RON_INVALID when it is not one whole number in one line: then
- * nobody knows how old the answer is. */
+ * the age of the answer is unknown. */
 RON_MUST_USE enum ron_rc edg_age(struct edg_fields response, uint64_t *ret_age_s);
 
-/* A date field that stands once and is a date. RON_NOTFOUND; RON_INVALID. */
+/* A date field that occurs once and is a valid date. RON_NOTFOUND; RON_INVALID. */
 RON_MUST_USE enum ron_rc edg_date(struct edg_fields fields, const char *name, uint64_t now_s,
                                   uint64_t *ret_unix_s);

@@ -39,7 +39,7 @@ struct ron_str edg_trim(struct ron_str text)
     return text;
 }
 
-/* Where the first comma outside quotes stands, or the end; whether the quotes before it close. */
+/* Position of the first comma outside quotes, or the end; whether the quotes before it close. */
 static size_t element_end(struct ron_str text, bool *ret_closed)
 {
     bool quoted = false;

@@ -8,7 +8,7 @@
 
 enum { MS = 1000, HEURISTIC_PART = 10 };
 
-/* Why nobody may be given this answer stale, strictest first. */
+/* What may allow this answer to be served stale, strictest first. */
 enum stale_rule { STALE_NEVER, STALE_BY_ORIGIN, STALE_BY_ANYONE };
 
 static uint64_t minus(uint64_t a, uint64_t b)

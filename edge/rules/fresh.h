@@ -13,14 +13,14 @@
  *               5xx or no answer: edg_use_on_error; anything else replaces what is stored.
  *
  * Rules, where the RFC leaves a choice:
- *   L1. An invalid or repeated Age makes an answer stale: how old it is, nobody knows.
- *   L2. Expires that is no date, or stands twice, is in the past. A Date that is missing or no date
- *       is the moment the answer came.
+ *   L1. An invalid or repeated Age makes an answer stale: its age is unknown.
+ *   L2. An invalid or repeated Expires is in the past. A missing or invalid Date is the time at
+ *       which the answer arrived.
  *   L3. Heuristics (a tenth of the time since Last-Modified, at most `heuristic_max_s`) only for
  *       the statuses of RFC 9110 15.1 or with `public`, and only without explicit freshness.
  *   L4. must-revalidate, proxy-revalidate and no-cache forbid stale answers, whatever else allows
  *       them. s-maxage forbids those that only the configuration or max-stale of a request would
- *       allow; stale-while-revalidate and stale-if-error of the origin itself stand.
+ *       allow; stale-while-revalidate and stale-if-error of the origin itself still apply.
  *   L5. 206, 304, 412 and 416 depend on headers of one request and are never stored.
  *
  * Threads: any. */

@@ -3,12 +3,12 @@
  * of it, a 304 merged into them, and what an unsafe request invalidates (RFC 9111 3.1, 3.2, 4.3.4,
  * 4.4).
  *
- * Place: edge, beside edg_fresh. Pure.
+ * Complements edg_fresh. Pure.
  *
  * Rules:
  *   U1. Kept are fields that go beyond one hop (hop.h) and are not withheld by private="..." or
- *       no-cache="...". Age is kept because edg_life_read needs it; whoever sends the answer
- *       writes edg_life_age_s in its place, and keeps its Date.
+ *       no-cache="...". Age is kept because edg_life_read needs it; the sender of the answer
+ *       replaces it by edg_life_age_s and keeps its Date.
  *   U2. A 304 replaces every field that it has, all lines of it, but for those that describe the
  *       stored bytes: Content-Length, Content-Encoding, Content-Range, Content-MD5, Digest,
  *       Content-Digest, Repr-Digest, and ETag. We ask with exactly one tag, so a 304 speaks of what

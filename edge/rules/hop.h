@@ -7,7 +7,7 @@
  * Proxy-Authentication-Info, Proxy-Authorization, Proxy-Connection, TE, Trailer, Transfer-Encoding,
  * Upgrade; and Content-Length, because each side frames its bodies itself.
  * Of a request also: Host, Expect, X-Corr-ID, Traceparent, Request-Timeout and Deadline, which the
- * client writes anew; Via, to which ours is added; and, for a call that fills the store, the
+ * HTTP client writes itself; Via, to which ours is added; and, for a call that fills the store, the
  * conditions and ranges of this one client (If-Match, If-None-Match, If-Modified-Since,
  * If-Unmodified-Since, If-Range, Range), and Cache-Control and Pragma, which were obeyed here.
  * Of an answer also: X-Corr-ID, which the server writes.

@@ -2,8 +2,8 @@
 /* edge/rules/multipart.h - the plan of a multipart/byteranges body (RFC 9110 14.6), sent without a
  * copy.
  *
- * Place: edge, behind ron_http_select. A plan is a row of pieces, in turn text of the plan and a
- * range of the representation; whoever sends it lends both as they are.
+ * Used after ron_http_select. A plan is a row of pieces, in turn text of the plan and a range of
+ * the representation; the sender lends both without a copy.
  * Pure; random bytes come from the caller.
  *
  * Invariants:
@@ -43,7 +43,7 @@ struct edg_multipart {
 
 /* The plan for 1 to RON_HTTP_RANGES_MAX ranges of `size` bytes; an empty content_type leaves the
  * line out of the parts. RON_LIMIT: content_type is longer than EDG_CONTENT_TYPE_MAX. RON_INVALID:
- * it cannot stand in a header. */
+ * it is not a valid header value. */
 RON_MUST_USE enum ron_rc edg_multipart_plan(const struct ron_http_range *ranges, size_t count,
                                             uint64_t size, struct ron_str content_type,
                                             const uint8_t random[EDG_BOUNDARY_BYTES],

@@ -35,7 +35,7 @@ static bool same_name(struct ron_str a, struct ron_str b)
     return edg_same(up_to(a, '=', &rest), up_to(b, '=', &rest));
 }
 
-/* Whether a directive of this name stands with our name as well (O2). */
+/* Whether a directive of this name also occurs with our name (O2). */
 static bool overruled(struct edg_fields response, const char *device, struct ron_str directive)
 {
     struct edg_list list = edg_list_of(response, EDG_SURROGATE);

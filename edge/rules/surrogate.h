@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge/rules/surrogate.h - Surrogate-Control: what an origin says to the caches that stand in front
- * of it, instead of what it says to all (the Edge Architecture Specification of the W3C note; CDNs
+/* edge/rules/surrogate.h - Surrogate-Control: directives of an origin for the caches in front of
+ * it, instead of those for all clients (the Edge Architecture Specification of the W3C note; CDNs
  * read it).
  *
  * Place: edge, between an answer and the rules of edg_fresh. Pure.

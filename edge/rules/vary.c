@@ -6,7 +6,7 @@
 
 #include <string.h>
 
-/* Letters in any case are equal; a text stands behind its own beginning. */
+/* Letters in any case are equal; a prefix sorts first. */
 static int compare(struct ron_str a, struct ron_str b)
 {
     for (size_t i = 0; i < a.len && i < b.len; i++) {

@@ -23,7 +23,7 @@
 enum {
     EDG_VARY_NAMES_MAX = 16, /* real ones have one to five */
     EDG_VARY_TEXT_MAX = 512, /* canonical, without NUL */
-    EDG_VARY_KEY_MAX = 8192, /* half of the longest request head; more is no key to keep */
+    EDG_VARY_KEY_MAX = 8192, /* half of the longest request head; longer keys are not kept */
     EDG_VARY_ITEMS_MAX = 64, /* elements that are sorted; longer lists keep their order */
 };
 

@@ -7,8 +7,8 @@
  * (sample/sample.h), from memory.
  *
  * Invariants:
- *   M1. The page may load from the edge alone: its policy (CSP) names no other place, and no script
- *       or style stands in the page itself.
+ *   M1. The page may load from the edge alone: its policy (CSP) names no other place, and the page
+ *       has no inline script or style.
  *   M2. Only files that are named here are ever served from edge.demo_dir. */
 #pragma once
 

@@ -161,7 +161,7 @@ static void swap_in(struct edg_packs *packs, struct edg_pack_set *take_set)
 /* ---- the verifier ---------------------------------------------------------------------------- */
 
 /* Between two lines of the log about one verification: small packs have none, large ones one for
- * each tenth, and one now and then where nobody knows how much is left. */
+ * each tenth, and one now and then where the total is unknown. */
 enum { TELL_MIN_MS = 100, TELL_MAX_MS = 10000 };
 
 static void tell(struct edg_packs *packs, const char *phase, uint64_t percent)
@@ -179,8 +179,8 @@ static void tell(struct edg_packs *packs, const char *phase, uint64_t percent)
     }
 }
 
-/* How far it is: at the start in readyz, for who waits; after a reload in the log, because the
- * packs of before are served meanwhile, and nothing is degraded. */
+/* Reports progress: at the start in readyz, because clients wait; after a reload in the log,
+ * because the previous packs are served meanwhile and nothing is degraded. */
 static bool go_on(void *arg, const char *phase, uint64_t done, uint64_t total)
 {
     struct edg_packs *packs = RON_OBJ(arg, struct edg_packs, EDG_PACKS_MAGIC);
@@ -190,7 +190,7 @@ static bool go_on(void *arg, const char *phase, uint64_t done, uint64_t total)
     RON_ASSERT_MSG(packs->verified != NULL, "progress belongs to a pack");
     if (packs->set != NULL) {
         tell(packs, phase, percent);
-    } else if (percent != packs->verified_percent) { /* at the start: somebody waits */
+    } else if (percent != packs->verified_percent) { /* at the start: clients wait */
         packs->verified_percent = percent;
         (void)snprintf(text, sizeof text, "verifying %s: %s, %u %%", packs->verified, phase,
                        (unsigned)percent);
@@ -366,7 +366,7 @@ void edg_packs_reload(struct edg_packs *packs)
 {
     void *wish = ron_alloc(1);
 
-    /* Full: a wish that is not yet granted stands for this one, too. */
+    /* Full: a queued reload covers this one, too. */
     if (wish != NULL && ron_chan_try_send(packs->reloads, wish, NULL) != RON_OK) {
         ron_free(wish);
     }

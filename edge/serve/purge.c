@@ -10,7 +10,7 @@
  *                                               short for /edge/assets/o/ledger/, as in requests
  *     {"id":"b3:..."}                           the bytes themselves
  *
- * Who may is decided by the capability `edge.purge`; without a key file the route does not exist.
+ * The capability `edge.purge` is required; without a key file the route does not exist.
  * Fills that are under way are not kept (L3 of fill/fills.c). The next request asks the origin. */
 #include <string.h>
 

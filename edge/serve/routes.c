@@ -21,8 +21,8 @@
 
 /* ---- files ----------------------------------------------------------------------------------- */
 
-/* Somebody is to look whether the file is still the same. A full queue is no harm: the next request
- * after twice the time waits for a look of its own. */
+/* Has a reader check whether the file is still the same. A full queue does no harm: after twice the
+ * time the next request waits for a check of its own. */
 static void ask_check(struct edg_serve *s, const char *path)
 {
     struct edg_read *r = edg_read_new(EDG_READ_FILE_CHECK, path);

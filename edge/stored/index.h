@@ -2,7 +2,7 @@
 /* edge/stored/index.h - the table of stored answers outlives a restart: one file, written when the
  * edge has stopped and taken when it starts.
  *
- * Place: edge, beside edg_table. docs/formats/edge-index.md has the bytes.
+ * docs/formats/edge-index.md describes the bytes.
  *
  * Rules:
  *   N1. The file exists only between a stop and the next start: it is removed, durably, before

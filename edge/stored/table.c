@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* edge/stored/table.c - targets and their variants, in shards.
  *
- * Place: edge. Invariants beside T1-T3 of the header:
+ * Invariants, in addition to T1-T3 of the header:
  *   I1 the table has one reference of each record in it.
  *   I2 a target in the table has at least one variant, and variants[0] is the newest.
  *   I3 what leaves under the lock is given back after it: never a free inside. */
@@ -61,7 +61,7 @@ enum ron_rc edg_table_new(const struct edg_table_opts *opts, struct edg_table **
     return RON_OK;
 }
 
-/* Keyed by a number that no stranger knows, so that nobody can fill one bucket. */
+/* Keyed by a secret number, so that a client cannot choose targets of one bucket. */
 static uint64_t hash_of(const struct edg_table *t, uint32_t origin, struct ron_str target)
 {
     uint64_t h = t->seed ^ origin;

@@ -7,8 +7,8 @@
  * used is edg_fresh's to say.
  *
  * Rules:
- *   T1. A record never changes after it was made: a 304 makes a new one. Whoever holds a reference
- *       may read it without a lock for as long as it likes.
+ *   T1. A record never changes after it was made: a 304 makes a new one. The holder of a
+ *       reference may read it without a lock.
  *   T2. A target has at most EDG_VARIANTS_MAX variants; the newest comes first, and one more pushes
  *       out the oldest. Two records of the same variant are never in the table together.
  *   T3. Bounded by records and by their bytes; the longest unused target goes first.
