@@ -20,6 +20,14 @@ endif()
 find_program(RON_PYTHON python3 REQUIRED)
 find_program(RON_SH sh REQUIRED)
 
+# Public corpora are not part of the tree: the folder that RON_CORPORA names when this is
+# configured, or the default beside the tree. Tests that find theirs absent skip; `./dev test` names
+# what was absent.
+set(ron_corpora "${PROJECT_SOURCE_DIR}/../shared/data")
+if(DEFINED ENV{RON_CORPORA} AND NOT "$ENV{RON_CORPORA}" STREQUAL "")
+  set(ron_corpora "$ENV{RON_CORPORA}")
+endif()
+
 # A trap of ours is an assertion that must reach the test, hence handle_sigill=0.
 set(ron_test_environment
   "ASAN_OPTIONS=handle_sigill=0:detect_leaks=1:abort_on_error=0"
@@ -28,6 +36,7 @@ set(ron_test_environment
   "PYTHONDONTWRITEBYTECODE=1"
   "RON_SOURCE_DIR=${PROJECT_SOURCE_DIR}"
   "RON_BUILD_DIR=${CMAKE_BINARY_DIR}"
+  "RON_CORPORA=${ron_corpora}"
   "RON_FIXTURE=${CMAKE_BINARY_DIR}/tests/ron-fixture"
 )
 

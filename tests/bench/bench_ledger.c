@@ -2,15 +2,15 @@
 /* bench_ledger.c - the load for `./dev bench ledger`: connections to a running ledger, each with
  * one request under way, over HTTP (JSON) or OAP/1 (binary), with one transfer or a batch in each.
  *
- *     bench_ledger fund|load http|oap|lab ADDR TOKEN ACCOUNTS CONNS BATCH SECONDS|0 COUNT IDS HOT
+ *     bench_ledger fund|load http|oap|bare ADDR TOKEN ACCOUNTS CONNS BATCH SECONDS|0 COUNT IDS HOT
  *                  [RATE]
  *     bench_ledger prove ADDR TOKEN ENTRIES COUNT AIM_US
  *
  * `fund` mints 10^12 to each account. `load` sends transfers until SECONDS have passed or COUNT
  * entries are done, whichever is set. IDS is "time" (rising) or "random"; HOT 1 pays everything out
  * of account 0. With a RATE, requests are due at equal distances and their time counts from when
- * they were due; without, each connection sends as soon as it is answered. `lab` sends the request
- * that the bare server of ../shared/lab/http understands, about as long as one for the ledger.
+ * they were due; without, each connection sends as soon as it is answered. `bare` sends the request
+ * that peer_bare/server.c understands, about as long as one for the ledger.
  * `prove` asks for inclusion proofs, see bench_proof.h.
  * Prints one JSON object. One thread: the server has the other core. Every answer is
  * checked; a refusal ends the program. */
@@ -64,7 +64,7 @@ struct load {
     struct ron_hist latency;
     struct conn conns[CONNS_MAX];
     uint64_t open;
-    bool lab;
+    bool bare;
     uint64_t gap_ns;                 /* between two requests; 0: no rate */
     uint64_t due_ns;                 /* of the next one */
     struct conn *waiting[CONNS_MAX]; /* for their time, a ring */
@@ -189,7 +189,7 @@ static char *write_batch(struct load *l, const struct conn *c, char *to)
     return load_text(to, "]}");
 }
 
-static char *write_lab(struct load *l, char *to)
+static char *write_bare(struct load *l, char *to)
 {
     struct led_entry e;
     struct texts t;
@@ -213,9 +213,9 @@ static void write_http(struct load *l, struct conn *c)
     char *to;
 
     BENCH_TRUE(c->entries * ENTRY_TEXT + HEAD_TEXT <= sizeof body);
-    len = (size_t)((l->lab ? write_lab(l, body) : write_batch(l, c, body)) - body);
+    len = (size_t)((l->bare ? write_bare(l, body) : write_batch(l, c, body)) - body);
     BENCH_OK(ron_buf_reserve(&c->out, HEAD_TEXT + l->token_len + len, &room));
-    to = load_text((char *)room, l->lab ? "POST /t" : "POST /ingest");
+    to = load_text((char *)room, l->bare ? "POST /t" : "POST /ingest");
     to = load_text(to, " HTTP/1.1\r\nHost: l\r\nContent-Type: application/json\r\n"
                        "Authorization: Bearer ");
     to = load_bytes(to, l->token, l->token_len);
@@ -365,15 +365,16 @@ int main(int argc, char **argv)
         return proof_main(argv + 2);
     }
     if (argc != 12 && argc != 13) {
-        printf("usage: bench_ledger fund|load http|oap|lab ADDR TOKEN ACCOUNTS CONNS BATCH SECONDS "
-               "COUNT time|random HOT [RATE]\n"
-               "       bench_ledger prove ADDR TOKEN ENTRIES COUNT AIM_US\n");
+        printf(
+            "usage: bench_ledger fund|load http|oap|bare ADDR TOKEN ACCOUNTS CONNS BATCH SECONDS "
+            "COUNT time|random HOT [RATE]\n"
+            "       bench_ledger prove ADDR TOKEN ENTRIES COUNT AIM_US\n");
         return argc == 1 ? 0 : 2;
     }
     BENCH_TRUE(l != NULL);
     l->fund = strcmp(argv[1], "fund") == 0;
-    l->lab = strcmp(argv[2], "lab") == 0;
-    l->http = l->lab || strcmp(argv[2], "http") == 0;
+    l->bare = strcmp(argv[2], "bare") == 0;
+    l->http = l->bare || strcmp(argv[2], "http") == 0;
     l->token = argv[4];
     l->token_len = strlen(l->token);
     l->accounts = strtoull(argv[5], NULL, 10);

@@ -9,7 +9,7 @@ two cores with the server. Processor time is that of all threads of the server (
 entries. The end of the report says how busy others were.
 
 PostgreSQL is started by this script in a directory of its own, with its defaults for durability and
-the schema of ../shared/lab/pg; without the package postgresql-15 or the schema its rows are left
+the schema of peer_pg/; without the package postgresql-15 or root its rows are left
 out, which is said.
 
 The first large run is followed by its stalls: the longest request, beside the bare disk under as
@@ -18,7 +18,7 @@ are asked for at random, with the stored hashes in the system's cache and droppe
 root also with real-time priority, so that the ledger's own time is told from that in which the
 machine ran something else.
 
-The bare durable server of ../shared/lab/http (one append and sync for all who wait, nothing else)
+The bare durable server peer_bare/server.c (one append and sync for all who wait, nothing else)
 is built where its packages (node-llhttp, libjsmn-dev) are; both servers then get the same number
 of requests a second, and the 99th percentiles are compared.
 
@@ -61,8 +61,7 @@ PLOT = setting("PLOT", "")
 AGAINST = setting("AGAINST", "")
 RATES = (5000, 20000)  # at which the bare server is the yardstick: well below what both can do
 LOAD = str(Path(os.environ.get("RON_BENCH_DIR", "build/release/bench")) / "bench_ledger")
-LAB = Path(__file__).resolve().parents[3] / "shared" / "lab" / "http"
-WALPROBE = LAB.parent / "wal" / "walprobe.c"
+BARE = Path(__file__).resolve().parent / "peer_bare"
 noise = []
 
 
@@ -148,24 +147,37 @@ class Bench(Postgres):
                 "p99_us": took[int(len(took) * .99)], "max_us": took[-1]}
 
 
+def build_bare(name, program, *more):
+    """Compiles a program of peer_bare/; False, with the compiler's word, where it cannot be."""
+    done = subprocess.run(["gcc", "-O2", "-std=gnu17", "-D_GNU_SOURCE", str(BARE / f"{name}.c"),
+                           *more, "-o", str(program), "-lpthread"], capture_output=True, text=True)
+    if done.returncode != 0:
+        print(f"peer_bare/{name}.c is not compared: it does not compile here:\n{done.stderr}")
+    return done.returncode == 0
+
+
+def llhttp():
+    """Flags and sources of llhttp, which Debian packs as C inside node-llhttp."""
+    listed = subprocess.run(["dpkg", "-L", "node-llhttp"], capture_output=True, text=True).stdout
+    sources = re.findall(r"^\S*/(?:api|http|llhttp)\.c$", listed, re.MULTILINE)
+    headers = re.findall(r"^(\S*)/llhttp/llhttp\.h$", listed, re.MULTILINE)
+    return ["-w", *[f"-I{h}{sub}" for h in headers for sub in ("", "/llhttp")], *sources]
+
+
 class Yardstick:
     """The bare durable server; `there` is False where it cannot be built."""
 
     def __init__(self):
-        self.folder = Path(tempfile.mkdtemp(prefix="ron-lab-"))
-        built = LAB.exists() and subprocess.run(
-            ["make", "-s", "-f", LAB / "Makefile", f"S={LAB}", "srv_raw"], cwd=self.folder,
-            capture_output=True)
-        self.there = bool(built) and built.returncode == 0
+        self.folder = Path(tempfile.mkdtemp(prefix="ron-bare-"))
+        self.there = build_bare("server", self.folder / "server", *llhttp())
         if not self.there:
             shutil.rmtree(self.folder, ignore_errors=True)
             return
         with socket.socket() as probe:
             probe.bind(("127.0.0.1", 0))
             self.port = probe.getsockname()[1]
-        self.process = subprocess.Popen([self.folder / "srv_raw", str(self.port), "1", "1", "b"],
-                                        env={**os.environ, "WAL": str(self.folder / "wal")},
-                                        stdout=subprocess.DEVNULL)
+        self.process = subprocess.Popen([self.folder / "server", str(self.port),
+                                         self.folder / "file"], stdout=subprocess.DEVNULL)
         until = time.monotonic() + 60
         while time.monotonic() < until:  # it fills its file with zeros first
             with socket.socket() as probe:
@@ -176,7 +188,7 @@ class Yardstick:
 
     def run(self, token, connections, rate):
         wait_for_quiet()
-        done = subprocess.run([LOAD, "load", "lab", f"127.0.0.1:{self.port}", token, "10000",
+        done = subprocess.run([LOAD, "load", "bare", f"127.0.0.1:{self.port}", token, "10000",
                                str(connections), "1", str(SECONDS), "0", "time", "0", str(rate)],
                               capture_output=True, text=True)
         if done.returncode != 0:
@@ -190,38 +202,13 @@ class Yardstick:
             shutil.rmtree(self.folder, ignore_errors=True)
 
 
-def walprobe(folder):
-    """Appends a second of ../shared/lab/wal/walprobe; None where it cannot be built."""
-    program = f"{folder}/walprobe"
-    built = subprocess.run(["gcc", "-O2", str(WALPROBE), "-o", program, "-luring"],
-                           capture_output=True)
-    if built.returncode != 0:
-        return None
-    said = subprocess.run([program, f"{folder}/probe", "fdatasync", "4096", "6000", "zero"],
-                          capture_output=True, text=True, check=True).stdout
-    return float(re.search(r"([\d.]+) op/s", said)[1])
-
-
 def disk_syncs():
-    """Bare pwrite and fdatasync of 4 KiB into a zero-filled file, a second: by walprobe, or by a
-    loop of our own, which costs a little more."""
+    """Bare pwrite and fdatasync of 4 KiB into a zero-filled file, a second; None without gcc."""
     with tempfile.TemporaryDirectory() as t:
-        rate = walprobe(t)
-        if rate is not None:
-            return rate
-        fd = os.open(f"{t}/probe", os.O_RDWR | os.O_CREAT, 0o600)
-        for i in range(16):
-            os.pwrite(fd, b"\0" * (1 << 20), i << 20)
-        os.fsync(fd)
-        block, count, until = b"x" * 4096, 0, time.monotonic() + min(2, SECONDS)
-        start = time.monotonic()
-        while time.monotonic() < until:
-            os.pwrite(fd, block, (count * 4096) % (16 << 20))
-            os.fdatasync(fd)
-            count += 1
-        rate = count / (time.monotonic() - start)
-        os.close(fd)
-    return rate
+        if not build_bare("probe", f"{t}/probe"):
+            return None
+        return float(subprocess.run([f"{t}/probe", f"{t}/file", "4096", "6000"],
+                                    capture_output=True, text=True, check=True).stdout)
 
 
 # ---- rows ----------------------------------------------------------------------------------------
@@ -489,7 +476,7 @@ def main():
     postgres = Bench()
     try:
         if not postgres.there:
-            print("\nPostgreSQL is not compared: package postgresql-15, its schema or root is "
+            print("\nPostgreSQL is not compared: package postgresql-15 or root is "
                   "missing.")
         if any(chosen(row[0]) for row in SMALL) or chosen("yardstick"):
             small_rows(postgres)

@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """PostgreSQL 15 as the peer of a benchmark: a private cluster with its defaults for durability and
-the schema of ../shared/lab/pg. Needs the package postgresql-15, that schema, and root."""
+the schema of peer_pg/. Needs the package postgresql-15 and root."""
 import os
 import shutil
 import subprocess
 import tempfile
 from pathlib import Path
 
-PG = Path(__file__).resolve().parents[3] / "shared" / "lab" / "pg"
+PG = Path(__file__).resolve().parent / "peer_pg"
 
 
 class Postgres:
@@ -16,7 +16,7 @@ class Postgres:
     def __init__(self):
         tools = subprocess.run("dpkg -L postgresql-15 | grep '/bin/initdb$'", shell=True,
                                capture_output=True, text=True).stdout.strip()
-        self.there = bool(tools) and (PG / "schema.sql").exists() and os.getuid() == 0
+        self.there = bool(tools) and os.getuid() == 0
         if not self.there:
             return
         self.bin = Path(tools).parent

@@ -4,7 +4,7 @@
 
 Method. One private PostgreSQL 15 with its defaults for durability and no standby. The ledger
 (RON_BIN) commits into it: batches of 1,000 over OAP, and one transfer a request over HTTP from 64
-connections. The peer is the same database with the schema of ../shared/lab/pg under pgbench, row by
+connections. The peer is the same database with the schema of peer_pg/ under pgbench, row by
 row, in the same repetition. Medians with (smallest..largest). Lag is the time from a leader's
 answer to the same seq at a follower, asked each few milliseconds while the leader takes 100,000
 transfers a second in batches. Failover is the time from SIGKILL of the leader to the next
@@ -34,7 +34,7 @@ REPS = setting("REPS", 3)
 SECONDS = setting("SECONDS", 3)
 ACCOUNTS = 10000
 LOAD = str(Path(os.environ.get("RON_BENCH_DIR", "build/release/bench")) / "bench_ledger")
-PG = Path(__file__).resolve().parents[3] / "shared" / "lab" / "pg"
+PG = Path(__file__).resolve().parent / "peer_pg"
 noise = []
 
 
@@ -157,16 +157,15 @@ def failovers(leader, follower):
     return leader, follower
 
 
-def rows(leader, database, peer):
+def rows(leader, database):
     runs = {"batches of 1,000 over OAP, 8 connections": ("oap", 8, 1000, 300000, 20),
             "one transfer a request over HTTP, 64 connections": ("http", 64, 1, 10000, None)}
     found = {text: ([], []) for text in runs}
     for _ in range(REPS):
         for text, (front, connections, batch, _, _) in runs.items():
-            before = row_by_row(database) if peer else 0
+            before = row_by_row(database)
             found[text][0].append(load(leader, "load", front, connections, batch, SECONDS))
-            if peer:
-                found[text][1].append((before + row_by_row(database)) / 2)
+            found[text][1].append((before + row_by_row(database)) / 2)
     print("\n| workload | transfers/s | p50 us | p99 us | ledger us/transfer | beside row by row "
           "| aim | |\n|---|---|---|---|---|---|---|---|")
     for text, (_, _, _, aim, times) in runs.items():
@@ -192,15 +191,13 @@ def main():
                     f"{folder}/cap.keys"], check=True, capture_output=True)
     database = pgserver.Cluster()
     try:
-        peer = (PG / "schema.sql").exists()
-        if peer:
-            database.sql((PG / "schema.sql").read_text())
+        database.sql((PG / "schema.sql").read_text())
         leader = Node("a", folder, database)
         leader.wait(False)
         load(leader, "fund", "oap", 4, 1000)
         print(f"## Beyond one machine\n\n{REPS} repetitions of {SECONDS} s, {os.cpu_count()} cores "
               "for ledger, database and load alike.")
-        rows(leader, database, peer)
+        rows(leader, database)
         follower = Node("b", folder, database)
         follower.wait(True)
         while follower.seq() < leader.seq():

@@ -23,7 +23,7 @@ also done with a wallet that is given a rate of 15,000 a second, to which three 
 Accepted requests are compared with those of 64 clients; the ledger is asked afterwards whether
 every accepted transfer is there.
 
-Without postgresql-15, its schema (../shared/lab/pg), root, go or pgx the peer is left out, which is
+Without postgresql-15, root, go or pgx the peer is left out, which is
 said. Settings: RON_BENCH_REPS (3), RON_BENCH_SECONDS of a run (3), RON_BENCH_ROWS (comma list of
 row names, `overload` and `touched`; all), RON_BENCH_NOISE, RON_BENCH_WAIT_S.
 """
@@ -328,7 +328,7 @@ def main():
               f"{os.cpu_count()} cores, Linux {os.uname().release}. {REPS} repetitions of "
               f"{SECONDS} s, {ACCOUNTS:,} accounts.")
         if not peer.there:
-            print("\nPostgreSQL is not compared: a package, its schema or root is missing.")
+            print("\nPostgreSQL is not compared: a package or root is missing.")
         if any(chosen(row[0]) for row in TABLE):
             ron = Ron(ACCOUNTS)
             try:

@@ -7,6 +7,7 @@ Method: a real edge with its built-in sample pack, and where it is there a publi
 The page must come to rest, show several tiles in several colours, differ after a zoom and between
 packs, and complain about nothing; its policy must be strict. MapLibre comes from npm into the build
 folder, and is named and left out where npm cannot fetch it."""
+import os
 from pathlib import Path
 
 from browserkit import Browser
@@ -14,7 +15,7 @@ from edgekit import Edge
 from httpkit import check, eventually, finish
 from npmkit import npm_folder
 
-DATA = Path(__file__).resolve().parents[2].parent / "shared" / "data" / "pmtiles"
+DATA = Path(os.environ["RON_CORPORA"]) / "pmtiles"
 TONER = DATA / "stamen_toner-raster-CC-BY+ODbL_z3.pmtiles"
 
 

@@ -11,16 +11,13 @@ The page holds Markdown tables `| id | status | proof | requirement |`:
             doc:PATH     a document, with #anchor if wanted
             gate:NAME    a preset, a lint test, or a script
   requirement  in one sentence
-When the design folder that the project started from lies beside the checkout, its list of ids must
-be equal to ours; elsewhere that one comparison is left out.
 """
 import json
 import re
 
-from common import ROOT, files, main, read
+from common import files, main, read
 
 PAGE = "docs/coverage.md"
-AUTHORITY = ROOT.parent / "shared" / "design" / "coverage.md"
 # Requirements are appended, never dropped or renumbered, so each family has at least this many.
 FAMILY_MIN = {"K": 72, "L": 66, "W": 38, "R": 39, "E": 41, "N": 43}
 ID = re.compile(r"^[A-Z]-\d{2,3}$")
@@ -35,7 +32,7 @@ def rows(text):
             yield number, match.group(1), [cell.strip() for cell in match.group(2).split("|")]
 
 
-def id_faults(page_rows, authority):
+def id_faults(page_rows):
     seen = {}
     for number, name, _ in page_rows:
         if not ID.match(name):
@@ -43,12 +40,11 @@ def id_faults(page_rows, authority):
         if name in seen:
             yield PAGE, number, f"{name} stands twice, first in line {seen[name]}"
         seen.setdefault(name, number)
-    wanted = set(authority)
-    if not authority:
-        for family in sorted({name[0] for name in seen} | set(FAMILY_MIN)):
-            numbers = [int(name[2:]) for name in seen if name[0] == family]
-            last = max(numbers + [FAMILY_MIN.get(family, 0)])
-            wanted |= {f"{family}-{number:02d}" for number in range(1, last + 1)}
+    wanted = set()
+    for family in sorted({name[0] for name in seen} | set(FAMILY_MIN)):
+        numbers = [int(name[2:]) for name in seen if name[0] == family]
+        last = max(numbers + [FAMILY_MIN.get(family, 0)])
+        wanted |= {f"{family}-{number:02d}" for number in range(1, last + 1)}
     for name in sorted(wanted - set(seen)):
         yield PAGE, 0, f"{name} is missing"
     for name in sorted(set(seen) - wanted):
@@ -130,11 +126,8 @@ def check(root):
     if not (root / PAGE).exists():
         yield PAGE, 0, "does not exist"
         return
-    authority = []
-    if root == ROOT and AUTHORITY.exists():
-        authority = [name for _, name, _ in rows(AUTHORITY.read_text(encoding="utf-8"))]
     page_rows = list(rows(read(root, PAGE)))
-    yield from id_faults(page_rows, authority)
+    yield from id_faults(page_rows)
     tests = known_tests(root)
     for number, name, cells in page_rows:
         yield from row_faults(root, number, name, cells, tests)

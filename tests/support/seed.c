@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* seed.c - the seed of a test run, and numbers with edges.
+/* seed.c - what a test run is given: its seed, numbers with edges, the public corpora.
  *
- * Place: tests only. Failure: a RON_SEED that is no number ends the program, because a test that
+ * Place: tests only. Failure: a RON_SEED that is not a number ends the program, because a test that
  * silently used another seed would make a repeated failure look fixed.
  */
 #include <errno.h>
@@ -86,4 +86,11 @@ void support_check_u128(ron_u128 a, ron_u128 b, const char *file, int line)
                     (unsigned long long)ron_u128_lo(b));
         _fail(file, line);
     }
+}
+
+void support_corpus(const char *name, char *ret_path, size_t size)
+{
+    const char *folder = getenv("RON_CORPORA");
+
+    (void)snprintf(ret_path, size, "%s/%s", folder != NULL ? folder : "corpora", name);
 }

@@ -40,6 +40,12 @@ ron_u128 support_rand_edgy_u128(struct ron_rand *rand);
 #define support_assert_u128_equal(a, b) support_check_u128((a), (b), __FILE__, __LINE__)
 void support_check_u128(ron_u128 a, ron_u128 b, const char *file, int line);
 
+/* Corpora -------------------------------------------------------------------------------------- */
+
+/* The path of a public corpus below the folder that RON_CORPORA names (tests/README.md). Never
+ * fails; the caller checks whether it exists. */
+void support_corpus(const char *name, char *ret_path, size_t size);
+
 /* Death tests ---------------------------------------------------------------------------------- */
 
 /* Runs in a child process of its own. It must not use cmocka assertions: they would jump back into

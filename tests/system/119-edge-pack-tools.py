@@ -3,7 +3,7 @@
 """Goal: `ron edge verify`, `tile` and `sample` read packs as the public readers do, and say what is
 wrong with a file.
 
-Method: every archive of ../shared/data/pmtiles and the sample, tile by tile, beside the npm package
+Method: every archive of the corpus pmtiles and the sample, tile by tile, beside the npm package
 pmtiles: stored bytes must be equal and missing tiles missing in both; the tiles of the sample are
 decoded by the npm package @mapbox/vector-tile. MBTiles are made with Python's sqlite3, as tables
 and as views. Sidecars come from b3sum where it is installed. Without node, npm or network the
@@ -21,7 +21,7 @@ from pathlib import Path
 
 PROGRAM = os.environ["RON_BIN"]
 BUILD = os.environ.get("RON_BUILD_DIR", tempfile.gettempdir())
-ARCHIVES = Path(os.environ["RON_SOURCE_DIR"]).parent / "shared" / "data" / "pmtiles"
+ARCHIVES = Path(os.environ["RON_CORPORA"]) / "pmtiles"
 SEED = int(os.environ.get("RON_SEED", random.SystemRandom().randrange(1 << 32)))
 PACKAGES = ["pmtiles@4", "@mapbox/vector-tile@1", "pbf@3"]
 
@@ -126,7 +126,7 @@ def beside_npm(node, sample):
     """Every tile of every archive, here and there."""
     files = [sample] + sorted(map(str, ARCHIVES.glob("*.pmtiles")))
     if len(files) == 1:
-        print("left out: ../shared/data/pmtiles is not there")
+        print("left out: the corpus pmtiles is absent")
     done = subprocess.run(node, input=json.dumps({"files": files, "decode": sample}),
                           capture_output=True, text=True, timeout=100, check=False)
     check(done.returncode == 0, f"the package failed: {done.stderr[-300:]}")

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Packs of the edge as map clients see them.
 
-Method: public archives (../shared/data/pmtiles, named and left out without it) behind a real edge.
+Method: public archives (the corpus pmtiles, named and left out without it) behind a real edge.
 The npm package `pmtiles` reads each archive by range through the edge and gives every tile inside
 its bounds and zooms; the edge's own tiles must be the same bytes. Damaged archives are refused by
 themselves, each with its reason. Packs are swapped by SIGHUP under load, and every answer must hash
@@ -27,7 +27,7 @@ from npmkit import npm_folder
 from rewarderkit import b3
 
 TREE = Path(__file__).resolve().parents[2]
-DATA = TREE.parent / "shared" / "data" / "pmtiles"
+DATA = Path(os.environ["RON_CORPORA"]) / "pmtiles"
 SCRATCH = Path(tempfile.mkdtemp(prefix="ron-packs-"))
 
 GOOD = {"one": "test_fixture_1.pmtiles", "two": "test_fixture_2.pmtiles",
@@ -317,7 +317,7 @@ if DATA.is_dir():
     damaged_archives()
     swapped_under_load()
 else:
-    print("left out: ../shared/data/pmtiles is not there")
+    print("left out: the corpus pmtiles is absent")
 mbtiles()
 tilejson()
 progress()

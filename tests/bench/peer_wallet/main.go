@@ -2,7 +2,7 @@
 
 // The peer of `./dev bench wallet`: the thin HTTP layer that a user would put before PostgreSQL.
 // Go's own server with JSON in and out, pgx with a pool and prepared statements, the functions of
-// ../shared/lab/pg. It takes the wallet's requests: POST /v1/transfer, GET /v1/balance.
+// ../peer_pg. It takes the wallet's requests: POST /v1/transfer, GET /v1/balance.
 //
 //	peer ADDR PG-SOCKET-FOLDER CONNECTIONS
 //

@@ -250,18 +250,16 @@ static size_t read_file(const char *folder, const char *name, char *buf, size_t 
 static void test_json__public_suite__y_accepted_and_n_refused(void **state)
 {
     static char buf[1 << 20];
-    const char *source = getenv("RON_SOURCE_DIR");
     char folder[512];
     struct dirent *entry;
     size_t seen = 0;
     DIR *dir;
 
     (void)state;
-    (void)snprintf(folder, sizeof folder, "%s/../shared/data/json-test-suite/test_parsing",
-                   source != NULL ? source : ".");
+    support_corpus("json-test-suite/test_parsing", folder, sizeof folder);
     dir = opendir(folder);
     if (dir == NULL) {
-        print_message("skipped: JSONTestSuite is not beside the checkout\n");
+        print_message("skipped: %s is absent\n", folder);
         skip();
     }
     while ((entry = readdir(dir)) != NULL) {

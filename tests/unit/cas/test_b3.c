@@ -160,18 +160,16 @@ static void check_vectors(const char *text)
 
 static void test_b3__official_vectors__all_agree(void **state)
 {
-    const char *source = getenv("RON_SOURCE_DIR");
     char path[1024];
     FILE *file = NULL;
     char *text = NULL;
     size_t len = 0;
 
     (void)state;
-    (void)snprintf(path, sizeof path, "%s/../shared/data/blake3/test_vectors.json",
-                   source == NULL ? "." : source);
+    support_corpus("blake3/test_vectors.json", path, sizeof path);
     file = fopen(path, "rb");
     if (file == NULL) {
-        print_message("skipped: no ../shared/data/blake3/test_vectors.json beside the tree\n");
+        print_message("skipped: %s is absent\n", path);
         skip();
     }
     text = calloc(1, FILE_MAX);

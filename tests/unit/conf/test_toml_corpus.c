@@ -147,15 +147,13 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_toml__public_corpus__decoded_or_refused),
     };
-    const char *source = getenv("RON_SOURCE_DIR");
     size_t len = 0;
 
-    (void)snprintf(root, sizeof(root), "%s/../shared/data/toml-test/tests",
-                   source != NULL ? source : ".");
+    support_corpus("toml-test/tests", root, sizeof root);
     char *list = slurp("files-toml-1.0.0", &len);
 
     if (list == NULL) {
-        (void)printf("skipped: the toml-test corpus is not at %s\n", root);
+        (void)printf("skipped: %s is absent\n", root);
         return 77;
     }
     free(list);

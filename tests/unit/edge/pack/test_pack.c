@@ -373,11 +373,11 @@ struct known {
 
 static enum ron_rc corpus_open(struct pk_world *w, const char *file, struct edg_pack **ret)
 {
-    const char *source = getenv("RON_SOURCE_DIR");
+    char name[128];
     char path[RON_FILE_PATH_SIZE];
 
-    (void)snprintf(path, sizeof path, "%s/../shared/data/pmtiles/%s", source == NULL ? "." : source,
-                   file);
+    (void)snprintf(name, sizeof name, "pmtiles/%s", file);
+    support_corpus(name, path, sizeof path);
     w->err = (struct ron_err){0};
     return edg_pack_open(
         &(struct edg_pack_opts){
@@ -406,7 +406,7 @@ static void test_pack__public_archives__opened_or_refused(void **state)
         enum ron_rc rc = corpus_open(&w, known[i].file, &p);
 
         if (rc == RON_NOTFOUND) {
-            print_message("skipped: ../shared/data/pmtiles is not there\n");
+            print_message("skipped: the corpus pmtiles is absent\n");
             pk_end(&w);
             skip();
             return;
