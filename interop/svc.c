@@ -33,28 +33,26 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
 {
     if (ron_conf_ms(conf, RON_APP_REQUEST_TIMEOUT) > IOP_REQUEST_MAX_MS) {
         return ron_err_set(err, RON_INVALID,
-                           "timeouts.request: at most 5s, senders wait no longer");
+                           "timeouts.request: at most 5s, because senders wait no longer");
     }
     if (ron_conf_ms(conf, IOP_B_HOLD) > ron_conf_ms(conf, IOP_B_WINDOW)) {
-        return ron_err_set(err, RON_INVALID,
-                           "readiness.brownout_hold: at most readiness.brownout_window, of which "
-                           "calls are remembered");
+        return ron_err_set(
+            err, RON_INVALID,
+            "readiness.brownout_hold: must not exceed readiness.brownout_window, over which "
+            "calls are counted");
     }
     RON_TRY(iop_policy_check(conf, (uint64_t)ron_conf_ms(conf, IOP_DEDUP_TTL), err));
     RON_TRY(iop_trail_check(conf, err));
     RON_TRY(ron_tier_check(conf, err));
     if (ron_conf_str(conf, RON_TIER_ENDPOINT).len > 0 &&
         ron_conf_str(conf, IOP_STORAGE_URL).len > 0) {
-        return ron_err_set(
-            err, RON_INVALID,
-            "s3.endpoint and storage.url: objects have one place behind the local store");
+        return ron_err_set(err, RON_INVALID, "s3.endpoint and storage.url are mutually exclusive");
     }
     if (ron_conf_str(conf, IOP_MAILBOX_URL).len > 0 && ron_conf_secret(conf, IOP_BOX_DSN).len > 0) {
-        return ron_err_set(err, RON_INVALID,
-                           "mailbox.url and mailbox.dsn: a mailbox is elsewhere or in a database");
+        return ron_err_set(err, RON_INVALID, "mailbox.url and mailbox.dsn are mutually exclusive");
     }
     if (ron_conf_bool(conf, RON_APP_AMNESIA) && ron_conf_secret(conf, IOP_BOX_DSN).len > 0) {
-        return ron_err_set(err, RON_INVALID, "amnesia leaves no trace: unset mailbox.dsn");
+        return ron_err_set(err, RON_INVALID, "mailbox.dsn cannot be set in amnesia mode");
     }
     return iop_upstreams_check(conf, err);
 }
@@ -310,7 +308,7 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
     struct iop_svc *s = ron_alloc_zero(sizeof *s);
 
     if (s == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the bridge");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the bridge");
     }
     ron_app_set_state(app, s);
     init(s, app);
@@ -340,18 +338,20 @@ static void reloaded(struct ron_app *app)
 
     ron_app_auth_reload(s->core.auth, ron_conf_str(conf, IOP_KEY_FILE).text);
     if (load_tokens(s, conf, &err) != RON_OK) {
-        RON_LOG(s->core.log, ERROR, "our own token was not reloaded", RON_LOG_ERR(&err));
+        RON_LOG(s->core.log, ERROR, "own token reload failed; keeping the previous token",
+                RON_LOG_ERR(&err));
     }
     rc = iop_upstreams_cover(&s->up, conf, &err);
     if (rc == RON_OK) {
         rc = load_policy(s, conf, &err);
     }
     if (rc != RON_OK) {
-        RON_LOG(s->core.log, ERROR, "providers and rules were not reloaded", RON_LOG_ERR(&err));
+        RON_LOG(s->core.log, ERROR, "policy reload failed; keeping the previous policy",
+                RON_LOG_ERR(&err));
     }
     iop_trail_policy(&s->core, rc == RON_OK);
     ron_need_set(s->hooks.need_policy, rc == RON_OK ? RON_NEED_OK : RON_NEED_DEGRADED,
-                 rc == RON_OK ? "" : "the last reload of providers and rules failed", 5);
+                 rc == RON_OK ? "" : "last reload of providers and rules failed", 5);
     ron_conf_unref(conf);
 }
 
@@ -408,8 +408,8 @@ static void take_down(struct ron_app *app)
 const struct ron_app_def iop_app = {
     .conf = &iop_conf_table,
     .summary =
-        "svc-interop: evidence in, capabilities out. Verifies webhooks of providers, stores\n"
-        "them before it acknowledges, and acts on them with the least authority.",
+        "svc-interop: evidence in, capabilities out. Verifies provider webhooks, stores them\n"
+        "before it acknowledges, and acts on them with the least authority.",
     .build = build,
     .reloaded = reloaded,
     .take_down = take_down,

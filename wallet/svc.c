@@ -33,7 +33,7 @@ static enum ron_rc money_of(const struct ron_conf_snap *conf, size_t key, struct
     struct ron_err why = {0};
 
     if (ron_money_parse(text.text, text.len, ret, &why) != RON_OK) {
-        return ron_err_set(err, RON_INVALID, "%s: \"%s\" is not an amount of minor units",
+        return ron_err_set(err, RON_INVALID, "%s: invalid amount '%s'; expected minor units",
                            keys[key].name, text.text);
     }
     return RON_OK;
@@ -55,15 +55,15 @@ static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_e
     RON_TRY(money_of(conf, WLT_DAILY_MAX, &day, err));
     RON_TRY(money_of(conf, WLT_TOTAL_MAX, &total, err));
     if (ron_money_is_zero(one)) {
-        return ron_err_set(err, RON_INVALID, "wallet.max_amount_per_op must be above 0");
+        return ron_err_set(err, RON_INVALID, "wallet.max_amount_per_op must be greater than 0");
     }
     if (!ron_money_is_zero(day) && ron_money_cmp(day, one) < 0) {
         return ron_err_set(err, RON_INVALID,
-                           "wallet.daily_ceiling is below wallet.max_amount_per_op");
+                           "wallet.daily_ceiling must be at least wallet.max_amount_per_op");
     }
     if (ron_money_cmp(total, day) < 0) {
         return ron_err_set(err, RON_INVALID,
-                           "wallet.max_account_total is below wallet.daily_ceiling");
+                           "wallet.max_account_total must be at least wallet.daily_ceiling");
     }
     return RON_OK;
 }
@@ -158,7 +158,7 @@ static enum ron_rc add_ledger_need(struct wlt_svc *s, struct ron_err *err)
     struct ron_needs *needs = ron_app_needs(s->site.app);
 
     RON_TRY(ron_needs_add(needs, "ledger", false, &s->ledger.need, err));
-    ron_need_set(s->ledger.need, RON_NEED_MISSING, "the ledger has not answered yet", 1);
+    ron_need_set(s->ledger.need, RON_NEED_MISSING, "no answer from the ledger yet", 1);
     return RON_OK;
 }
 
@@ -190,7 +190,7 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
     struct wlt_svc *s = ron_alloc_zero(sizeof *s);
 
     if (s == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the wallet");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the wallet");
     }
     ron_app_set_state(app, s);
     join_parts(s, app);
@@ -218,7 +218,8 @@ static void reloaded(struct ron_app *app)
     ron_app_auth_reload(s->site.auth, ron_conf_str(conf, WLT_KEY_FILE).text);
     if (ron_app_tokens_load(&s->ledger.token, ron_conf_str(conf, WLT_LEDGER_TOKEN).text, &err) !=
         RON_OK) {
-        RON_LOG(s->site.log, ERROR, "the ledger token was not reloaded", RON_LOG_ERR(&err));
+        RON_LOG(s->site.log, ERROR, "ledger token reload failed; keeping the previous token",
+                RON_LOG_ERR(&err));
     }
     wlt_idem_set_ttl(s->tables.idem, (uint64_t)ron_conf_ms(conf, WLT_IDEM_TTL));
     ron_conf_unref(conf);
@@ -251,8 +252,8 @@ static void take_down(struct ron_app *app)
 const struct ron_app_def wlt_app = {
     .conf = &wlt_conf_table,
     .summary =
-        "svc-wallet: the front door for value. Issue, transfer, burn and hold over HTTP, each\n"
-        "committed once by ron-ledger and answered with a receipt.",
+        "svc-wallet: HTTP front door of the ledger. Issue, transfer, burn and hold; the ledger\n"
+        "commits each write once, and the wallet answers with a receipt.",
     .build = build,
     .reloaded = reloaded,
     .take_down = take_down,

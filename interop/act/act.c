@@ -60,14 +60,13 @@ static void tell(struct iop_actor *a, const struct iop_act *act, const struct io
     iop_trail_action(a->of->core, act->op, results[next->kind], rule, corr, provider,
                      act->got->receipt.delivery, act->attempt.status);
     if (next->kind == IOP_NEXT_RETRY) {
-        RON_LOG(a->of->core->log, WARN, "an action will be attempted again",
-                RON_LOG_STR("action", act->op), RON_LOG_STR("rule", rule),
-                RON_LOG_U64("status", (uint64_t)act->attempt.status), RON_LOG_STR("why", said),
-                RON_LOG_U64("after_ms", next->delay_ms));
+        RON_LOG(a->of->core->log, WARN, "action failed; retrying", RON_LOG_STR("action", act->op),
+                RON_LOG_STR("rule", rule), RON_LOG_U64("status", (uint64_t)act->attempt.status),
+                RON_LOG_STR("why", said), RON_LOG_U64("after_ms", next->delay_ms));
         return;
     }
     if (next->kind != IOP_NEXT_DONE) {
-        RON_LOG(a->of->core->log, WARN, "an action is given up", RON_LOG_STR("action", act->op),
+        RON_LOG(a->of->core->log, WARN, "action abandoned", RON_LOG_STR("action", act->op),
                 RON_LOG_STR("rule", rule), RON_LOG_STR("why", next->reason),
                 RON_LOG_STR("said", said), RON_LOG_U64("status", (uint64_t)act->attempt.status));
     }
@@ -92,7 +91,7 @@ static void settle(struct iop_actor *a, struct iop_act *act)
     rc = iop_box_call(a->of->mail->box, &op);
     iop_op_done(&op);
     if (rc != RON_OK) { /* the lease ends, and it is attempted again (A1) */
-        RON_LOG(a->of->core->log, WARN, "an action could not be struck off",
+        RON_LOG(a->of->core->log, WARN, "outbox acknowledgement failed",
                 RON_LOG_STR("action", act->op));
     }
     tell(a, act, &next);
@@ -227,17 +226,18 @@ static enum ron_rc add_actor(struct iop_acts *o, struct iop_actor *a, enum iop_s
     ron_rand_seed(&a->rand, o->core->env->rand_u64(o->core->env));
     (void)snprintf(a->name, sizeof a->name, "%s-%u", kind, number);
     (void)snprintf(a->chan_name, sizeof a->chan_name, "%s.ends", a->name);
-    RON_TRY(ron_chan_new(&(struct ron_chan_opts){.registry = ron_app_registry(o->core->app),
-                                                 .env = o->core->env,
-                                                 .name = a->chan_name,
-                                                 .producers = "upstreams",
-                                                 .consumers = a->name,
-                                                 .drop_text = "room for all that are under way",
-                                                 .capacity = IOP_BATCH_MAX,
-                                                 .policy = RON_CHAN_REJECT,
-                                                 .wake_batch = 1,
-                                                 .drop = drop_end},
-                         &a->ends, err));
+    RON_TRY(ron_chan_new(
+        &(struct ron_chan_opts){.registry = ron_app_registry(o->core->app),
+                                .env = o->core->env,
+                                .name = a->chan_name,
+                                .producers = "upstreams",
+                                .consumers = a->name,
+                                .drop_text = "never full: one slot per call in progress",
+                                .capacity = IOP_BATCH_MAX,
+                                .policy = RON_CHAN_REJECT,
+                                .wake_batch = 1,
+                                .drop = drop_end},
+        &a->ends, err));
     return ron_sup_add(ron_app_sup(o->core->app),
                        &(struct ron_task_def){.name = a->name,
                                               .kind = "actor",
@@ -255,7 +255,7 @@ enum ron_rc iop_actors_add(struct iop_acts *o, struct ron_err *err)
 
     o->actors = ron_alloc_zero(2 * (size_t)each * sizeof *o->actors);
     if (o->actors == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the actors");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the actors");
     }
     for (uint32_t i = 0; i < each; i++) {
         if (o->up->wallet != NULL) {

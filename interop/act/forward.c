@@ -102,7 +102,7 @@ static void start(struct iop_actor *a, struct ron_http_target *target, const str
     (void)iop_act_text(&act->head, "/corr_id", corr, sizeof corr);
     (void)snprintf(id, sizeof id, "msg_%s", key);
     if (target == NULL) {
-        act->refused = "the host of the rule was not there at the start";
+        act->refused = "host of the rule was added after the start; restart required";
         return;
     }
     act->attempt.rc = sign(a, rule, act, id, &fields, &err);
@@ -125,7 +125,7 @@ static void start(struct iop_actor *a, struct ron_http_target *target, const str
     }
     if (act->attempt.rc != RON_OK) {
         act->fetch = NULL;
-        RON_LOG(a->of->core->log, WARN, "a forward did not go out", RON_LOG_STR("rule", rule->name),
+        RON_LOG(a->of->core->log, WARN, "forward not sent", RON_LOG_STR("rule", rule->name),
                 RON_LOG_ERR(&err));
     }
 }
@@ -140,11 +140,11 @@ void iop_forward_start(struct iop_actor *a, struct iop_act *act)
     (void)iop_act_text(&act->head, "/rule", name, sizeof name);
     rule = rule_of(policy, name);
     if (rule == NULL) {
-        act->refused = "its rule is gone";
+        act->refused = "rule no longer exists";
     } else if (ask_switch(a->of, rule, false, false, "", &off) != RON_OK) {
         act->attempt.rc = RON_AGAIN;
     } else if (off) {
-        act->refused = "the target is switched off";
+        act->refused = "target is disabled";
     } else {
         start(a, target_of(a, policy, rule), rule, act);
     }
@@ -162,7 +162,7 @@ void iop_forward_disable(struct iop_actor *a, struct iop_act *act)
     rule = rule_of(policy, name);
     if (rule != NULL) {
         RON_IGNORE(ask_switch(a->of, rule, true, true, "410", &off));
-        RON_LOG(a->of->core->log, WARN, "a forward is switched off: its target answers 410",
+        RON_LOG(a->of->core->log, WARN, "forward disabled after status 410",
                 RON_LOG_STR("rule", rule->name));
     }
     iop_policy_unref(policy);
@@ -236,5 +236,6 @@ void iop_forward_enable_http(struct ron_http_call *call, void *arg)
         ron_http_undefer(call, e->reply);
     }
     ron_free(e);
-    iop_fail(call, iop_error_of(rc), rc == RON_NOTFOUND ? "no rule of that name forwards" : NULL);
+    iop_fail(call, iop_error_of(rc),
+             rc == RON_NOTFOUND ? "no forwarding rule with that name" : NULL);
 }

@@ -31,12 +31,12 @@ static void toggled(struct iop_sentinel *s, const struct iop_brownout_view *view
     iop_tell(s->core, &n);
     iop_trail_brownout(s->core, view->active, cause);
     if (view->active) {
-        RON_LOG(s->core->log, WARN, "brownout: bridges give way", RON_LOG_STR("cause", cause),
-                RON_LOG_U64("calls", view->calls), RON_LOG_U64("failed", view->failed),
-                RON_LOG_U64("slow", view->slow));
+        RON_LOG(s->core->log, WARN, "brownout started; shedding bridge requests",
+                RON_LOG_STR("cause", cause), RON_LOG_U64("calls", view->calls),
+                RON_LOG_U64("failed", view->failed), RON_LOG_U64("slow", view->slow));
     } else {
         /* On trial: nobody called, and the next calls decide. */
-        RON_LOG(s->core->log, INFO, "the brownout is over", RON_LOG_BOOL("trial", view->trial));
+        RON_LOG(s->core->log, INFO, "brownout ended", RON_LOG_BOOL("trial", view->trial));
     }
 }
 
@@ -51,8 +51,8 @@ static void look_at_queues(struct iop_sentinel *s)
         ron_chan_get_stats(queues[i], &stats);
         full = full || stats.depth >= ron_chan_capacity(queues[i]);
     }
-    ron_need_set(s->need_queues, full ? RON_NEED_MISSING : RON_NEED_OK,
-                 full ? "a queue is full" : "", 1);
+    ron_need_set(s->need_queues, full ? RON_NEED_MISSING : RON_NEED_OK, full ? "queue is full" : "",
+                 1);
 }
 
 static void box_probed(struct iop_op *op)
@@ -87,7 +87,7 @@ static void look_at_mailbox(struct iop_sentinel *s)
         probe_mailbox(m);
     }
     ron_need_set(s->mail->need, broken ? RON_NEED_MISSING : RON_NEED_OK,
-                 broken ? "the mailbox cannot be written" : "", 5);
+                 broken ? "mailbox is not writable" : "", 5);
 }
 
 /* What is in the own store is served in any case. */
@@ -100,7 +100,7 @@ static void look_at_storage(struct iop_sentinel *s)
     }
     iop_storage_probe(s->objects);
     ron_need_set(s->objects->need, broken ? RON_NEED_DEGRADED : RON_NEED_OK,
-                 broken ? "the storage does not answer" : "", 5);
+                 broken ? "storage is not responding" : "", 5);
 }
 
 static void look(struct iop_sentinel *s, uint64_t now_ms)

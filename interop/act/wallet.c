@@ -125,15 +125,15 @@ void iop_wallet_prepare(struct iop_actor *a, struct iop_act *act)
               : strcmp(op, "transfer") == 0 ? "transfer"
                                             : "wallet";
     if (strcmp(act->op, "wallet") == 0 || !write_caveats(a, act, texts, caveats)) {
-        act->refused = "the action is not well formed";
+        act->refused = "malformed action";
         return;
     }
     RON_IGNORE(ron_buf_append_text(&act->token, "Bearer "));
     if (a->of->up->passport != NULL) {
         act->attempt.rc = ask_passport(a, act, caveats);
-        ron_need_set(a->of->need_passport,
-                     act->attempt.rc == RON_OK ? RON_NEED_OK : RON_NEED_DEGRADED,
-                     act->attempt.rc == RON_OK ? "" : "the passport service does not issue", 5);
+        ron_need_set(
+            a->of->need_passport, act->attempt.rc == RON_OK ? RON_NEED_OK : RON_NEED_DEGRADED,
+            act->attempt.rc == RON_OK ? "" : "passport service does not issue capabilities", 5);
     } else {
         own = ron_app_tokens_get(&a->of->wallet_token);
         act->attempt.rc = ron_cap_attenuate(own->text, 0, caveats, CAVEATS, &act->token, &err);
@@ -142,7 +142,7 @@ void iop_wallet_prepare(struct iop_actor *a, struct iop_act *act)
         iop_count_of(a->of->core, IOP_M_CAPS,
                      strcmp(act->op, "issue") == 0 ? "wallet.issue" : "wallet.transfer", 1);
     } else if (err.msg[0] != '\0') {
-        RON_LOG(a->of->core->log, ERROR, "no capability for the wallet", RON_LOG_ERR(&err));
+        RON_LOG(a->of->core->log, ERROR, "wallet capability not obtained", RON_LOG_ERR(&err));
     }
 }
 
@@ -156,7 +156,7 @@ void iop_wallet_start(struct iop_actor *a, struct iop_act *act)
     struct ron_err err = {0};
 
     if (!iop_act_text(&act->head, "/key", key, sizeof key)) {
-        act->refused = "the action has no key";
+        act->refused = "action without an idempotency key";
         return;
     }
     (void)iop_act_text(&act->head, "/corr_id", corr, sizeof corr);

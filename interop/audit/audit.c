@@ -281,7 +281,7 @@ static enum ron_rc find_end(struct iop_audit *a, uint64_t *ret_cut, struct ron_e
     last = memrchr(tail, '\n', len);
     if (last == NULL) {
         if (a->size >= IOP_AUDIT_LINE_MAX) {
-            return ron_err_set(err, RON_CORRUPT, "%s is no audit trail", a->opts.path);
+            return ron_err_set(err, RON_CORRUPT, "%s is not an audit trail", a->opts.path);
         }
         *ret_cut = a->size;
         a->size = 0;
@@ -303,7 +303,7 @@ static enum ron_rc open_file(struct iop_audit *a, struct ron_err *err)
     char text[32];
 
     if (a->opts.amnesia) {
-        return ron_err_set(err, RON_DENIED, "amnesia: the audit trail may not be a file");
+        return ron_err_set(err, RON_DENIED, "audit trail cannot be a file in amnesia mode");
     }
     RON_TRY(env->disk->open(env, a->opts.path, RON_OPEN_READ | RON_OPEN_WRITE | RON_OPEN_CREATE,
                             FILE_MODE, &a->fd, err));
@@ -313,7 +313,7 @@ static enum ron_rc open_file(struct iop_audit *a, struct ron_err *err)
 
         iop_audit_emit(a, &(struct iop_audit_event){.action = "audit",
                                                     .allow = true,
-                                                    .reason = "half a line at the end was cut off",
+                                                    .reason = "incomplete last line removed",
                                                     .attrs = {{"cut_bytes", {text, (size_t)len}}}});
     }
     return RON_OK;
@@ -329,7 +329,7 @@ static enum ron_rc build(struct iop_audit *a, struct ron_err *err)
     a->records = ron_alloc_array(RECORDS, sizeof *a->records);
     a->ring = ron_alloc_array(IOP_AUDIT_RING, sizeof *a->ring);
     if (a->records == NULL || a->ring == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the audit trail");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the audit trail");
     }
     for (size_t i = 0; i < RECORDS; i++) {
         ron_list_push_back(&a->pool, &a->records[i].node);
@@ -342,8 +342,9 @@ static enum ron_rc build(struct iop_audit *a, struct ron_err *err)
                                                  .name = "audit",
                                                  .producers = "http, workers, actions",
                                                  .consumers = "audit_sink",
-                                                 .drop_text = "the oldest record; counted, and "
-                                                              "told by the next one",
+                                                 .drop_text =
+                                                     "the oldest record; audit_drop_total, and "
+                                                     "the next record has the count",
                                                  .capacity = IOP_AUDIT_CAPACITY,
                                                  .policy = RON_CHAN_DROP_OLDEST,
                                                  .drop = drop_record,
@@ -359,7 +360,7 @@ enum ron_rc iop_audit_new(const struct iop_audit_opts *opts, struct iop_audit **
     enum ron_rc rc;
 
     if (a == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the audit trail");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the audit trail");
     }
     a->opts = *opts;
     a->fd = -1;

@@ -222,11 +222,11 @@ enum ron_rc iop_audit_check(struct iop_audit_chain *chain, struct ron_str line, 
         !read_hash(line.ptr + line.len - HASH_LEN, "hash", &told) ||
         !read_hash(line.ptr + line.len - HASH_LEN - PREV_LEN, "prev", &prev) ||
         !read_seq(line, &seq) || ron_json_check(line.ptr, line.len, &bad) != RON_OK) {
-        return ron_err_set(err, RON_CORRUPT, "this is no record of an audit trail");
+        return ron_err_set(err, RON_CORRUPT, "not an audit record");
     }
     ron_b3_hash(line.ptr, line.len - HASH_LEN, &hash);
     if (!ron_b3_equal(&hash, &told)) {
-        return ron_err_set(err, RON_CORRUPT, "record %llu was changed", (unsigned long long)seq);
+        return ron_err_set(err, RON_CORRUPT, "record %llu was modified", (unsigned long long)seq);
     }
     if (!first && (seq != chain->seq + 1 || !ron_b3_equal(&prev, &chain->hash))) {
         return ron_err_set(err, RON_CORRUPT, "record %llu does not follow record %llu",

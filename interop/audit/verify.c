@@ -81,7 +81,7 @@ static enum ron_rc read_file(const struct ron_env *env, int fd, struct reader *r
         }
     }
     if (rc != RON_OK && r->report.bad_line == 0) {
-        rc = ron_err_set(err, rc == RON_CORRUPT ? RON_IO : rc, "the file could not be read");
+        rc = ron_err_set(err, rc == RON_CORRUPT ? RON_IO : rc, "cannot read the file");
     }
     r->report.torn = ron_buf_len(&r->rest) > 0 && r->report.bad_line == 0;
     ron_free(piece);

@@ -13,25 +13,25 @@
 /* X(NAME, "CODE", status, retryable, "meaning") */
 #define IOP_ERRORS(X)                                                                              \
     X(NONE, "", 0, false, "")                                                                      \
-    X(UNAUTH, "UNAUTH", 401, false, "the signature or capability is missing or not good")          \
-    X(EXPIRED_TOKEN, "EXPIRED_TOKEN", 401, false, "the capability has expired")                    \
-    X(SCOPE_MISMATCH, "SCOPE_MISMATCH", 403, false, "the capability does not cover this")          \
-    X(BAD_ORIGIN, "BAD_ORIGIN", 400, false, "the request was not sent to, or from, a known place") \
-    X(POLICY_BLOCKED, "POLICY_BLOCKED", 403, false, "the settings do not allow this")              \
-    X(MALFORMED, "MALFORMED", 400, false, "the request breaks a rule")                             \
-    X(CLOCK_SKEW, "CLOCK_SKEW", 401, false, "the signed time is too far from now")                 \
-    X(BODY_LIMIT, "BODY_LIMIT", 413, false, "the body is larger than allowed")                     \
-    X(DECOMP_LIMIT, "DECOMP_LIMIT", 413, false, "the body is larger than allowed once decoded")    \
+    X(UNAUTH, "UNAUTH", 401, false, "missing or invalid signature or capability")                  \
+    X(EXPIRED_TOKEN, "EXPIRED_TOKEN", 401, false, "capability has expired")                        \
+    X(SCOPE_MISMATCH, "SCOPE_MISMATCH", 403, false, "capability does not cover this request")      \
+    X(BAD_ORIGIN, "BAD_ORIGIN", 400, false, "unknown host or source address")                      \
+    X(POLICY_BLOCKED, "POLICY_BLOCKED", 403, false, "not allowed by the settings")                 \
+    X(MALFORMED, "MALFORMED", 400, false, "invalid request")                                       \
+    X(CLOCK_SKEW, "CLOCK_SKEW", 401, false, "signed time is outside the tolerance")                \
+    X(BODY_LIMIT, "BODY_LIMIT", 413, false, "body too large")                                      \
+    X(DECOMP_LIMIT, "DECOMP_LIMIT", 413, false, "decoded body too large")                          \
     X(RATE_LIMIT, "RATE_LIMIT", 429, true, "too many requests")                                    \
-    X(BUSY, "BACKPRESSURE", 429, true, "a bounded queue is full")                                  \
-    X(BROWNOUT, "BACKPRESSURE", 503, true, "bridges are closed for a while; reads go on")          \
-    X(DOWNSTREAM, "DOWNSTREAM_UNAVAILABLE", 503, true, "a service that is needed does not answer") \
-    X(NOT_FOUND, "NOT_FOUND", 404, false, "there is no such thing")                                \
-    X(RANGE, "MALFORMED", 416, false, "the range lies outside the object")                         \
-    X(PRECONDITION, "MALFORMED", 412, false, "the object is not the one that the request names")   \
-    X(TIMEOUT, "TIMEOUT", 503, true, "the deadline of the request passed")                         \
-    X(DRAINING, "DRAINING", 503, true, "the service is shutting down")                             \
-    X(INTERNAL, "INTERNAL", 500, false, "a fault of the service")
+    X(BUSY, "BACKPRESSURE", 429, true, "busy: queue is full")                                      \
+    X(BROWNOUT, "BACKPRESSURE", 503, true, "brownout: bridges shed load; reads continue")          \
+    X(DOWNSTREAM, "DOWNSTREAM_UNAVAILABLE", 503, true, "a required service is not responding")     \
+    X(NOT_FOUND, "NOT_FOUND", 404, false, "not found")                                             \
+    X(RANGE, "MALFORMED", 416, false, "range not satisfiable")                                     \
+    X(PRECONDITION, "MALFORMED", 412, false, "precondition failed")                                \
+    X(TIMEOUT, "TIMEOUT", 503, true, "request deadline exceeded")                                  \
+    X(DRAINING, "DRAINING", 503, true, "service is shutting down")                                 \
+    X(INTERNAL, "INTERNAL", 500, false, "internal error")
 
 enum iop_error {
 #define X(name, code, status, retry, doc) IOP_ERROR_##name,

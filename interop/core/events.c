@@ -64,13 +64,13 @@ void iop_events_http(struct ron_http_call *call, void *arg)
     }
     rc = ron_http_query_get(ron_http_head(call)->query, "provider", name, sizeof name, &provider);
     if (rc != RON_OK && rc != RON_NOTFOUND) {
-        iop_fail(call, IOP_ERROR_MALFORMED, "provider: not a name, or twice");
+        iop_fail(call, IOP_ERROR_MALFORMED, "provider: invalid or duplicate name");
         return;
     }
     rc = ron_http_events_join(c->events, call, provider, until_ms);
     if (rc != RON_OK) {
         iop_fail(call, rc == RON_CLOSED ? IOP_ERROR_DRAINING : IOP_ERROR_BUSY,
-                 "there are too many streams");
+                 "too many event streams");
     }
 }
 

@@ -90,7 +90,7 @@ enum ron_rc iop_metrics_new(struct iop_core *c, const struct iop_mail *mail, str
     struct iop_metrics *m = ron_alloc_zero(sizeof *m);
 
     if (m == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the metrics");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the metrics");
     }
     m->magic = METRICS_MAGIC;
     m->core = c;

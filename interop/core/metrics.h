@@ -10,34 +10,35 @@
 /* X(ID, TYPE, UNIT, "name", "labels", "help") */
 #define IOP_METRICS(X)                                                                             \
     X(VERIFY, COUNTER, ONE, "webhook_verify_total", "provider,result",                             \
-      "Deliveries whose signature was looked at: ok or fail.")                                     \
-    X(CHUNKS, COUNTER, ONE, "stream_chunks_total", "route",                                        \
-      "Pieces of bodies that were streamed.")                                                      \
+      "Signature verifications of deliveries, by result.")                                         \
+    X(CHUNKS, COUNTER, ONE, "stream_chunks_total", "route", "Body pieces streamed.")               \
     X(DEDUP, COUNTER, ONE, "interop_dedup_rejects_total", "provider",                              \
-      "Deliveries that were taken before and had no second effect.")                               \
-    X(SEEN, GAUGE, ONE, "interop_dedup_keys", "", "Keys of deliveries that are remembered now.")   \
-    X(SEEN_MAX, GAUGE, ONE, "interop_dedup_keys_max", "", "As many may be: dedup.max_keys.")       \
+      "Duplicate deliveries, which had no second effect.")                                         \
+    X(SEEN, GAUGE, ONE, "interop_dedup_keys", "", "Deduplication keys in memory.")                 \
+    X(SEEN_MAX, GAUGE, ONE, "interop_dedup_keys_max", "",                                          \
+      "Maximum number of deduplication keys (dedup.max_keys).")                                    \
     X(SEEN_EVICTED, COUNTER, ONE, "interop_dedup_evicted_total", "",                               \
-      "Keys that made room for newer ones before dedup.ttl was over.")                             \
+      "Deduplication keys evicted before dedup.ttl.")                                              \
     X(SEEN_REFUSED, COUNTER, ONE, "interop_dedup_refused_total", "",                               \
-      "Times that a new key was refused because all that are remembered are too young to go.")     \
+      "New deduplication keys refused because no key was old enough to evict.")                    \
     X(RULES, COUNTER, ONE, "interop_rule_actions_total", "action",                                 \
-      "Actions that rules asked for: mailbox, forward, wallet, or fault.")                         \
-    X(ACTS, COUNTER, ONE, "interop_actions_total", "action,result",                                \
-      "Attempts of actions, by what came of them: done, retry, dead, disabled.")                   \
+      "Actions requested by rules, by kind.")                                                      \
+    X(ACTS, COUNTER, ONE, "interop_actions_total", "action,result", "Action attempts, by result.") \
     X(CAPS, COUNTER, ONE, "capabilities_issued_total", "scope",                                    \
-      "Capabilities made for one action each.")                                                    \
+      "Capabilities issued, one per action.")                                                      \
     X(RPC, HISTOGRAM, NS, "upstream_rpc_seconds", "service,op,outcome",                            \
-      "Calls to other services and to the mailbox: ok or fail.")                                   \
-    X(AUDIT, COUNTER, ONE, "audit_emitted_total", "sink", "Records written to the audit's sink.")  \
+      "Time of calls to other services and to the mailbox, by outcome.")                           \
+    X(AUDIT, COUNTER, ONE, "audit_emitted_total", "sink", "Audit records written to the sink.")    \
     X(AUDIT_DROP, COUNTER, ONE, "audit_drop_total", "",                                            \
-      "Records of the audit that were lost: the oldest when the queue was full, or not writable.") \
-    X(BROWNOUT, GAUGE, ONE, "brownout_active", "component", "1 while bridges give way.")           \
-    X(BOX_GROUPS, COUNTER, ONE, "mailbox_groups_total", "", "Transactions of the mailbox.")        \
-    X(BOX_OPS, COUNTER, ONE, "mailbox_ops_total", "op", "Messages by what happened to them.")      \
-    X(BOX_MESSAGES, GAUGE, ONE, "mailbox_messages", "state", "Messages now: all, and dead ones.")  \
-    X(BOX_BYTES, GAUGE, ONE, "mailbox_bytes", "", "Bytes of all messages.")                        \
-    X(BOX_TOPICS, GAUGE, ONE, "mailbox_topics", "", "Topics now; as many as mailbox.topics may be.")
+      "Audit records lost because the queue was full or the sink not writable.")                   \
+    X(BROWNOUT, GAUGE, ONE, "brownout_active", "component", "1 during a brownout.")                \
+    X(BOX_GROUPS, COUNTER, ONE, "mailbox_groups_total", "", "Mailbox transactions.")               \
+    X(BOX_OPS, COUNTER, ONE, "mailbox_ops_total", "op", "Message operations, by kind.")            \
+    X(BOX_MESSAGES, GAUGE, ONE, "mailbox_messages", "state",                                       \
+      "Messages in the mailbox: all, and dead letters.")                                           \
+    X(BOX_BYTES, GAUGE, ONE, "mailbox_bytes", "", "Bytes of all messages in the mailbox.")         \
+    X(BOX_TOPICS, GAUGE, ONE, "mailbox_topics", "",                                                \
+      "Topics in the mailbox; at most mailbox.topics.")
 
 enum iop_metric_id {
 #define X(id, type, unit, name, labels, help) IOP_M_##id,

@@ -144,7 +144,7 @@ void iop_audit_http(struct ron_http_call *call, void *arg)
     rc = ron_http_query_get(ron_http_head(call)->query, "limit", room, sizeof room, &value);
     if (rc != RON_NOTFOUND && (rc != RON_OK || ron_http_parse_u64(value, &limit) != RON_OK ||
                                limit < 1 || limit > IOP_AUDIT_RING)) {
-        iop_fail(call, IOP_ERROR_MALFORMED, "limit is a number from 1 to 1024");
+        iop_fail(call, IOP_ERROR_MALFORMED, "limit: expected a number from 1 to 1024");
         return;
     }
     ron_buf_init(&body, (size_t)IOP_AUDIT_RING * IOP_AUDIT_LINE_MAX);
@@ -152,7 +152,7 @@ void iop_audit_http(struct ron_http_call *call, void *arg)
     if (rc == RON_OK) {
         ron_http_answer(call, 200, "application/x-ndjson", ron_buf_data(&body), ron_buf_len(&body));
     } else {
-        iop_fail(call, IOP_ERROR_BUSY, "no memory for the answer");
+        iop_fail(call, IOP_ERROR_BUSY, "out of memory for the answer");
     }
     ron_buf_done(&body);
 }
@@ -164,7 +164,7 @@ enum ron_rc iop_trail_check(const struct ron_conf_snap *conf, struct ron_err *er
     if (ron_conf_choice(conf, IOP_AUDIT_SINK) == IOP_AUDIT_FILE &&
         ron_conf_bool(conf, RON_APP_AMNESIA)) {
         return ron_err_set(err, RON_INVALID,
-                           "audit.sink: under amnesia memory or stdout, never a file");
+                           "audit.sink: cannot be file in amnesia mode; use memory or stdout");
     }
     return RON_OK;
 }

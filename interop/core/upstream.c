@@ -31,7 +31,8 @@ static enum ron_rc base_url(const char *key, struct ron_conf_str url, struct ron
     }
     if (strchr(url.text, '?') != NULL || strchr(url.text, '#') != NULL ||
         url.text[url.len - 1] == '/') {
-        return ron_err_set(err, RON_INVALID, "%s: without query, fragment and a / at its end", key);
+        return ron_err_set(err, RON_INVALID,
+                           "%s: must have no query, no fragment and no trailing /", key);
     }
     return RON_OK;
 }
@@ -51,12 +52,12 @@ static enum ron_rc check_rule(const struct ron_conf_snap *conf, uint32_t section
     if (is_forward(conf, section)) {
         RON_TRY(ron_http_url_host(url.text, host, sizeof host, &plain, err));
         if (plain && !ron_conf_bool_in(conf, section, IOP_R_PLAIN)) {
-            return ron_err_set(err, RON_INVALID, "url: http:// needs allow_http = true");
+            return ron_err_set(err, RON_INVALID, "url: http:// requires allow_http = true");
         }
     }
     if (ron_conf_choice_in(conf, section, IOP_R_ACTION) == IOP_ACT_WALLET &&
         ron_conf_str(conf, IOP_WALLET_URL).len == 0) {
-        return ron_err_set(err, RON_INVALID, "action wallet needs wallet.url");
+        return ron_err_set(err, RON_INVALID, "action wallet requires wallet.url");
     }
     return RON_OK;
 }
@@ -72,7 +73,8 @@ enum ron_rc iop_upstreams_check(const struct ron_conf_snap *conf, struct ron_err
     if (ron_conf_str(conf, IOP_WALLET_URL).len > 0 &&
         ron_conf_str(conf, IOP_WALLET_TOKEN).len == 0 &&
         ron_conf_str(conf, IOP_PASSPORT_URL).len == 0) {
-        return ron_err_set(err, RON_INVALID, "wallet.url needs wallet.token_file or passport.url");
+        return ron_err_set(err, RON_INVALID,
+                           "wallet.url requires wallet.token_file or passport.url");
     }
     for (size_t i = 0; i < count; i++) {
         uint32_t section = ron_conf_section(conf, "rules", i);
@@ -184,7 +186,7 @@ static enum ron_rc add_place(struct iop_upstreams *u, const struct ron_conf_snap
         return RON_OK;
     }
     if (u->place_count == IOP_FORWARD_HOSTS_MAX) {
-        return ron_err_set(err, RON_LIMIT, "rules: forwards to more than %d hosts",
+        return ron_err_set(err, RON_LIMIT, "rules: too many forward hosts (limit %d)",
                            (int)IOP_FORWARD_HOSTS_MAX);
     }
     memcpy(p->host, host, sizeof host);
@@ -282,7 +284,7 @@ enum ron_rc iop_upstreams_cover(const struct iop_upstreams *u, const struct ron_
         uint32_t section = ron_conf_section(conf, "rules", i);
 
         if (is_forward(conf, section) && iop_upstreams_forward(u, conf, section) == NULL) {
-            return ron_err_set(err, RON_INVALID, "rules.%s.url: a new host needs a restart",
+            return ron_err_set(err, RON_INVALID, "rules.%s.url: a new host requires a restart",
                                ron_conf_section_name(conf, section));
         }
     }

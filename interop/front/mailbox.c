@@ -273,7 +273,8 @@ static struct box_call *begin(void *arg, struct ron_http_call *call, enum iop_op
     c->text[body.len] = '\0';
     if (has_topic) {
         if (!journal && !operators && !iop_topic_valid(topic)) {
-            iop_fail(call, IOP_ERROR_MALFORMED, "a topic is [a-z0-9][a-z0-9._-]*, 64 at most");
+            iop_fail(call, IOP_ERROR_MALFORMED,
+                     "invalid topic; expected [a-z0-9][a-z0-9._-]*, at most 64");
             call_free(c);
             return NULL;
         }
@@ -383,10 +384,10 @@ static const char *take_msg(struct box_call *c, const struct in_msg *in, struct 
                             .body = in->body,
                             .delay_ms = in->delay_ms};
     if (in->topic.len > 0 && !iop_topic_valid(in->topic) && !is_remote_journal(in->topic)) {
-        return "a topic is [a-z0-9][a-z0-9._-]*, 64 at most";
+        return "invalid topic; expected [a-z0-9][a-z0-9._-]*, at most 64";
     }
     if (in->body.ptr != NULL && in->body_b64.ptr != NULL) {
-        return "either body or body_b64";
+        return "body and body_b64 are mutually exclusive";
     }
     if (in->body_b64.len > 0) {
         size_t len = 0;
@@ -394,12 +395,12 @@ static const char *take_msg(struct box_call *c, const struct in_msg *in, struct 
         uint8_t *room = (uint8_t *)(uintptr_t)in->body_b64.ptr;
 
         if (!ron_base64_read(in->body_b64, RON_BASE64_PADDED, room, in->body_b64.len, &len)) {
-            return "body_b64 is no base64";
+            return "body_b64: invalid base64";
         }
         out->body = (struct ron_str){(const char *)room, len};
     }
     if (in->head.len > 0 && in->head.ptr[0] != '{') {
-        return "head is no object";
+        return "head: expected an object";
     }
     return NULL;
 }
@@ -549,7 +550,7 @@ static void ack_http(struct ron_http_call *call, void *arg, enum iop_op_kind kin
     for (size_t i = 0; i < in.receipts.count; i++) {
         if (c->receipts == NULL || c->rcs == NULL ||
             !iop_receipt_parse(texts[i], &c->receipts[i])) {
-            refuse(call, c, "receipts", "this is no receipt");
+            refuse(call, c, "receipts", "invalid receipt handle");
             return;
         }
     }
@@ -630,7 +631,7 @@ void iop_box_dead_http(struct ron_http_call *call, void *arg)
     }
     if (!query_u64(call, "after", &after) || !query_u64(call, "limit", &limit) ||
         limit > IOP_LIST_MAX) {
-        refuse(call, c, "", "after and limit are numbers, limit at most 1000");
+        refuse(call, c, "", "expected numbers for after and limit, limit at most 1000");
         return;
     }
     c->op.dead.topic = str_of(c->topic);
@@ -664,7 +665,7 @@ static void dead_http(struct ron_http_call *call, void *arg, enum iop_op_kind ki
 
         (void)snprintf(text, sizeof text, "%.*s-1", (int)in.id.len, in.id.ptr);
         if (!iop_receipt_parse(str_of(text), &r)) {
-            refuse(call, c, "id", "this is no id");
+            refuse(call, c, "id", "invalid message id");
             return;
         }
         c->op.dead.id = r.id;
@@ -722,7 +723,7 @@ void iop_box_switch_http(struct ron_http_call *call, void *arg)
     name = ron_arena_alloc(&c->arena, sizeof IOP_REMOTE_JOURNAL + in.name.len, 1);
     if (name == NULL || in.name.len == 0 ||
         in.name.len + sizeof IOP_REMOTE_JOURNAL - 1 > IOP_TARGET_MAX) {
-        refuse(call, c, "name", "1 to 120 bytes");
+        refuse(call, c, "name", "expected 1 to 120 bytes");
         return;
     }
     (void)snprintf(name, sizeof IOP_REMOTE_JOURNAL + in.name.len, "%s%.*s", IOP_REMOTE_JOURNAL,

@@ -162,17 +162,17 @@ static const struct iop_provider *provider_of(struct iop_hooks *h, struct ron_ht
 
     if (p == NULL || !p->enabled) {
         refuse(h, call, take_policy, p, IOP_ERROR_POLICY_BLOCKED, "disabled",
-               "this provider is not enabled");
+               "provider is not enabled");
         return NULL;
     }
     if (!is_ours(h, ron_http_head(call)->host)) {
         refuse(h, call, take_policy, p, IOP_ERROR_BAD_ORIGIN, "host",
-               "this host is not one of interop.server_names");
+               "host is not listed in interop.server_names");
         return NULL;
     }
     if (!may_come_from(iop_policy_entry(take_policy, p), call)) {
         refuse(h, call, take_policy, p, IOP_ERROR_BAD_ORIGIN, "peer",
-               "this provider does not send from this address");
+               "source address is not allowed for this provider");
         return NULL;
     }
     return p;

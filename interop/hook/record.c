@@ -206,7 +206,8 @@ void iop_deliveries_http(struct ron_http_call *call, void *arg)
     }
     rc = ron_http_query_get(ron_http_head(call)->query, "provider", name, sizeof name, &provider);
     if ((rc != RON_OK && rc != RON_NOTFOUND) || !query_limit(call, 100, IOP_RING, &limit)) {
-        iop_fail(call, IOP_ERROR_MALFORMED, "provider is a name, limit a number from 1 to 512");
+        iop_fail(call, IOP_ERROR_MALFORMED,
+                 "expected a name for provider and a number from 1 to 512 for limit");
         return;
     }
     ron_buf_init(&body, 1 << 20);
@@ -214,7 +215,7 @@ void iop_deliveries_http(struct ron_http_call *call, void *arg)
     if (ron_buf_error(&body) == RON_OK) {
         ron_http_answer(call, 200, "application/json", ron_buf_data(&body), ron_buf_len(&body));
     } else {
-        iop_fail(call, IOP_ERROR_BUSY, "no memory for the answer");
+        iop_fail(call, IOP_ERROR_BUSY, "out of memory for the answer");
     }
     ron_buf_done(&body);
 }
@@ -223,7 +224,7 @@ enum ron_rc iop_ring_new(struct iop_hooks *h, struct ron_err *err)
 {
     h->ring = ron_alloc_zero(sizeof *h->ring);
     if (h->ring == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the last deliveries");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the delivery ring");
     }
     ron_mutex_init(&h->ring->mu, RON_RANK_LEAF, "interop.counters");
     return RON_OK;

@@ -251,7 +251,7 @@ static bool write_messages(struct iop_job *j, const struct ron_b3 *key)
         count = iop_rules_apply(j->policy->rules, &input, actions, &more);
     }
     if (more) {
-        RON_LOG(j->of->core->log, WARN, "more rules match than a delivery may set off",
+        RON_LOG(j->of->core->log, WARN, "too many matching rules; extra rules ignored",
                 RON_LOG_STR("provider", j->provider->name));
     }
     for (size_t i = 0; i < count; i++) {
@@ -399,7 +399,7 @@ static enum ron_rc handle(struct ron_task *t, void *arg, void **items, size_t co
 
     for (size_t i = 0; i < count; i++) {
         if (take_job(k, RON_OBJ(items[i], struct iop_job, IOP_JOB_MAGIC)) != RON_OK) {
-            rc = ron_err_set(&err, RON_NOMEM, "no memory to verify with");
+            rc = ron_err_set(&err, RON_NOMEM, "out of memory for verification");
         }
     }
     if (rc != RON_OK) {
@@ -423,7 +423,7 @@ enum ron_rc iop_workers_add(struct iop_hooks *h, struct ron_err *err)
     }
     h->workers = ron_alloc_zero(count * sizeof *h->workers);
     if (h->workers == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the workers");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the workers");
     }
     for (uint32_t i = 0; i < count; i++) {
         h->workers[i].magic = WORKER_MAGIC;

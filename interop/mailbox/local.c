@@ -50,7 +50,7 @@ static void drop_op(void *item, void *arg)
 
     (void)arg;
     op->rc = RON_CLOSED;
-    op->why = "the mailbox is closed";
+    op->why = "mailbox is closed";
     op->done(op);
 }
 
@@ -61,7 +61,7 @@ enum ron_rc iop_box_local_new(const struct iop_box_local_opts *opts,
     enum ron_rc rc;
 
     if (b == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the mailbox");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the mailbox");
     }
     b->box.ops = &local_ops;
     b->env = opts->env;
@@ -71,7 +71,7 @@ enum ron_rc iop_box_local_new(const struct iop_box_local_opts *opts,
                                 .name = "mailbox",
                                 .producers = "http, workers, actions",
                                 .consumers = "mailbox_writer",
-                                .drop_text = "the caller answers Busy",
+                                .drop_text = "refused; the caller answers 429",
                                 .capacity = opts->capacity != 0 ? opts->capacity : CAPACITY,
                                 .policy = RON_CHAN_REJECT,
                                 .wake_batch = 1,

@@ -61,20 +61,18 @@ struct iop_next iop_outbox_next(enum iop_schedule schedule, uint32_t delivery,
         return (struct iop_next){.kind = IOP_NEXT_DONE, .reason = ""};
     }
     if (attempt->rc == RON_OK && attempt->status == 410) {
-        return (struct iop_next){.kind = IOP_NEXT_DISABLE, .reason = "410: the target is gone"};
+        return (struct iop_next){.kind = IOP_NEXT_DISABLE, .reason = "410: target is gone"};
     }
     if (!worth_another(attempt)) {
-        return (struct iop_next){.kind = IOP_NEXT_DEAD,
-                                 .reason = "the answer would be the same again"};
+        return (struct iop_next){.kind = IOP_NEXT_DEAD, .reason = "permanent failure"};
     }
     if (delivery >= iop_outbox_attempts(schedule)) {
-        return (struct iop_next){.kind = IOP_NEXT_DEAD, .reason = "all attempts are used"};
+        return (struct iop_next){.kind = IOP_NEXT_DEAD, .reason = "all attempts used"};
     }
     wait = wait_ms(schedule, delivery, rand);
-    return (struct iop_next){
-        .kind = IOP_NEXT_RETRY,
-        .delay_ms = RON_MAX(wait, after),
-        .reason = attempt->rc != RON_OK ? "no answer" : "the answer asks for another attempt"};
+    return (struct iop_next){.kind = IOP_NEXT_RETRY,
+                             .delay_ms = RON_MAX(wait, after),
+                             .reason = attempt->rc != RON_OK ? "no answer" : "temporary failure"};
 }
 
 void iop_outbox_answer(struct iop_op *op, struct ron_str topic, const struct iop_receipt *receipt,

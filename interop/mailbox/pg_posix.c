@@ -148,7 +148,7 @@ static enum ron_rc usable(struct pg_file *f, struct ron_err *err)
     }
     f->stale = ron_pg_own_changed(f->own) || f->stale;
     if (f->stale) {
-        return ron_err_set(err, RON_AGAIN, "mailbox: it is being loaded again");
+        return ron_err_set(err, RON_AGAIN, "mailbox: being reloaded");
     }
     return RON_OK;
 }
@@ -215,7 +215,7 @@ static enum ron_rc pg_commit(struct iop_file *file, uint64_t last_id, struct ron
     }
     if (rc != RON_OK) {
         forget(f);
-        return ron_err_set(err, rc, "mailbox: no memory for a transaction");
+        return ron_err_set(err, rc, "mailbox: out of memory for a transaction");
     }
     rc = ron_pg_own_write(f->own, write_sql, params, PARAMS, &why);
     forget(f);
@@ -426,12 +426,12 @@ static enum ron_rc pg_fetch(struct iop_file *file, const uint64_t *ids, uint32_t
     if (rc == RON_OK) {
         rc = ask(f, fetch_sql, p, 2, &f->rows, err);
     } else {
-        rc = ron_err_set(err, rc, "mailbox: no memory");
+        rc = ron_err_set(err, rc, "mailbox: out of memory");
     }
     ron_pg_array_done(&array);
     if (rc == RON_OK && ron_pg_rows(&f->rows) == 0) {
         let_go(f);
-        rc = ron_err_set(err, RON_AGAIN, "mailbox: another process owns it");
+        rc = ron_err_set(err, RON_AGAIN, "mailbox: in use by another process");
     }
     return rc;
 }
@@ -463,7 +463,7 @@ static enum ron_rc pg_get(struct iop_file *file, uint64_t id, uint32_t topic,
     if (!find(f, id, &row)) {
         RON_TRY(pg_fetch(file, &id, 1, err));
         if (!find(f, id, &row)) {
-            return ron_err_set(err, RON_CORRUPT, "mailbox: a message is missing");
+            return ron_err_set(err, RON_CORRUPT, "mailbox: message row is missing");
         }
     }
     RON_TRY(ron_pg_value_u64(&f->rows, row, 1, &kept_topic, err));
@@ -474,7 +474,7 @@ static enum ron_rc pg_get(struct iop_file *file, uint64_t id, uint32_t topic,
     r.body = get_str(&f->rows, row, 6);
     put_sum(iop_row_sum(id, topic, r.sent_ms, r.head, r.body), sum);
     if (kept_topic != topic || kept.len != sizeof sum || memcmp(kept.ptr, sum, sizeof sum) != 0) {
-        return ron_err_set(err, RON_CORRUPT, "mailbox: a message is not what was written");
+        return ron_err_set(err, RON_CORRUPT, "mailbox: message row is corrupt");
     }
     *ret_row = r;
     return RON_OK;
@@ -541,7 +541,7 @@ static enum ron_rc load_table(struct pg_file *f, const struct table *t,
         }
         ron_pg_result_done(&r);
         if (rc != RON_OK) {
-            return ron_err_set(err, rc, "mailbox: the %s in the database do not fit", t->what);
+            return ron_err_set(err, rc, "mailbox: too many %s in the database", t->what);
         }
     }
     *ret_last = last;
@@ -556,12 +556,12 @@ static enum ron_rc read_meta(struct pg_file *f, struct ron_err *err)
 
     RON_TRY(ask(f, "SELECT last_id,secret FROM interop_box WHERE one=1", NULL, 0, &r, err));
     rc = ron_pg_rows(&r) == 1 ? ron_pg_value_u64(&r, 0, 0, &f->base.last_id, err)
-                              : ron_err_set(err, RON_CORRUPT, "mailbox: it has no row");
+                              : ron_err_set(err, RON_CORRUPT, "mailbox: owner row is missing");
     if (rc == RON_OK) {
         secret = get_str(&r, 0, 1);
         rc = secret.len == sizeof f->base.secret
                  ? RON_OK
-                 : ron_err_set(err, RON_CORRUPT, "mailbox: it has no secret of its own");
+                 : ron_err_set(err, RON_CORRUPT, "mailbox: deduplication secret is missing");
     }
     if (rc == RON_OK) {
         memcpy(f->base.secret, secret.ptr, sizeof f->base.secret);
@@ -610,7 +610,8 @@ static enum ron_rc pg_look(struct iop_file *file, bool *ret_stale, struct ron_er
     f->look_ns = ron_deadline_after_ms(now_ns, LOOK_MS).at_ns;
     ron_pg_u64(&p, ron_pg_own_epoch(f->own));
     RON_TRY(ask(f, "SELECT 1 FROM interop_box WHERE one=1 AND epoch=$1", &p, 1, &r, err));
-    rc = ron_pg_rows(&r) == 1 ? RON_OK : ron_err_set(err, RON_AGAIN, "mailbox: it is another's");
+    rc = ron_pg_rows(&r) == 1 ? RON_OK
+                              : ron_err_set(err, RON_AGAIN, "mailbox: in use by another process");
     ron_pg_result_done(&r);
     return rc;
 }
@@ -674,7 +675,7 @@ enum ron_rc iop_file_open_pg(const struct iop_file_opts *opts, struct iop_file *
     enum ron_rc rc;
 
     if (f == NULL) {
-        return ron_err_set(err, RON_NOMEM, "mailbox: no memory");
+        return ron_err_set(err, RON_NOMEM, "mailbox: out of memory");
     }
     f->base.ops = &ops;
     f->env = opts->env;

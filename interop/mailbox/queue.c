@@ -38,7 +38,7 @@ enum ron_rc iop_queue_init(struct iop_queue *q, const struct iop_box_limits *lim
     q->slabs = ron_alloc_array(limits->total_max_messages / SLAB + 1, sizeof *q->slabs);
     if (q->topics == NULL || q->slots == NULL || q->slabs == NULL) {
         iop_queue_done(q);
-        return ron_err_set(err, RON_NOMEM, "no memory for the mailbox");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the mailbox");
     }
     return RON_OK;
 }

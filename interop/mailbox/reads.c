@@ -65,7 +65,7 @@ static uint32_t choose(struct iop_q_topic *topic, const struct iop_op *op, size_
 /* M6. The file may be too damaged to be told; memory knows in any case. */
 static void bury_damaged(struct iop_store *s, struct iop_q_msg *m)
 {
-    static const char why[] = "damaged: the row is not what was written";
+    static const char why[] = "corrupt: message failed its checksum";
     struct ron_err err = {0};
 
     if (iop_file_begin(s->file, &err) == RON_OK) {
@@ -162,7 +162,7 @@ static void give(struct iop_store *s, struct iop_op *op, struct iop_q_topic *top
         rc = lease(s, op, topic, &given);
     } while (rc == RON_OK && given == 0 && iop_queue_first(topic) != NULL);
     if (rc != RON_OK && given == 0) {
-        iop__answer(op, rc, rc == RON_NOMEM ? "no memory" : "the mailbox cannot be read");
+        iop__answer(op, rc, rc == RON_NOMEM ? "out of memory" : "mailbox is not readable");
         return;
     }
     op->recv.count = given;
@@ -184,11 +184,11 @@ static void recv_op(struct iop_store *s, struct iop_op *op)
     op->recv.got = NULL;
     op->recv.count = 0;
     if (!iop_topic_valid(op->recv.topic) && !iop_topic_internal(op->recv.topic)) {
-        iop__answer(op, RON_INVALID, "the name of the topic is malformed");
+        iop__answer(op, RON_INVALID, "invalid topic name");
     } else if (op->recv.visibility_ms < IOP_VISIBILITY_MIN_MS ||
                op->recv.visibility_ms > IOP_VISIBILITY_MAX_MS ||
                op->recv.wait_ms > IOP_WAIT_MAX_MS) {
-        iop__answer(op, RON_INVALID, "visibility or wait are out of range");
+        iop__answer(op, RON_INVALID, "visibility or wait time out of range");
     } else if (topic != NULL && ron_list_empty(&topic->waiters) && iop_queue_first(topic) != NULL) {
         give(s, op, topic);
     } else if (op->recv.wait_ms == 0 ||
@@ -266,11 +266,11 @@ static void dead_op(struct iop_store *s, struct iop_op *op)
     op->dead.count = 0;
     op->dead.got = NULL;
     if (topic == NULL) {
-        iop__answer(op, RON_NOTFOUND, "there is no such topic");
+        iop__answer(op, RON_NOTFOUND, "topic not found");
         return;
     }
     if (iop_file_dead(s->file, topic->row, op->dead.after_id, ids, max, &count, &err) != RON_OK) {
-        iop__answer(op, err.rc, "the mailbox cannot be read");
+        iop__answer(op, err.rc, "mailbox is not readable");
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -284,12 +284,12 @@ static void dead_op(struct iop_store *s, struct iop_op *op)
     }
     got = make_room(op, count, sizeof *got, bytes);
     if (got == NULL) {
-        iop__answer(op, RON_NOMEM, "no memory");
+        iop__answer(op, RON_NOMEM, "out of memory");
         return;
     }
     at = (char *)(got + count);
     if (iop_file_fetch(s->file, ids, count, &err) != RON_OK) {
-        iop__answer(op, err.rc, "the mailbox cannot be read");
+        iop__answer(op, err.rc, "mailbox is not readable");
         return;
     }
     for (uint32_t i = 0; i < count; i++) {
@@ -332,14 +332,14 @@ static void stats_op(struct iop_store *s, struct iop_op *op)
     if (op->stats.topic.len > 0) {
         one = iop_queue_topic(&s->queue, op->stats.topic);
         if (one == NULL || !one->stored) {
-            iop__answer(op, RON_NOTFOUND, "there is no such topic");
+            iop__answer(op, RON_NOTFOUND, "topic not found");
             return;
         }
         max = 1;
     }
     rows = make_room(op, max, sizeof *rows, 0);
     if (rows == NULL) {
-        iop__answer(op, RON_NOMEM, "no memory");
+        iop__answer(op, RON_NOMEM, "out of memory");
         return;
     }
     if (one != NULL) {
@@ -369,7 +369,7 @@ static void target_op(struct iop_store *s, struct iop_op *op)
         op->target.reason = (struct ron_str){
             ron_buf_len(&op->room) > 0 ? ron_buf_text(&op->room) : "", ron_buf_len(&op->room)};
     }
-    iop__answer(op, rc, "the mailbox cannot be read");
+    iop__answer(op, rc, "mailbox is not readable");
 }
 
 void iop__read(struct iop_store *s, struct iop_op *op)

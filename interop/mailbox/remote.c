@@ -463,24 +463,24 @@ static enum ron_rc code_of(const struct ron_http_fetch_result *r, const char **r
 {
     switch (r->status) {
     case 0:
-        *ret_why = "the mailbox does not answer";
+        *ret_why = "mailbox is not responding";
         return r->rc == RON_CANCELLED                      ? RON_CLOSED
                : r->rc == RON_TIMEOUT || r->rc == RON_FULL ? r->rc
                                                            : RON_IO;
     case 400:
-        *ret_why = "the mailbox refuses the request";
+        *ret_why = "mailbox refused the request";
         return RON_INVALID;
     case 404:
-        *ret_why = "there is no such topic or letter";
+        *ret_why = "topic or dead letter not found";
         return RON_NOTFOUND;
     case 413:
-        *ret_why = "too large for the mailbox";
+        *ret_why = "message too large for the mailbox";
         return RON_LIMIT;
     case 429:
-        *ret_why = "the mailbox is full or busy";
+        *ret_why = "mailbox is full or busy";
         return RON_FULL;
     default:
-        *ret_why = "the mailbox does not work";
+        *ret_why = "mailbox failed";
         return RON_IO;
     }
 }
@@ -494,7 +494,7 @@ static void ended(struct ron_http_fetch *f, void *arg)
     op->why = "";
     op->rc = r->status == 200 ? iop_box_http_read(op, r->body) : code_of(r, &op->why);
     if (r->status == 200 && op->rc != RON_OK) {
-        op->why = "the answer of the mailbox cannot be read";
+        op->why = "unexpected response from the mailbox";
         iop_op_done(op);
     }
     ron_stat_set(&b->broken, r->status == 0 || r->status >= 500 || r->status == 401 ||
@@ -561,7 +561,7 @@ enum ron_rc iop_box_http_new(const struct iop_box_http_opts *opts, struct iop_bo
     struct box *b = ron_alloc_zero(sizeof *b);
 
     if (b == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the mailbox");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the mailbox");
     }
     b->box.ops = &http_ops;
     b->opts = *opts;

@@ -47,7 +47,7 @@ enum ron_rc iop_seen_new(const struct iop_seen_opts *opts, struct iop_seen **ret
     if (opts->entries_max == 0 || opts->entries_max > IOP_SEEN_MAX ||
         opts->keep_ms > opts->ttl_ms) {
         return ron_err_set(err, RON_INVALID,
-                           "the table of deliveries: 1 to %d keys, kept no longer "
+                           "deduplication table: expected 1 to %d keys, kept no longer "
                            "than remembered",
                            (int)IOP_SEEN_MAX);
     }
@@ -64,7 +64,7 @@ enum ron_rc iop_seen_new(const struct iop_seen_opts *opts, struct iop_seen **ret
     }
     if (s == NULL || s->ring == NULL || s->slots == NULL) {
         iop_seen_free(s);
-        return ron_err_set(err, RON_NOMEM, "no memory for %u keys of deliveries",
+        return ron_err_set(err, RON_NOMEM, "out of memory for %u deduplication keys",
                            opts->entries_max);
     }
     *ret_seen = s;

@@ -117,7 +117,7 @@ static enum ron_rc failed(const struct sq_file *f, int code, const char *what, s
         return ron_err_set(err, RON_CORRUPT, "mailbox: %s: %s", what, text);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        return ron_err_set(err, RON_CONFLICT, "mailbox: %s: another process has it open", what);
+        return ron_err_set(err, RON_CONFLICT, "mailbox: %s is in use by another process", what);
     default:
         return ron_err_set_sys(err, RON_IO, f->db != NULL ? sqlite3_system_errno(f->db) : 0,
                                "mailbox: %s: %s", what, text);
@@ -421,7 +421,7 @@ static enum ron_rc sq_get(struct iop_file *file, uint64_t id, uint32_t topic,
     rc = step(&u, &row, err);
     if (rc != RON_OK || !row) {
         end(&u);
-        return rc != RON_OK ? rc : ron_err_set(err, RON_CORRUPT, "mailbox: a message is missing");
+        return rc != RON_OK ? rc : ron_err_set(err, RON_CORRUPT, "mailbox: message row is missing");
     }
     r = (struct iop_row){.sent_ms = get_u64(&u, 1),
                          .reason = get_str(&u, 3),
@@ -430,7 +430,7 @@ static enum ron_rc sq_get(struct iop_file *file, uint64_t id, uint32_t topic,
     if (get_u64(&u, 0) != topic ||
         get_u64(&u, 2) != iop_row_sum(id, topic, r.sent_ms, r.head, r.body)) {
         end(&u);
-        return ron_err_set(err, RON_CORRUPT, "mailbox: a message is not what was written");
+        return ron_err_set(err, RON_CORRUPT, "mailbox: message row is corrupt");
     }
     f->held = true;
     *ret_row = r;
@@ -482,8 +482,7 @@ static enum ron_rc sq_load(struct iop_file *file, const struct iop_file_load *lo
             if (rc == RON_OK && row) {
                 rc = tables[i].each(&u, load);
                 if (rc != RON_OK) {
-                    rc = ron_err_set(err, rc, "mailbox: the %s in the file do not fit",
-                                     tables[i].what);
+                    rc = ron_err_set(err, rc, "mailbox: too many %s in the file", tables[i].what);
                 }
             }
         }
@@ -568,7 +567,7 @@ static enum ron_rc read_meta(struct sq_file *f, const char *path, struct ron_err
             memcpy(f->base.secret, secret.ptr, sizeof f->base.secret);
             f->base.last_id = get_u64(&u, 1);
         } else {
-            rc = ron_err_set(err, RON_CORRUPT, "%s has no secret of its own", path);
+            rc = ron_err_set(err, RON_CORRUPT, "%s has no deduplication secret", path);
         }
     }
     end(&u);
@@ -588,9 +587,10 @@ static enum ron_rc check_schema(struct sq_file *f, const struct ron_env *env, co
     if (tables == 0 && application == 0 && version == 0) {
         RON_TRY(create(f, env, err));
     } else if (application != APPLICATION_ID) {
-        return ron_err_set(err, RON_CORRUPT, "%s is no mailbox", path);
+        return ron_err_set(err, RON_CORRUPT, "%s is not a mailbox", path);
     } else if (version > SCHEMA_VERSION) {
-        return ron_err_set(err, RON_UNSUPPORTED, "%s has layout %lld; this program knows %d", path,
+        return ron_err_set(err, RON_UNSUPPORTED,
+                           "%s: unsupported layout %lld (this program supports %d)", path,
                            (long long)version, SCHEMA_VERSION);
     } else {
         RON_TRY(prepare(f, err));
@@ -610,7 +610,7 @@ static enum ron_rc sync_folder(const struct ron_env *env, const char *path, stru
     }
     folder = ron_strdup(path);
     if (folder == NULL) {
-        return ron_err_set(err, RON_NOMEM, "mailbox: no memory");
+        return ron_err_set(err, RON_NOMEM, "mailbox: out of memory");
     }
     folder[slash == path ? 1 : slash - path] = '\0';
     rc = env->disk->sync_dir(env, folder, err);
@@ -703,7 +703,7 @@ enum ron_rc iop_file_open_sqlite(const struct ron_env *env, const char *path,
     }
     f = ron_alloc_zero(sizeof *f);
     if (f == NULL) {
-        return ron_err_set(err, RON_NOMEM, "mailbox: no memory");
+        return ron_err_set(err, RON_NOMEM, "mailbox: out of memory");
     }
     f->base.ops = &ops;
     code = sqlite3_open_v2(

@@ -37,19 +37,19 @@ static bool topic_ok(struct ron_str name)
 static enum ron_rc check_put(const struct iop_store *s, struct iop_op *op)
 {
     if (op->put.count == 0 || op->put.count > IOP_PUT_MAX) {
-        return refuse(op, RON_INVALID, "a put has 1 to 256 messages");
+        return refuse(op, RON_INVALID, "expected 1 to 256 messages");
     }
     for (uint32_t i = 0; i < op->put.count; i++) {
         const struct iop_msg *m = &op->put.msgs[i];
 
         if (!topic_ok(m->topic)) {
-            return refuse(op, RON_INVALID, "the name of the topic is malformed");
+            return refuse(op, RON_INVALID, "invalid topic name");
         }
         if (m->head.len > IOP_HEAD_MAX || m->body.len > s->queue.limits.message_max_bytes) {
-            return refuse(op, RON_LIMIT, "the message is larger than allowed");
+            return refuse(op, RON_LIMIT, "message too large");
         }
         if (m->delay_ms > IOP_DELAY_MAX_MS) {
-            return refuse(op, RON_INVALID, "the delay is longer than 30 days");
+            return refuse(op, RON_INVALID, "delay too long (limit 30 days)");
         }
     }
     return RON_OK;
@@ -93,7 +93,7 @@ static enum ron_rc make_pending(struct iop_store *s, struct iop_op *op)
         }
         if (rc != RON_OK) {
             drop_pending(s, op);
-            return refuse(op, rc, rc == RON_FULL ? "the mailbox is full" : "no memory");
+            return refuse(op, rc, rc == RON_FULL ? "mailbox is full" : "out of memory");
         }
         *link = m;
         link = &m->op_next;
@@ -136,7 +136,7 @@ static enum ron_rc prepare_put(struct iop_store *s, struct iop_op *op, struct io
             return RON_OK;
         }
         if (rc != RON_OK) {
-            return refuse(op, rc, "too many deliveries are remembered");
+            return refuse(op, rc, "deduplication table is full");
         }
     }
     if (rc == RON_OK) {
@@ -243,7 +243,7 @@ static enum ron_rc prepare_ack(struct iop_store *s, struct iop_op *op, struct io
 
     op->ack.ret_done = 0;
     if (op->ack.count > IOP_RECEIPTS_MAX) {
-        return refuse(op, RON_LIMIT, "too many receipts in one request");
+        return refuse(op, RON_LIMIT, "too many receipt handles in one request (limit 1000)");
     }
     for (uint32_t i = 0; i < op->ack.count && g->fatal == RON_OK; i++) {
         struct iop_receipt r = op->ack.receipts[i];
@@ -331,13 +331,13 @@ static enum ron_rc prepare_dead(struct iop_store *s, struct iop_op *op, struct i
 
     op->dead.count = 0;
     if (topic == NULL) {
-        return refuse(op, RON_NOTFOUND, "there is no such topic");
+        return refuse(op, RON_NOTFOUND, "topic not found");
     }
     if (op->dead.id != 0) {
         one = iop_queue_find(&s->queue, op->dead.id);
         if (one == NULL || one->topic != topic || one->state != IOP_MSG_DEAD ||
             one->claim != NULL) {
-            return refuse(op, RON_NOTFOUND, "there is no such dead letter");
+            return refuse(op, RON_NOTFOUND, "dead letter not found");
         }
         g->fatal = change_dead(s, op, one, g);
         return RON_OK;
@@ -390,7 +390,7 @@ static void finish_dead(struct iop_store *s, struct iop_op *op, struct iop_group
 static enum ron_rc prepare_target(struct iop_store *s, struct iop_op *op, struct iop_group *g)
 {
     if (op->target.name.len == 0 || op->target.name.len > IOP_TARGET_MAX) {
-        return refuse(op, RON_INVALID, "the name of a target has 1 to 128 bytes");
+        return refuse(op, RON_INVALID, "expected a target name of 1 to 128 bytes");
     }
     g->fatal = iop_file_target(s->file, op->target.name, op->target.off, g->wall_ms,
                                op->target.reason, &g->err);
@@ -459,7 +459,7 @@ static size_t prepare_group(struct iop_store *s, struct iop_op **ops, size_t cou
             if (!g->began) {
                 op->_ended = true; /* nothing to undo */
                 op->rc = g->fatal;
-                op->why = "the mailbox cannot be written";
+                op->why = "mailbox is not writable";
                 break;
             }
         }
@@ -494,7 +494,7 @@ static void end_group(struct iop_store *s, struct iop_op **ops, size_t count, st
         } else {
             w->undo(s, ops[i]);
             ops[i]->rc = g->fatal;
-            ops[i]->why = "the mailbox cannot be written";
+            ops[i]->why = "mailbox is not writable";
         }
     }
 }
@@ -546,7 +546,7 @@ static enum ron_rc write_expired(struct iop_store *s, struct iop_group *g)
             break;
         }
         g->fatal = iop_file_move(s->file, m->id, dead, m->deliveries, 0,
-                                 dead ? (struct ron_str){"not acknowledged in time", 24}
+                                 dead ? (struct ron_str){"visibility timeout expired", 24}
                                       : (struct ron_str){"", 0},
                                  &g->err);
         if (g->fatal != RON_OK) {

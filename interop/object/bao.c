@@ -88,7 +88,7 @@ enum ron_rc iop_bao_new(uint64_t len_max, struct iop_bao **ret_tree, struct ron_
     struct iop_bao *t = ron_alloc_zero(sizeof *t);
 
     if (t == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the tree of an object");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the object's hash tree");
     }
     t->len_max = len_max;
     *ret_tree = t;
@@ -309,7 +309,7 @@ static enum ron_rc make_group(struct maker *m, uint64_t group)
     count = group_chunks(m->bytes, len, base, only, m->cvs);
     cv = join(m->cvs, count, only);
     if (!ron_b3_equal(&cv, &t->groups[group])) {
-        return ron_err_set(m->err, RON_CORRUPT, "the object is not what it was");
+        return ron_err_set(m->err, RON_CORRUPT, "object content changed");
     }
     return make_inside(m, base, base, count);
 }
@@ -346,7 +346,7 @@ enum ron_rc iop_bao_slice(const struct iop_bao *t, uint64_t start, uint64_t len,
 
     RON_ASSERT(t->ended);
     if (m == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for a slice");
+        return ron_err_set(err, RON_NOMEM, "out of memory for a slice");
     }
     m->tree = t;
     m->range = range_of(t->len, start, len);
@@ -378,7 +378,7 @@ struct checker {
 
 static enum ron_rc wrong(struct checker *c, const char *why)
 {
-    return ron_err_set(c->err, RON_CORRUPT, "the slice is not of this object: %s", why);
+    return ron_err_set(c->err, RON_CORRUPT, "slice does not match the object: %s", why);
 }
 
 static const uint8_t *take(struct checker *c, size_t len)
@@ -404,11 +404,11 @@ static enum ron_rc check_chunk(struct checker *c, uint64_t number, bool root,
     struct ron_b3 cv;
 
     if (bytes == NULL) {
-        return wrong(c, "it ends too early");
+        return wrong(c, "truncated");
     }
     ron_b3_chunk(bytes, len, number, root, &cv);
     if (!ron_b3_equal(&cv, expected)) {
-        return wrong(c, "a chunk differs");
+        return wrong(c, "chunk hash mismatch");
     }
     return from < to ? c->content(c->content_arg, from, bytes + (from - off), (size_t)(to - from))
                      : RON_OK;
@@ -431,13 +431,13 @@ static enum ron_rc check_tree(struct checker *c, uint64_t first, uint64_t count,
     }
     node = take(c, IOP_BAO_PARENT);
     if (node == NULL) {
-        return wrong(c, "it ends too early");
+        return wrong(c, "truncated");
     }
     memcpy(left.bytes, node, RON_B3_BYTES);
     memcpy(right.bytes, node + RON_B3_BYTES, RON_B3_BYTES);
     ron_b3_parent(&left, &right, root, &cv);
     if (!ron_b3_equal(&cv, expected)) {
-        return wrong(c, "a node differs");
+        return wrong(c, "node hash mismatch");
     }
     half = left_of(count);
     RON_TRY(check_tree(c, first, half, false, &left));
@@ -459,14 +459,14 @@ enum ron_rc iop_bao_check(const struct ron_b3 *root, uint64_t start, uint64_t le
     uint64_t object_len;
 
     if (header == NULL) {
-        return wrong(&c, "it has no length");
+        return wrong(&c, "length is missing");
     }
     memcpy(&object_len, header, sizeof object_len);
     object_len = le64toh(object_len);
     c.range = range_of(object_len, start, len);
     RON_TRY(check_tree(&c, 0, chunks_of(object_len), true, root));
     if (c.left > 0) {
-        return wrong(&c, "bytes are left over");
+        return wrong(&c, "trailing bytes");
     }
     *ret_len = object_len;
     return RON_OK;

@@ -211,13 +211,15 @@ void iop_object_http(struct ron_http_call *call, void *arg)
         return;
     }
     if (ron_b3_parse(text.ptr, text.len, &wanted.id, &err) != RON_OK) {
-        iop_fail(call, IOP_ERROR_MALFORMED, "an address is b3: and 64 lowercase digits");
+        iop_fail(call, IOP_ERROR_MALFORMED,
+                 "invalid address; expected b3: and 64 lowercase hex digits");
         return;
     }
     rc = iop_proof_query(out.head->query, &wanted.proof_start, &wanted.proof_len);
     wanted.proof = rc == RON_OK;
     if (rc != RON_OK && rc != RON_NOTFOUND) {
-        iop_fail(call, IOP_ERROR_MALFORMED, "proof is empty, or a start and a length: 0,1024");
+        iop_fail(call, IOP_ERROR_MALFORMED,
+                 "invalid proof; expected nothing, or start and length such as 0,1024");
         return;
     }
     rc = ron_cas_get(o->store, &wanted.id, &obj);
@@ -293,7 +295,7 @@ static void take_read(struct iop_objects *o, struct iop_read *r)
         return;
     }
     if (rc != RON_NOTFOUND) {
-        RON_LOG(o->core->log, ERROR, "an object cannot be read", RON_LOG_ERR(&err));
+        RON_LOG(o->core->log, ERROR, "object read failed", RON_LOG_ERR(&err));
     }
     iop_reply_fail(r->reply, iop_error_of(rc), rc == RON_TIMEOUT ? err.msg : NULL);
 }

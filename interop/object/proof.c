@@ -40,7 +40,7 @@ enum ron_rc iop_proofs_new(struct iop_objects *o, struct ron_err *err)
 {
     o->proofs = ron_alloc_zero(sizeof *o->proofs);
     if (o->proofs == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the proofs of objects");
+        return ron_err_set(err, RON_NOMEM, "out of memory for object proofs");
     }
     ron_mutex_init(&o->proofs->mu, RON_RANK_SHARED, "interop.proofs");
     return RON_OK;
@@ -102,7 +102,7 @@ static enum ron_rc build(const struct ron_cas_obj *obj, struct ron_http_reply *r
     }
     if (rc == RON_OK && !ron_b3_equal(&root, ron_cas_obj_id(obj))) {
         ron_cas_suspect(obj);
-        rc = ron_err_set(err, RON_CORRUPT, "the bytes of an object are not those of its address");
+        rc = ron_err_set(err, RON_CORRUPT, "object content does not match its address");
     }
     if (rc != RON_OK) {
         iop_bao_free(t);
@@ -215,7 +215,7 @@ static void send_slice(struct iop_objects *o, const struct iop_read *r,
     }
     if (rc == RON_CORRUPT) {
         ron_cas_suspect(obj);
-        RON_LOG(o->core->log, ERROR, "an object is damaged", RON_LOG_ERR(&err));
+        RON_LOG(o->core->log, ERROR, "object corrupt", RON_LOG_ERR(&err));
     }
     ron_http_reply_abort(r->reply);
 }

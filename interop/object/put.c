@@ -72,7 +72,7 @@ static enum ron_rc take_stream(struct iop_objects *o, struct iop_put *p, struct 
     }
     iop_count_of(o->core, IOP_M_CHUNKS, "/put", pieces);
     if (rc != RON_CLOSED) {
-        fault_set(ret, cut_short(rc), "the body did not come whole");
+        fault_set(ret, cut_short(rc), "incomplete body");
         return rc;
     }
     return RON_OK;
@@ -118,12 +118,13 @@ static enum ron_rc read_json(struct iop_put *p, struct ron_buf *body, struct fau
         rc = ron_buf_append(body, piece.ptr, piece.len);
         ron_http_reply_give_back(p->reply);
         if (rc != RON_OK) {
-            fault_set(ret, IOP_ERROR_BODY_LIMIT, "a JSON body has at most 1 MiB; send the bytes");
+            fault_set(ret, IOP_ERROR_BODY_LIMIT,
+                      "JSON body too large (limit 1 MiB); send application/octet-stream");
             return rc;
         }
     }
     if (rc != RON_CLOSED) {
-        fault_set(ret, cut_short(rc), "the body did not come whole");
+        fault_set(ret, cut_short(rc), "incomplete body");
         return rc;
     }
     return RON_OK;
@@ -167,12 +168,13 @@ static enum ron_rc store_payload(struct iop_objects *o, const struct put_json *j
     enum ron_rc rc;
 
     if (coded == RON_UNSUPPORTED) {
-        fault_set(ret, IOP_ERROR_MALFORMED, "meta.content_encoding: identity, gzip or zstd");
+        fault_set(ret, IOP_ERROR_MALFORMED,
+                  "meta.content_encoding: expected identity, gzip or zstd");
         return RON_INVALID;
     }
     if (j->payload.len > 0 &&
         !ron_base64_read(j->payload, RON_BASE64_PADDED, bytes, j->payload.len, &len)) {
-        fault_set(ret, IOP_ERROR_MALFORMED, "payload: not base64 with padding");
+        fault_set(ret, IOP_ERROR_MALFORMED, "payload: invalid base64; expected padding");
         return RON_INVALID;
     }
     rc = coded == RON_OK ? inflate(o, coding, bytes, len, w, err)
@@ -182,7 +184,7 @@ static enum ron_rc store_payload(struct iop_objects *o, const struct put_json *j
                   rc == RON_LIMIT     ? IOP_ERROR_DECOMP_LIMIT
                   : rc == RON_INVALID ? IOP_ERROR_MALFORMED
                                       : iop_error_of(rc),
-                  coded == RON_OK ? "the payload cannot be decoded within its limits" : err->msg);
+                  coded == RON_OK ? "payload cannot be decoded within the limits" : err->msg);
     }
     return rc;
 }
@@ -210,7 +212,7 @@ static enum ron_rc take_json(struct iop_objects *o, struct iop_put *p, struct ro
     if (rc == RON_OK) {
         bytes = ron_alloc(json.payload.len + 1);
         if (bytes == NULL) {
-            fault_set(ret, IOP_ERROR_BUSY, "no memory for the payload");
+            fault_set(ret, IOP_ERROR_BUSY, "out of memory for the payload");
             rc = RON_NOMEM;
         } else {
             rc = store_payload(o, &json, bytes, w, err, ret);
@@ -283,7 +285,7 @@ static void take_put(struct iop_objects *o, struct iop_put *p)
     if (rc == RON_OK) {
         accepted(o, p->reply, &id);
     } else {
-        RON_LOG(o->core->log, ERROR, "an object cannot be stored", RON_LOG_ERR(&err));
+        RON_LOG(o->core->log, ERROR, "object write failed", RON_LOG_ERR(&err));
         refuse(o, p->reply, iop_error_of(rc), err.msg);
     }
 }
@@ -334,11 +336,13 @@ void iop_put_http(struct ron_http_call *call, void *arg)
         return;
     }
     if (!json && !is_octets(head)) {
-        iop_fail(call, IOP_ERROR_MALFORMED, "send application/octet-stream or application/json");
+        iop_fail(call, IOP_ERROR_MALFORMED,
+                 "unsupported media type; expected application/octet-stream or application/json");
         return;
     }
     if (json && head->has_length && head->content_length > JSON_MAX) {
-        iop_fail(call, IOP_ERROR_BODY_LIMIT, "a JSON body has at most 1 MiB; send the bytes");
+        iop_fail(call, IOP_ERROR_BODY_LIMIT,
+                 "JSON body too large (limit 1 MiB); send application/octet-stream");
         return;
     }
     p = ron_alloc_zero(sizeof *p);

@@ -227,13 +227,13 @@ static enum ron_rc code_of(const char *op, const struct ron_http_fetch_result *r
                            (unsigned long long)r->took_ms);
     }
     if (r->status == 413) {
-        return ron_err_set(err, RON_LIMIT, "the storage takes no object of this size");
+        return ron_err_set(err, RON_LIMIT, "object too large for the storage");
     }
     return ron_err_set(err,
                        r->status != 0       ? RON_IO
                        : r->rc == RON_NOMEM ? r->rc
                                             : RON_AGAIN,
-                       "the storage does not answer as it should (%d)", r->status);
+                       "unexpected response from the storage: status %d", r->status);
 }
 
 /* ---- push ------------------------------------------------------------------------------------ */
@@ -379,7 +379,7 @@ static enum ron_rc push_once(struct iop_objects *o, const struct ron_cas_obj *ob
     if (rc == RON_OK && r->rc != RON_OK) {
         rc = code_of("put", r, err);
     } else if (rc == RON_OK && !names(r->body, ron_cas_obj_id(obj))) {
-        rc = ron_err_set(err, RON_IO, "the storage names another address for these bytes");
+        rc = ron_err_set(err, RON_IO, "unexpected response from the storage: address mismatch");
     }
     ron_http_fetch_release(f);
     return rc;
@@ -510,7 +510,7 @@ enum ron_rc iop_storage_pull(struct iop_objects *o, const struct ron_b3 *id,
         if (rc == RON_OK) {
             rc = ron_cas_commit(w, &got, err);
             rc = rc == RON_CONFLICT
-                     ? ron_err_set(err, RON_CORRUPT, "the storage has other bytes than the address")
+                     ? ron_err_set(err, RON_CORRUPT, "storage content does not match the address")
                      : rc;
         } else {
             ron_cas_abort(w);

@@ -28,7 +28,7 @@ static enum ron_rc find_kind(const char *name, enum iop_kind *ret_kind, struct r
 {
     return iop_kind_find(name, ret_kind) && *ret_kind != IOP_KIND_GENERIC
                ? RON_OK
-               : ron_err_set(err, RON_NOTFOUND, "no provider is called \"%s\"", name);
+               : ron_err_set(err, RON_NOTFOUND, "unknown provider '%s'", name);
 }
 
 /* ---- samples --------------------------------------------------------------------------------- */
@@ -126,7 +126,7 @@ enum ron_rc iop_tool_sample(const char *kind, const char *event, const char *id,
     RON_TRY(find_kind(kind, &k, err));
     event = event == NULL ? samples[k].event : event;
     if (!is_plain(event) || !is_plain(id)) {
-        return ron_err_set(err, RON_INVALID, "an event or id that is not plain text");
+        return ron_err_set(err, RON_INVALID, "event and id must be plain text");
     }
     put_sample(body, samples[k].body, event, id, now_unix_ms);
     RON_TRY(ron_buf_error(body));
@@ -153,11 +153,11 @@ enum ron_rc iop_tool_sign(const struct iop_tool_request *r, struct iop_tool_head
 
     RON_TRY(find_kind(r->kind, &kind, err));
     if (r->len > IOP_TOOL_BODY_MAX) {
-        return ron_err_set(err, RON_LIMIT, "the body is too large");
+        return ron_err_set(err, RON_LIMIT, "body too large");
     }
     scratch = ron_alloc(r->len + IOP_SCRATCH_EXTRA);
     if (scratch == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the body");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the body");
     }
     RON_GOTO(iop_signer_init(&signer, iop_scheme_of(kind), r->secret, r->secret_len, err), out);
     RON_GOTO(iop_sign(&signer,

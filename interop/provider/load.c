@@ -27,7 +27,7 @@ static enum ron_rc keep(struct ron_secret *secret, const void *bytes, size_t len
 {
     return ron_secret_set(secret, bytes, len) == RON_OK
                ? RON_OK
-               : ron_err_set(err, RON_NOMEM, "no memory for a secret");
+               : ron_err_set(err, RON_NOMEM, "out of memory for a secret");
 }
 
 static enum ron_rc from_file(const struct ron_env *env, const char *path,
@@ -53,7 +53,7 @@ enum ron_rc iop_secret_read(const struct ron_env *env, const char *const *variab
     const char *value;
 
     if (env_name[0] != '\0' && path[0] != '\0') {
-        return ron_err_set(err, RON_INVALID, "a variable or a file, not both");
+        return ron_err_set(err, RON_INVALID, "a variable and a file are mutually exclusive");
     }
     if (path[0] != '\0') {
         return from_file(env, path, ret_secret, err);
@@ -63,9 +63,9 @@ enum ron_rc iop_secret_read(const struct ron_env *env, const char *const *variab
     }
     value = find_variable(variables, env_name);
     if (value == NULL || value[0] == '\0') {
-        return ron_err_set(err, RON_INVALID, "the variable %s is not set or empty", env_name);
+        return ron_err_set(err, RON_INVALID, "environment variable %s is unset or empty", env_name);
     }
-    return strlen(value) > IOP_SECRET_MAX ? ron_err_set(err, RON_LIMIT, "the secret is too long")
+    return strlen(value) > IOP_SECRET_MAX ? ron_err_set(err, RON_LIMIT, "secret too long")
                                           : keep(ret_secret, value, strlen(value), err);
 }
 
@@ -116,7 +116,7 @@ static enum ron_rc find_kind(const struct loader *l, enum iop_kind *ret_kind, st
     }
     return iop_kind_find(l->name, ret_kind)
                ? RON_OK
-               : ron_err_set(err, RON_INVALID, "kind: the name is none of the known kinds");
+               : ron_err_set(err, RON_INVALID, "kind: section name is not a known kind; set kind");
 }
 
 /* The row of a provider that the settings describe. */
@@ -156,7 +156,8 @@ static enum ron_rc add_secret(const struct loader *l, struct iop_provider *p, co
     bool named = given(l, env_key) != NULL || given(l, file_key) != NULL;
 
     if (rc == RON_OK && named && ron_secret_len(&secret) < IOP_SECRET_MIN) {
-        rc = ron_err_set(err, RON_INVALID, "a secret has at least %d bytes", (int)IOP_SECRET_MIN);
+        rc = ron_err_set(err, RON_INVALID, "secret too short (minimum %d bytes)",
+                         (int)IOP_SECRET_MIN);
     }
     if (rc == RON_OK && named) {
         rc = iop_provider_add_key(p, ron_secret_reveal(&secret), ron_secret_len(&secret), err);
@@ -177,7 +178,7 @@ static enum ron_rc add_secrets(const struct loader *l, struct iop_provider *p, s
                             err));
     return p->key_count > 0
                ? RON_OK
-               : ron_err_set(err, RON_INVALID, "secret_env: an enabled provider needs a secret");
+               : ron_err_set(err, RON_INVALID, "secret_env: an enabled provider requires a secret");
 }
 
 /* "https://host" or "http://host:port": the target of a request follows directly. */
@@ -188,7 +189,7 @@ static enum ron_rc check_url(struct ron_conf_str url, struct ron_err *err)
     if ((strncmp(url.text, "https://", 8) != 0 && strncmp(url.text, "http://", 7) != 0) ||
         host[3] == '\0' || strpbrk(host + 3, "/?# ") != NULL) {
         return ron_err_set(err, RON_INVALID,
-                           "public_url: http:// or https:// and a host, without a path");
+                           "public_url: expected http:// or https:// and a host, without a path");
     }
     return RON_OK;
 }
@@ -212,7 +213,7 @@ static enum ron_rc load_one(const struct loader *l, struct iop_provider *p, stru
         return RON_OK; /* its secrets need not be there */
     }
     if (url.len == 0 && strstr(p->scheme.base, "{url}") != NULL) {
-        return ron_err_set(err, RON_INVALID, "public_url: this provider signs it");
+        return ron_err_set(err, RON_INVALID, "public_url: required; this provider signs it");
     }
     p->enabled = true;
     return add_secrets(l, p, err);
@@ -226,9 +227,8 @@ static enum ron_rc check_shared(const struct iop_providers *set, struct ron_err 
     for (size_t i = 0; i < set->count; i++) {
         for (size_t j = 0; j < i; j++) {
             if (iop_provider_shares_key(&set->at[i], &set->at[j])) {
-                return ron_err_set(err, RON_INVALID,
-                                   "providers.%s: the same secret as providers.%s", set->at[i].name,
-                                   set->at[j].name);
+                return ron_err_set(err, RON_INVALID, "providers.%s: same secret as providers.%s",
+                                   set->at[i].name, set->at[j].name);
             }
         }
     }
@@ -240,7 +240,7 @@ static enum ron_rc load_all(struct iop_providers *set, struct loader *l, struct 
     size_t count = ron_conf_section_count(l->snap, "providers");
 
     if (count > IOP_PROVIDERS_MAX) {
-        return ron_err_set(err, RON_LIMIT, "more than %d providers", (int)IOP_PROVIDERS_MAX);
+        return ron_err_set(err, RON_LIMIT, "too many providers (limit %d)", (int)IOP_PROVIDERS_MAX);
     }
     for (size_t i = 0; i < count; i++) {
         enum ron_rc rc;
@@ -267,7 +267,7 @@ enum ron_rc iop_providers_new(const struct ron_env *env, struct ron_conf_snap *s
     enum ron_rc rc;
 
     if (set == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the providers");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the providers");
     }
     set->snap = ron_conf_ref(snap);
     rc = load_all(set, &l, err);

@@ -26,15 +26,15 @@ enum {
 #define IOP_KIND_WORD(name, slug, who) "|" slug
 #define IOP_PROVIDER_KEYS(X)                                                                       \
     X(IOP_P_ENABLED, "providers.*.enabled", BOOL, "", 0, 0, "false", RON_CONF_RELOAD,              \
-      "Whether deliveries of this provider are taken.")                                            \
+      "Whether deliveries from this provider are accepted.")                                       \
     X(IOP_P_KIND, "providers.*.kind", ENUM, "auto" IOP_KINDS(IOP_KIND_WORD), 0, 0, "auto",         \
-      RON_CONF_RELOAD, "How it signs; auto takes the name of the section.")                        \
+      RON_CONF_RELOAD, "Signature scheme; auto uses the section name.")                            \
     X(IOP_P_SECRET_ENV, "providers.*.secret_env", STRING, "bytes", 0, 128, "", RON_CONF_RELOAD,    \
       "Environment variable with the secret (Discord: the public key).")                           \
     X(IOP_P_SECRET_FILE, "providers.*.secret_file", STRING, "bytes", 0, 1023, "", RON_CONF_RELOAD, \
-      "File with the secret instead; nobody but its owner may read it.")                           \
+      "File with the secret instead; must not be readable by group or others.")                    \
     X(IOP_P_NEXT_ENV, "providers.*.secret_env_next", STRING, "bytes", 0, 128, "", RON_CONF_RELOAD, \
-      "Environment variable with a second live secret, during a change of secrets.")               \
+      "Environment variable with a second live secret, for secret rotation.")                      \
     X(IOP_P_NEXT_FILE, "providers.*.secret_file_next", STRING, "bytes", 0, 1023, "",               \
       RON_CONF_RELOAD, "File with the second live secret instead.")                                \
     X(IOP_P_TOKEN_ENV, "providers.*.verify_token_env", STRING, "bytes", 0, 128, "",                \
@@ -42,36 +42,38 @@ enum {
     X(IOP_P_TOKEN_FILE, "providers.*.verify_token_file", STRING, "bytes", 0, 1023, "",             \
       RON_CONF_RELOAD, "File with Meta's verify token instead.")                                   \
     X(IOP_P_WINDOW, "providers.*.tolerance", DURATION, "", RON_CONF_S(1), RON_CONF_H(1), "300s",   \
-      RON_CONF_RELOAD, "How far a signed time may lie from now, on both sides.")                   \
+      RON_CONF_RELOAD, "Maximum distance of a signed time from now, past or future.")              \
     X(IOP_P_URL, "providers.*.public_url", STRING, "bytes", 0, 512, "", RON_CONF_RELOAD,           \
-      "Scheme, host and port as the provider calls them (https://hooks.example.org); Twilio "      \
+      "Scheme, host and port of the URL that the provider calls (https://hooks.example.org); "     \
+      "Twilio "                                                                                    \
       "signs it.")                                                                                 \
     X(IOP_P_SIG_HEADER, "providers.*.signature_header", STRING, "bytes", 0, 64, "",                \
-      RON_CONF_RELOAD, "generic: the header with the signature.")                                  \
+      RON_CONF_RELOAD, "generic: header with the signature.")                                      \
     X(IOP_P_PREFIX, "providers.*.signature_prefix", STRING, "bytes", 0, 64, "", RON_CONF_RELOAD,   \
-      "generic: text in front of the signature, such as sha256=; with form pairs its name.")       \
+      "generic: prefix of the signature, such as sha256=; for the form pairs, its name.")          \
     X(IOP_P_FORM, "providers.*.signature_form", ENUM, "one|pairs", 0, 0, "one", RON_CONF_RELOAD,   \
-      "generic: one signature, or t=...,v1=... pairs as Stripe has them.")                         \
+      "generic: one signature, or t=...,v1=... pairs as in Stripe's scheme.")                      \
     X(IOP_P_ENCODING, "providers.*.encoding", ENUM, "hex|hex_upper|base64", 0, 0, "hex",           \
-      RON_CONF_RELOAD, "generic: how the signature is written.")                                   \
+      RON_CONF_RELOAD, "generic: encoding of the signature.")                                      \
     X(IOP_P_HASH, "providers.*.hash", ENUM, "sha256|sha1|sha384|sha512", 0, 0, "sha256",           \
-      RON_CONF_RELOAD, "generic: the hash of the HMAC; sha1 only where a sender has no other.")    \
+      RON_CONF_RELOAD,                                                                             \
+      "generic: hash function of the HMAC; use sha1 only if the sender supports nothing else.")    \
     X(IOP_P_BASE, "providers.*.base", STRING, "bytes", 0, 256, "{body}", RON_CONF_RELOAD,          \
-      "generic: what is signed: text with {body}, {timestamp}, {id}, {url}, {form}.")              \
+      "generic: signed text, with {body}, {timestamp}, {id}, {url}, {form}.")                      \
     X(IOP_P_TS_HEADER, "providers.*.timestamp_header", STRING, "bytes", 0, 64, "",                 \
-      RON_CONF_RELOAD, "generic: the header with the time; with form pairs its name.")             \
+      RON_CONF_RELOAD, "generic: header with the time; for the form pairs, its name.")             \
     X(IOP_P_TS_POINTER, "providers.*.timestamp_pointer", STRING, "bytes", 0, 256, "",              \
       RON_CONF_RELOAD, "generic: JSON pointer to the time in the body instead.")                   \
     X(IOP_P_TS_UNIT, "providers.*.timestamp_unit", ENUM, "s|ms", 0, 0, "s", RON_CONF_RELOAD,       \
-      "generic: unit of the time, counted from 1970.")                                             \
+      "generic: unit of the time, since 1970.")                                                    \
     X(IOP_P_ID_HEADER, "providers.*.id_header", STRING, "bytes", 0, 64, "", RON_CONF_RELOAD,       \
-      "generic: the header with the delivery id.")                                                 \
+      "generic: header with the delivery id.")                                                     \
     X(IOP_P_ID_POINTER, "providers.*.id_pointer", STRING, "bytes", 0, 256, "", RON_CONF_RELOAD,    \
       "generic: JSON pointer to the delivery id instead.")                                         \
     X(IOP_P_EVENT_HEADER, "providers.*.event_header", STRING, "bytes", 0, 64, "", RON_CONF_RELOAD, \
-      "generic: the header with the name of the event.")                                           \
+      "generic: header with the event name.")                                                      \
     X(IOP_P_EVENT_POINTER, "providers.*.event_pointer", STRING, "bytes", 0, 256, "",               \
-      RON_CONF_RELOAD, "generic: JSON pointer to the name of the event instead.")
+      RON_CONF_RELOAD, "generic: JSON pointer to the event name instead.")
 
 struct iop_providers {
     struct ron_conf_snap *snap; /* a reference: texts of generic rows lie in it */

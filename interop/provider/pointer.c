@@ -23,20 +23,20 @@ enum ron_rc iop_pointer_check(const char *text, struct ron_err *err)
     size_t steps = 0;
 
     if (len >= IOP_POINTER_MAX) {
-        return ron_err_set(err, RON_INVALID, "a pointer has less than %d bytes",
+        return ron_err_set(err, RON_INVALID, "JSON pointer too long (limit %d bytes)",
                            (int)IOP_POINTER_MAX);
     }
     if (len > 0 && text[0] != '/') {
-        return ron_err_set(err, RON_INVALID, "a pointer begins with '/'");
+        return ron_err_set(err, RON_INVALID, "JSON pointer must start with '/'");
     }
     for (size_t i = 0; i < len; i++) {
         steps += text[i] == '/';
         if (text[i] == '~' && text[i + 1] != '0' && text[i + 1] != '1') {
-            return ron_err_set(err, RON_INVALID, "'~' in a pointer stands as ~0 or ~1");
+            return ron_err_set(err, RON_INVALID, "'~' in a JSON pointer must be written ~0 or ~1");
         }
     }
     if (steps > IOP_POINTER_DEPTH) {
-        return ron_err_set(err, RON_INVALID, "a pointer has at most %d steps",
+        return ron_err_set(err, RON_INVALID, "too many steps in the JSON pointer (limit %d)",
                            (int)IOP_POINTER_DEPTH);
     }
     return RON_OK;

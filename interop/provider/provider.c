@@ -47,11 +47,13 @@ static enum ron_rc read_base(struct iop_provider *p, struct ron_err *err)
         size_t len = 0;
 
         if (p->base_count == IOP_BASE_PIECES) {
-            return ron_err_set(err, RON_INVALID, "base: more than %d pieces", (int)IOP_BASE_PIECES);
+            return ron_err_set(err, RON_INVALID, "base: too many pieces (limit %d)",
+                               (int)IOP_BASE_PIECES);
         }
         if (!read_piece(at, &p->base[p->base_count], &len)) {
-            return ron_err_set(err, RON_INVALID,
-                               "base: only {body}, {timestamp}, {id}, {url} and {form} are known");
+            return ron_err_set(
+                err, RON_INVALID,
+                "base: unknown placeholder; expected {body}, {timestamp}, {id}, {url} or {form}");
         }
         p->base_count++;
         at += len;
@@ -68,17 +70,18 @@ static enum ron_rc check_base(const struct iop_provider *p, struct ron_err *err)
         return ron_err_set(err, RON_INVALID, "base: {body} or {form} must be signed");
     }
     if (iop__base_has(p, IOP_BASE_FORM) && !iop__base_has(p, IOP_BASE_URL)) {
-        return ron_err_set(err, RON_INVALID, "base: {form} needs {url}, which names other bodies");
+        return ron_err_set(err, RON_INVALID,
+                           "base: {form} requires {url}, which tells bodies apart");
     }
     if (iop__base_has(p, IOP_BASE_TIMESTAMP) != (s->ts_header != NULL || s->ts_name != NULL)) {
         return ron_err_set(err, RON_INVALID,
-                           "base: {timestamp} and the header of the time need each other");
+                           "base: {timestamp} and the time header require each other");
     }
     if (iop__base_has(p, IOP_BASE_ID) && s->id_header == NULL) {
-        return ron_err_set(err, RON_INVALID, "base: {id} needs the header of the id");
+        return ron_err_set(err, RON_INVALID, "base: {id} requires the id header");
     }
     if (s->form == IOP_FORM_PAIRS && (s->prefix == NULL || s->prefix[0] == '\0')) {
-        return ron_err_set(err, RON_INVALID, "pairs need the name of the signature");
+        return ron_err_set(err, RON_INVALID, "pairs require the name of the signature");
     }
     return RON_OK;
 }
@@ -92,7 +95,7 @@ static enum ron_rc check_names(const struct iop_scheme *s, struct ron_err *err)
     for (size_t i = 0; i < RON_ARRAY_LEN(headers); i++) {
         if (headers[i] != NULL &&
             !ron_http_is_token((struct ron_str){headers[i], strlen(headers[i])})) {
-            return ron_err_set(err, RON_INVALID, "the name of a header is malformed");
+            return ron_err_set(err, RON_INVALID, "invalid header name");
         }
     }
     for (size_t i = 0; i < RON_ARRAY_LEN(pointers); i++) {
@@ -100,9 +103,8 @@ static enum ron_rc check_names(const struct iop_scheme *s, struct ron_err *err)
             RON_TRY(iop_pointer_check(pointers[i], err));
         }
     }
-    return s->sig_header != NULL
-               ? RON_OK
-               : ron_err_set(err, RON_INVALID, "the header of the signature is not named");
+    return s->sig_header != NULL ? RON_OK
+                                 : ron_err_set(err, RON_INVALID, "signature header is not set");
 }
 
 enum ron_rc iop_provider_init(struct iop_provider *p, const char *name,
@@ -115,7 +117,7 @@ enum ron_rc iop_provider_init(struct iop_provider *p, const char *name,
     p->window_ms = 300000;
     len = snprintf(p->name, sizeof p->name, "%s", name);
     if (len < 0 || (size_t)len >= sizeof p->name) {
-        return ron_err_set(err, RON_INVALID, "the name is too long");
+        return ron_err_set(err, RON_INVALID, "name too long");
     }
     RON_TRY(check_names(scheme, err));
     RON_TRY(read_base(p, err));
@@ -164,7 +166,7 @@ static enum ron_rc standard_key(struct iop_live_key *key, struct ron_str text, s
     ron_wipe(bytes, sizeof bytes);
     return good ? RON_OK
                 : ron_err_set(err, RON_INVALID,
-                              "the secret is not whsec_ or whpk_ and base64 behind it");
+                              "invalid secret; expected whsec_ or whpk_ followed by base64");
 }
 
 static enum ron_rc make_key(const struct iop_scheme *s, struct iop_live_key *key,
@@ -182,7 +184,7 @@ static enum ron_rc make_key(const struct iop_scheme *s, struct iop_live_key *key
         return iop__decode_exact(IOP_HEX, text, key->public_key, sizeof key->public_key)
                    ? RON_OK
                    : ron_err_set(err, RON_INVALID,
-                                 "the public key is not 64 lowercase hexadecimal digits");
+                                 "invalid public key; expected 64 lowercase hexadecimal digits");
     }
     RON_UNREACHABLE();
 }
@@ -205,17 +207,17 @@ enum ron_rc iop_provider_add_key(struct iop_provider *p, const void *secret, siz
     struct iop_live_key *key = &p->keys[p->key_count];
 
     if (p->key_count == IOP_KEYS_MAX) {
-        return ron_err_set(err, RON_FULL, "at most %d secrets are live", (int)IOP_KEYS_MAX);
+        return ron_err_set(err, RON_FULL, "too many live secrets (limit %d)", (int)IOP_KEYS_MAX);
     }
     if (len == 0) {
-        return ron_err_set(err, RON_INVALID, "the secret is empty");
+        return ron_err_set(err, RON_INVALID, "empty secret");
     }
     memset(key, 0, sizeof *key);
     RON_TRY(make_key(&p->scheme, key, (struct ron_str){secret, len}, err));
     for (size_t i = 0; i < p->key_count; i++) {
         if (same_key(&p->keys[i], key)) {
             ron_wipe(key, sizeof *key);
-            return ron_err_set(err, RON_EXISTS, "both secrets are the same");
+            return ron_err_set(err, RON_EXISTS, "both secrets are equal");
         }
     }
     p->key_count++;

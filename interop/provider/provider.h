@@ -60,7 +60,7 @@ enum {
     X(GITEA, "gitea", "Gitea, Forgejo")                                                            \
     X(ZOOM, "zoom", "Zoom")                                                                        \
     X(META, "meta", "Meta (Facebook, Instagram, WhatsApp)")                                        \
-    X(GENERIC, "generic", "any other, described by its settings")
+    X(GENERIC, "generic", "any other provider, described by its settings")
 
 enum iop_kind {
 #define X(name, slug, who) IOP_KIND_##name,
@@ -185,24 +185,24 @@ bool iop_provider_shares_key(const struct iop_provider *a, const struct iop_prov
  * (iop_refusal_error); the label is for audit records and logs. */
 #define IOP_REFUSALS(X)                                                                            \
     X(NONE, NONE, "none", "")                                                                      \
-    X(DISABLED, POLICY_BLOCKED, "disabled", "this provider is switched off")                       \
-    X(NO_SECRET, POLICY_BLOCKED, "no_secret", "this provider has no secret")                       \
-    X(SIG_MISSING, UNAUTH, "signature_missing", "the signature header is missing")                 \
-    X(SIG_SCHEME, UNAUTH, "signature_scheme", "no signature of an accepted scheme")                \
-    X(SIG_WRONG, UNAUTH, "signature_wrong", "the signature is not of these bytes")                 \
-    X(TOKEN_WRONG, UNAUTH, "token_wrong", "the verify token is not ours")                          \
-    X(HEADER_TWICE, MALFORMED, "header_twice", "a header stands twice or says two things")         \
-    X(SIG_FORM, MALFORMED, "signature_form", "the signature header is malformed")                  \
+    X(DISABLED, POLICY_BLOCKED, "disabled", "provider is disabled")                                \
+    X(NO_SECRET, POLICY_BLOCKED, "no_secret", "provider has no secret")                            \
+    X(SIG_MISSING, UNAUTH, "signature_missing", "missing signature header")                        \
+    X(SIG_SCHEME, UNAUTH, "signature_scheme", "no signature with an accepted scheme")              \
+    X(SIG_WRONG, UNAUTH, "signature_wrong", "signature verification failed")                       \
+    X(TOKEN_WRONG, UNAUTH, "token_wrong", "verify token does not match")                           \
+    X(HEADER_TWICE, MALFORMED, "header_twice", "duplicate or contradictory header")                \
+    X(SIG_FORM, MALFORMED, "signature_form", "malformed signature header")                         \
     X(SIG_MANY, MALFORMED, "signature_many", "too many signatures")                                \
-    X(TIME_MISSING, MALFORMED, "time_missing", "the time of the delivery is missing")              \
-    X(TIME_FORM, MALFORMED, "time_form", "the time of the delivery is malformed")                  \
-    X(ID_MISSING, MALFORMED, "id_missing", "the delivery id is missing")                           \
-    X(ID_FORM, MALFORMED, "id_form", "the delivery id is malformed")                               \
-    X(EVENT_FORM, MALFORMED, "event_form", "the event name is malformed")                          \
-    X(ENCODED, MALFORMED, "content_encoding", "a webhook comes without Content-Encoding")          \
-    X(BODY_FORM, MALFORMED, "body_form", "the body is not what this provider sends")               \
-    X(CHALLENGE_FORM, MALFORMED, "challenge_form", "the challenge is malformed")                   \
-    X(CLOCK_SKEW, CLOCK_SKEW, "clock_skew", "the delivery is too old or from the future")
+    X(TIME_MISSING, MALFORMED, "time_missing", "missing delivery time")                            \
+    X(TIME_FORM, MALFORMED, "time_form", "malformed delivery time")                                \
+    X(ID_MISSING, MALFORMED, "id_missing", "missing delivery id")                                  \
+    X(ID_FORM, MALFORMED, "id_form", "malformed delivery id")                                      \
+    X(EVENT_FORM, MALFORMED, "event_form", "malformed event name")                                 \
+    X(ENCODED, MALFORMED, "content_encoding", "Content-Encoding is not accepted on webhooks")      \
+    X(BODY_FORM, MALFORMED, "body_form", "body does not match the provider's format")              \
+    X(CHALLENGE_FORM, MALFORMED, "challenge_form", "malformed challenge")                          \
+    X(CLOCK_SKEW, CLOCK_SKEW, "clock_skew", "delivery time is outside the tolerance")
 
 enum iop_refusal {
 #define X(name, error, label, message) IOP_REFUSE_##name,

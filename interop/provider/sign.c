@@ -56,12 +56,14 @@ enum ron_rc iop_signer_init(struct iop_signer *s, const struct iop_scheme *schem
     if (scheme->secret == IOP_SECRET_PUBLIC) {
         return hex_seed(s, text)
                    ? RON_OK
-                   : ron_err_set(err, RON_INVALID, "the secret key is not 64 lowercase hex digits");
+                   : ron_err_set(err, RON_INVALID,
+                                 "invalid secret key; expected 64 lowercase hex digits");
     }
     if (scheme->secret == IOP_SECRET_WHSEC && len > 5 && memcmp(secret, "whsk_", 5) == 0) {
         return standard_seed(s, (struct ron_str){text.ptr + 5, len - 5})
                    ? RON_OK
-                   : ron_err_set(err, RON_INVALID, "the secret is not whsk_ and base64 of a key");
+                   : ron_err_set(err, RON_INVALID,
+                                 "invalid secret; expected whsk_ followed by the base64 of a key");
     }
     RON_TRY(iop_provider_add_key(&s->provider, secret, len, err));
     if (s->provider.keys[0].alg != IOP_ALG_HMAC) {
@@ -104,13 +106,15 @@ static enum ron_rc put_id_and_event(const struct iop_scheme *s, const struct iop
 {
     if (s->id_header != NULL) {
         if (!iop__is_visible(w->id, IOP_ID_MAX) || memchr(w->id.ptr, '.', w->id.len) != NULL) {
-            return ron_err_set(err, RON_INVALID, "the id is empty, too long or has a point");
+            return ron_err_set(err, RON_INVALID,
+                               "invalid id; it must be set, short enough and without a dot");
         }
         put(out, s->id_header, "%.*s", (int)w->id.len, w->id.ptr);
     }
     if (s->event_header != NULL && w->event.len > 0) {
         if (!iop__is_visible(w->event, IOP_EVENT_MAX)) {
-            return ron_err_set(err, RON_INVALID, "the event is too long or not visible");
+            return ron_err_set(err, RON_INVALID,
+                               "invalid event name; it is too long or not printable");
         }
         put(out, s->event_header, "%.*s", (int)w->event.len, w->event.ptr);
     }
@@ -179,7 +183,7 @@ enum ron_rc iop_sign(const struct iop_signer *s, const struct iop_to_sign *what,
     }
     if (iop__base_has(&s->provider, IOP_BASE_FORM) && what->form &&
         !iop__form_read(v.body, what->scratch, what->scratch_size, &v.form)) {
-        return ron_err_set(err, RON_INVALID, "the body is no form");
+        return ron_err_set(err, RON_INVALID, "body is not a form");
     }
     sig_len = make_sig(s, what, &v, sig);
     put_sig(s, ts, sig, sig_len, ret_signed);

@@ -37,12 +37,12 @@ enum ron_rc iop_net_parse(const char *text, struct iop_net *ret_net, struct ron_
                    text);
     if (ron_addr_parse(host, &addr, NULL) != RON_OK ||
         (addr.kind != RON_ADDR_IPV4 && addr.kind != RON_ADDR_IPV6)) {
-        return ron_err_set(err, RON_INVALID, "'%s' is no block of addresses", text);
+        return ron_err_set(err, RON_INVALID, "invalid address block '%s'", text);
     }
     if (slash != NULL &&
         (ron_http_parse_u64((struct ron_str){slash + 1, strlen(slash + 1)}, &bits) != RON_OK ||
          bits > (v6 ? 128 : 32))) {
-        return ron_err_set(err, RON_INVALID, "'%s': the part behind / is no length", text);
+        return ron_err_set(err, RON_INVALID, "'%s': invalid prefix length after /", text);
     }
     widen(&addr, ret_net->ip);
     ret_net->bits = (uint8_t)(v6 ? bits : bits + 96);
@@ -128,7 +128,7 @@ static enum ron_rc read_entry(const struct ron_conf_snap *snap, const struct iop
     int len = snprintf(e->topic, sizeof e->topic, "webhook.%s", provider->name);
 
     if (!iop_topic_valid((struct ron_str){e->topic, (size_t)len})) {
-        return ron_err_set(err, RON_INVALID, "providers.%s: the name is too long", provider->name);
+        return ron_err_set(err, RON_INVALID, "providers.%s: name too long", provider->name);
     }
     for (size_t i = 0; i < list.count; i++) {
         if (iop_net_parse(list.items[i].text, &e->nets[i], err) != RON_OK) {
@@ -148,7 +148,7 @@ enum ron_rc iop_policy_new(const struct ron_env *env, struct ron_conf_snap *snap
     enum ron_rc rc;
 
     if (p == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the policy");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the policy");
     }
     ron_au32_store(&p->refs, 1);
     rc = iop_providers_new(env, snap, variables, &p->providers, err);
@@ -195,8 +195,8 @@ enum ron_rc iop_policy_check(const struct ron_conf_snap *conf, uint64_t ttl_ms, 
 
         if (keep_of(conf, section) > ttl_ms) {
             return ron_err_set(err, RON_INVALID,
-                               "providers.%s.tolerance: a delivery can be replayed for twice that "
-                               "time, longer than dedup.ttl remembers it",
+                               "providers.%s.tolerance: a delivery can be replayed for twice this "
+                               "time, which is longer than dedup.ttl",
                                ron_conf_section_name(conf, section));
         }
     }

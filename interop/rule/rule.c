@@ -50,16 +50,17 @@ static enum ron_rc read_op(struct ron_str word, struct ron_str rest, struct iop_
         }
         if (ops[i].has_text != (rest.ptr != NULL)) {
             return ron_err_set(err, RON_INVALID, "\"%s\" %s", ops[i].word,
-                               ops[i].has_text ? "needs a value" : "has no value");
+                               ops[i].has_text ? "requires a value" : "takes no value");
         }
         c->op = ops[i].op;
         c->text = rest.ptr == NULL ? (struct ron_str){"", 0} : rest;
         return !is_order(c->op) || iop_decimal_parse(rest, &c->number)
                    ? RON_OK
-                   : ron_err_set(err, RON_INVALID, "\"%s\" needs a decimal number", ops[i].word);
+                   : ron_err_set(err, RON_INVALID, "'%s' requires a decimal number", ops[i].word);
     }
-    return ron_err_set(err, RON_INVALID,
-                       "after the pointer: exists, missing, =, !=, in, prefix, <, <=, > or >=");
+    return ron_err_set(
+        err, RON_INVALID,
+        "expected exists, missing, =, !=, in, prefix, <, <=, > or >= after the pointer");
 }
 
 enum ron_rc iop_cond_parse(struct ron_str text, struct iop_cond *ret_cond, struct ron_err *err)
@@ -71,11 +72,11 @@ enum ron_rc iop_cond_parse(struct ron_str text, struct iop_cond *ret_cond, struc
 
     if (pointer.len == 0 || pointer.len >= sizeof c.pointer || rest.ptr == NULL) {
         return ron_err_set(err, RON_INVALID,
-                           "a condition is a pointer, a blank and what must hold");
+                           "invalid condition; expected a pointer, a space and a test");
     }
     memcpy(c.pointer, pointer.ptr, pointer.len);
     if (memchr(pointer.ptr, '\0', pointer.len) != NULL) {
-        return ron_err_set(err, RON_INVALID, "a NUL in a pointer");
+        return ron_err_set(err, RON_INVALID, "NUL in a JSON pointer");
     }
     RON_TRY(iop_pointer_check(c.pointer, err));
     word = cut(&rest);

@@ -51,35 +51,35 @@ enum {
 
 #define IOP_RULE_KEYS(X)                                                                           \
     X(IOP_R_PROVIDER, "rules.*.provider", STRING, "bytes", 1, 64, "*", RON_CONF_RELOAD,            \
-      "Name of the provider's section; * is any.")                                                 \
+      "Name of the provider's section; * matches any.")                                            \
     X(IOP_R_EVENTS, "rules.*.events", LIST, "names", 0, IOP_EVENTS_MAX, "", RON_CONF_RELOAD,       \
-      "Names of events; one that ends in * is a prefix; empty is any.")                            \
+      "Event names; a trailing * matches a prefix. Empty matches any.")                            \
     X(IOP_R_WHEN, "rules.*.when", LIST, "conditions", 0, IOP_CONDS_MAX, "", RON_CONF_RELOAD,       \
-      "Conditions on the body that must all hold, such as /data/object/currency = usd.")           \
+      "Conditions on the body, all of which must hold, such as /data/object/currency = usd.")      \
     X(IOP_R_ACTION, "rules.*.action", ENUM, "mailbox|forward|wallet", 0, 0, "mailbox",             \
-      RON_CONF_RELOAD, "What is done.")                                                            \
+      RON_CONF_RELOAD, "Action of the rule.")                                                      \
     X(IOP_R_STOP, "rules.*.stop", BOOL, "", 0, 0, "false", RON_CONF_RELOAD,                        \
-      "Whether later rules are left out once this one matched.")                                   \
+      "Whether later rules are skipped when this one matches.")                                    \
     X(IOP_R_TOPIC, "rules.*.topic", STRING, "bytes", 0, 128, "", RON_CONF_RELOAD,                  \
-      "mailbox: the topic.")                                                                       \
+      "mailbox: topic.")                                                                           \
     X(IOP_R_URL, "rules.*.url", STRING, "bytes", 0, 2048, "", RON_CONF_RELOAD,                     \
-      "forward: where to.")                                                                        \
+      "forward: target URL.")                                                                      \
     X(IOP_R_SECRET_ENV, "rules.*.secret_env", STRING, "bytes", 0, 128, "", RON_CONF_RELOAD,        \
       "forward: environment variable with the signing secret (whsec_... or whsk_...).")            \
     X(IOP_R_SECRET_FILE, "rules.*.secret_file", STRING, "bytes", 0, 1023, "", RON_CONF_RELOAD,     \
       "forward: file with the signing secret instead.")                                            \
     X(IOP_R_OP, "rules.*.op", ENUM, "issue|transfer", 0, 0, "issue", RON_CONF_RELOAD,              \
-      "wallet: the operation.")                                                                    \
+      "wallet: operation.")                                                                        \
     X(IOP_R_FROM, "rules.*.from", STRING, "bytes", 0, 256, "", RON_CONF_RELOAD,                    \
-      "wallet transfer: the paying account; {/pointer} stands for a value of the body.")           \
+      "wallet transfer: debited account; {/pointer} inserts a value from the body.")               \
     X(IOP_R_TO, "rules.*.to", STRING, "bytes", 0, 256, "", RON_CONF_RELOAD,                        \
-      "wallet: the receiving account; {/pointer} stands for a value of the body.")                 \
+      "wallet: credited account; {/pointer} inserts a value from the body.")                       \
     X(IOP_R_ASSET, "rules.*.asset", STRING, "bytes", 0, 64, "roc", RON_CONF_RELOAD,                \
-      "wallet: the asset; {/pointer} stands for a value of the body.")                             \
+      "wallet: asset; {/pointer} inserts a value from the body.")                                  \
     X(IOP_R_AMOUNT, "rules.*.amount", STRING, "bytes", 0, 256, "", RON_CONF_RELOAD,                \
-      "wallet: the amount, a number or {/pointer}.")                                               \
+      "wallet: amount, a number or {/pointer}.")                                                   \
     X(IOP_R_SCALE, "rules.*.scale", INT, "digits", 0, IOP_SCALE_MAX, "0", RON_CONF_RELOAD,         \
-      "wallet: the amount is multiplied by 10 to this power: 2 makes cents of 12.34.")
+      "wallet: power of 10 that the amount is multiplied by; 2 turns 12.34 into cents.")
 
 enum iop_action_kind { IOP_ACT_MAILBOX, IOP_ACT_FORWARD, IOP_ACT_WALLET };
 enum iop_wallet_op { IOP_OP_ISSUE, IOP_OP_TRANSFER };
@@ -139,12 +139,12 @@ void iop_rules_free(struct iop_rules *rules);
 /* X(NAME, "label", "message") */
 #define IOP_FAULTS(X)                                                                              \
     X(NONE, "none", "")                                                                            \
-    X(VALUE_MISSING, "value_missing", "the body has no value at the rule's pointer")               \
-    X(VALUE_TWICE, "value_twice", "a member on the way of the rule's pointer stands twice")        \
-    X(VALUE_FORM, "value_form", "the value at the rule's pointer is too long or no text")          \
-    X(ACCOUNT, "account", "the account is no name of an account")                                  \
-    X(ASSET, "asset", "the asset is no name of an asset")                                          \
-    X(AMOUNT, "amount", "the amount is no positive whole number of minor units")
+    X(VALUE_MISSING, "value_missing", "no value at the rule's pointer")                            \
+    X(VALUE_TWICE, "value_twice", "duplicate member on the path of the rule's pointer")            \
+    X(VALUE_FORM, "value_form", "value at the rule's pointer is too long or not text")             \
+    X(ACCOUNT, "account", "invalid account name")                                                  \
+    X(ASSET, "asset", "invalid asset name")                                                        \
+    X(AMOUNT, "amount", "invalid amount; expected a positive whole number of minor units")
 
 enum iop_fault {
 #define X(name, label, message) IOP_FAULT_##name,

@@ -40,7 +40,7 @@ static enum ron_rc check_template(const char *what, struct ron_conf_str text, st
     const char *p = text.text;
 
     if (text.len == 0) {
-        return ron_err_set(err, RON_INVALID, "%s: is missing", what);
+        return ron_err_set(err, RON_INVALID, "%s: missing", what);
     }
     while ((p = strpbrk(p, "{}")) != NULL) {
         const char *close = strchr(p, '}');
@@ -48,13 +48,15 @@ static enum ron_rc check_template(const char *what, struct ron_conf_str text, st
         size_t len;
 
         if (*p == '}' || close == NULL || (size_t)(close - p) > sizeof pointer) {
-            return ron_err_set(err, RON_INVALID, "%s: braces enclose a pointer", what);
+            return ron_err_set(err, RON_INVALID, "%s: expected a JSON pointer between braces",
+                               what);
         }
         len = (size_t)(close - p) - 1;
         memcpy(pointer, p + 1, len);
         pointer[len] = '\0';
         if (len == 0 || strchr(pointer, '{') != NULL || iop_pointer_check(pointer, err) != RON_OK) {
-            return ron_err_set(err, RON_INVALID, "%s: braces enclose a pointer", what);
+            return ron_err_set(err, RON_INVALID, "%s: expected a JSON pointer between braces",
+                               what);
         }
         p = close + 1;
     }
@@ -72,12 +74,12 @@ static enum ron_rc check_amount(const struct iop_rule *r, struct ron_err *err)
     if (brace != NULL) {
         return brace == r->amount.text && strchr(brace, '}')[1] == '\0'
                    ? RON_OK
-                   : ron_err_set(err, RON_INVALID, "amount: one {/pointer}, or a number");
+                   : ron_err_set(err, RON_INVALID, "amount: expected one {/pointer} or a number");
     }
     return iop_decimal_parse((struct ron_str){r->amount.text, r->amount.len}, &d) &&
                    iop_decimal_money(&d, r->scale, &money) == RON_OK && !ron_money_is_zero(money)
                ? RON_OK
-               : ron_err_set(err, RON_INVALID, "amount: no positive number of minor units");
+               : ron_err_set(err, RON_INVALID, "amount: expected a positive number of minor units");
 }
 
 /* ---- one rule -------------------------------------------------------------------------------- */
@@ -95,7 +97,7 @@ static enum ron_rc load_wallet(const struct loader *l, struct iop_rule *r, struc
     if (r->op == IOP_OP_TRANSFER) {
         RON_TRY(check_template("from", r->from, err));
     } else if (r->from.len > 0) {
-        return ron_err_set(err, RON_INVALID, "from: an issue has no paying account");
+        return ron_err_set(err, RON_INVALID, "from: not allowed for an issue");
     }
     return check_amount(r, err);
 }
@@ -112,7 +114,7 @@ static enum ron_rc load_forward(const struct loader *l, struct iop_rule *r, stru
     RON_TRY(iop_secret_read(l->env, l->variables, text_of(l, "rules.*.secret_env").text,
                             text_of(l, "rules.*.secret_file").text, &r->secret, err));
     if (ron_secret_len(&r->secret) == 0) {
-        return ron_err_set(err, RON_INVALID, "secret_env: a forward is signed");
+        return ron_err_set(err, RON_INVALID, "secret_env: required; a forward is signed");
     }
     rc = iop_signer_init(&signer, iop_scheme_of(IOP_KIND_STANDARD), ron_secret_reveal(&r->secret),
                          ron_secret_len(&r->secret), err);
@@ -146,7 +148,7 @@ static enum ron_rc load_one(const struct loader *l, struct iop_rule *r, struct r
         (enum iop_action_kind)ron_conf_choice_in(l->snap, l->section, key_of(l, "rules.*.action"));
     if (strcmp(r->provider.text, "*") != 0 &&
         ron_conf_section_find(l->snap, "providers", r->provider.text) == 0) {
-        return ron_err_set(err, RON_INVALID, "provider: there is no [providers.%s]",
+        return ron_err_set(err, RON_INVALID, "provider: section [providers.%s] not found",
                            r->provider.text);
     }
     RON_TRY(load_conds(l, r, err));
@@ -155,7 +157,7 @@ static enum ron_rc load_one(const struct loader *l, struct iop_rule *r, struct r
         r->topic = text_of(l, "rules.*.topic");
         return iop_topic_valid((struct ron_str){r->topic.text, r->topic.len})
                    ? RON_OK
-                   : ron_err_set(err, RON_INVALID, "topic: is missing or no name of a topic");
+                   : ron_err_set(err, RON_INVALID, "topic: missing or invalid");
     case IOP_ACT_FORWARD:
         return load_forward(l, r, err);
     case IOP_ACT_WALLET:
@@ -171,7 +173,7 @@ static enum ron_rc load_all(struct iop_rules *rules, struct loader *l, struct ro
     size_t count = ron_conf_section_count(l->snap, "rules");
 
     if (count > IOP_RULES_MAX) {
-        return ron_err_set(err, RON_LIMIT, "more than %d rules", (int)IOP_RULES_MAX);
+        return ron_err_set(err, RON_LIMIT, "too many rules (limit %d)", (int)IOP_RULES_MAX);
     }
     for (size_t i = 0; i < count; i++) {
         enum ron_rc rc;
@@ -197,7 +199,7 @@ enum ron_rc iop_rules_new(const struct ron_env *env, struct ron_conf_snap *snap,
     enum ron_rc rc;
 
     if (rules == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the rules");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the rules");
     }
     rules->snap = ron_conf_ref(snap);
     rc = load_all(rules, &l, err);

@@ -146,7 +146,7 @@ class Ron:
             found = re.search(r'"addr":"([^"]+)"', line)
             if found:
                 self.addr = found[1]
-            if "the ledger answers" in line:
+            if "ledger connected" in line:
                 self.ready.set()
 
     def run(self, what, connections, **more):

@@ -349,7 +349,7 @@ def reload(ledger):
         wallet.write_ledger_token("nonsense")
         wallet.process.send_signal(signal.SIGHUP)
         check("reload: a bad ledger token is told and not taken", eventually(lambda: any(
-            "the ledger token was not reloaded" in x for x in wallet.lines))
+            "ledger token reload failed" in x for x in wallet.lines))
             and wallet.issue("r/a", 1)[0] == 200)
         wallet.write_ledger_token(ledger.mint_token("ledger.read"))
         wallet.process.send_signal(signal.SIGHUP)

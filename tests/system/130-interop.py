@@ -203,7 +203,7 @@ def reload(svc):
                                        'secret_file_next = "%s"\n' % (svc.folder / "next"), 1))
     svc.process.send_signal(signal.SIGHUP)  # the file is not there
     check("reload: a missing file is told", eventually(
-        lambda: any("were not reloaded" in x for x in svc.lines)), svc.lines[-5:])
+        lambda: any("policy reload failed" in x for x in svc.lines)), svc.lines[-5:])
     ready = svc.get("/readyz", token=None)
     check("reload: degraded, why, and still serving", ready.json["degraded"] and
           "policy_loaded" in ready.json["causes"] and

@@ -220,13 +220,13 @@ allow_http = true
               eventually(lambda: gone.count() == 2))
         dead = svc.call("GET", "/mailbox/.forward/dead").json["dead"]
         check("forward: what died is told, with why", len(dead) >= 2 and
-              {"the target is switched off"} <= {d.get("reason") for d in dead}, dead)
+              {"target is disabled"} <= {d.get("reason") for d in dead}, dead)
         check("forward: the journal is for operators alone", svc.call(
             "POST", "/mailbox/.forward/recv", "{}").code == "MALFORMED" and svc.call(
                 "GET", "/mailbox/.forward/dead", token=svc.mint_token("mailbox.recv")).code ==
             "SCOPE_MISMATCH")
         a = svc.call("POST", "/mailbox/.forward/replay", json.dumps(
-            {"id": next(d["id"] for d in dead if d["reason"] == "the target is switched off")}))
+            {"id": next(d["id"] for d in dead if d["reason"] == "target is disabled")}))
         check("forward: replayed, it is sent", a.json == {"done": 1} and
               eventually(lambda: gone.count() == 3), a.body)
         check("forward: 503 is tried again", eventually(lambda: good.count() == 2, 30), good.seen)

@@ -208,10 +208,10 @@ static bool check_presence(const struct parse *p, const struct raw *r)
         bool there = (r->present >> rows[i].at & 1) != 0;
 
         if (rows[i].must && !there) {
-            return no(p, rows[i].name, "the member is missing");
+            return no(p, rows[i].name, "missing member");
         }
         if (there && !rows[i].may) {
-            return no(p, rows[i].name, "this operation has no such member");
+            return no(p, rows[i].name, "unknown member for this operation");
         }
     }
     return true;
@@ -219,7 +219,7 @@ static bool check_presence(const struct parse *p, const struct raw *r)
 
 static bool check_grammar(const struct parse *p, const struct raw *r)
 {
-    static const char account_rule[] = "1-256 of A-Z, a-z, 0-9, ':', '/', '-', '_'";
+    static const char account_rule[] = "expected 1-256 of A-Z, a-z, 0-9, ':', '/', '-', '_'";
     const struct wlt_operation *o = &r->o;
 
     if ((r->present >> AT_FROM & 1) != 0 && !wlt_account_valid(o->from)) {
@@ -229,25 +229,25 @@ static bool check_grammar(const struct parse *p, const struct raw *r)
         return no(p, "to", account_rule);
     }
     if (o->from.len == o->to.len && memcmp(o->from.ptr, o->to.ptr, o->to.len) == 0) {
-        return no(p, "to", "must be another account than `from`");
+        return no(p, "to", "must differ from `from`");
     }
     if (!wlt_asset_valid(o->asset)) {
-        return no(p, "asset", "1-32 of a-z, 0-9, '.', '_', '-', beginning with a letter");
+        return no(p, "asset", "expected 1-32 of a-z, 0-9, '.', '_', '-', starting with a letter");
     }
     if (ron_money_is_zero(o->amount)) {
-        return no(p, "amount_minor", "must be above 0");
+        return no(p, "amount_minor", "must be greater than 0");
     }
     if ((r->present >> AT_NONCE & 1) != 0 && o->nonce == 0) {
-        return no(p, "nonce", "the first is 1; leave it out to go without");
+        return no(p, "nonce", "nonces start at 1; omit the member to send none");
     }
     if (!memo_valid(o->memo)) {
-        return no(p, "memo", "up to 256 bytes without control characters");
+        return no(p, "memo", "expected at most 256 bytes without control characters");
     }
     if ((r->present >> AT_HOLD & 1) != 0 && !all_in(o->hold, WLT_HOLD_MAX, PRINTABLE)) {
-        return no(p, "hold", "the txid of the hold: 1-128 printable ASCII characters");
+        return no(p, "hold", "expected the txid of the hold: 1-128 printable ASCII characters");
     }
     if ((r->present >> AT_EXPIRES & 1) != 0 && o->expires_ms == 0) {
-        return no(p, "expires_at", "milliseconds since 1970, above 0");
+        return no(p, "expires_at", "expected milliseconds since 1970, greater than 0");
     }
     return true;
 }
@@ -273,11 +273,10 @@ static bool finish_operation(const struct parse *p, struct raw *r)
         return false;
     }
     if (!asset_allowed(p->rules, r->o.asset)) {
-        return refuse(p, WLT_REASON_POLICY, "asset", "is not among the assets allowed here");
+        return refuse(p, WLT_REASON_POLICY, "asset", "asset not allowed by wallet.assets");
     }
     if (ron_money_cmp(r->o.amount, p->rules->amount_max) > 0) {
-        return refuse(p, WLT_REASON_LIMITS, "amount_minor",
-                      "is above the ceiling of one operation");
+        return refuse(p, WLT_REASON_LIMITS, "amount_minor", "exceeds wallet.max_amount_per_op");
     }
     return true;
 }
@@ -299,12 +298,12 @@ static struct ron_str unquoted(struct ron_str s)
 static bool find_key(const struct parse *p, struct ron_str header, bool in_body,
                      struct ron_str body, struct ron_str *ret)
 {
-    static const char rule[] = "1-64 of A-Z, a-z, 0-9, '.', '_', ':', '-'";
+    static const char rule[] = "expected 1-64 of A-Z, a-z, 0-9, '.', '_', ':', '-'";
     struct ron_str bare = unquoted(header);
     char *copy;
 
     if (header.len == 0 && !in_body) {
-        return no(p, header_name, "a write needs a key, in this header or as `idempotency_key`");
+        return no(p, header_name, "missing; send this header or the member `idempotency_key`");
     }
     if (header.len != 0 && !wlt_key_valid(bare)) {
         return no(p, header_name, rule);
@@ -316,11 +315,11 @@ static bool find_key(const struct parse *p, struct ron_str header, bool in_body,
         *ret = body;
         return header.len == 0 ||
                (bare.len == body.len && memcmp(bare.ptr, body.ptr, body.len) == 0) ||
-               no(p, "idempotency_key", "differs from the header Idempotency-Key");
+               no(p, "idempotency_key", "differs from the Idempotency-Key header");
     }
     copy = ron_arena_dup(p->arena, bare.ptr, bare.len);
     if (copy == NULL) {
-        return refuse(p, WLT_REASON_INTERNAL, header_name, "the arena is too small");
+        return refuse(p, WLT_REASON_INTERNAL, header_name, "request too large");
     }
     *ret = (struct ron_str){copy, bare.len};
     return true;
@@ -351,7 +350,7 @@ static bool parse_single(struct parse *p, char *text, size_t len, enum wlt_op op
     }
     ret->ops = RON_ARENA_NEW(p->arena, struct wlt_operation);
     if (ret->ops == NULL) {
-        return refuse(p, WLT_REASON_INTERNAL, "body", "the arena is too small");
+        return refuse(p, WLT_REASON_INTERNAL, "body", "request too large");
     }
     *ret->ops = r.o;
     ret->count = 1;
@@ -367,10 +366,10 @@ static bool parse_batch(struct parse *p, char *text, size_t len, struct ron_str 
     char *items = b.operations.items;
 
     if (rc == RON_LIMIT && ron_arena_overflowed(p->arena)) {
-        return refuse(p, WLT_REASON_INTERNAL, "operations", "the arena is too small");
+        return refuse(p, WLT_REASON_INTERNAL, "operations", "request too large");
     }
     if (rc == RON_LIMIT || (rc == RON_OK && b.operations.count == 0)) {
-        return no(p, "operations", "1 to 1024 of them");
+        return no(p, "operations", "expected 1 to 1024 operations");
     }
     if (rc != RON_OK) {
         return refuse_text(p, &err);
@@ -382,7 +381,7 @@ static bool parse_batch(struct parse *p, char *text, size_t len, struct ron_str 
         p->index = (uint32_t)i;
         r->o.op = wlt_op_parse(r->op);
         if (r->o.op == WLT_OP_COUNT) {
-            return no(p, "op", "issue, transfer, burn, hold, capture or release");
+            return no(p, "op", "expected issue, transfer, burn, hold, capture or release");
         }
         if (!finish_operation(p, r)) {
             return false;
@@ -394,7 +393,8 @@ static bool parse_batch(struct parse *p, char *text, size_t len, struct ron_str 
     ret->ops = (struct wlt_operation *)(void *)items;
     ret->count = (uint32_t)b.operations.count;
     if (wlt_call_encoded_max(ret) > WLT_ENCODED_MAX) { /* keeps A6 */
-        return no(p, "operations", "too long for one batch of the ledger; send fewer at a time");
+        return no(p, "operations",
+                  "too large for one ledger batch; send fewer operations at a time");
     }
     return find_key(p, header_key, (b.present & 2) != 0, b.idempotency_key, &ret->key);
 }

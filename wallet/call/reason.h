@@ -11,32 +11,33 @@
 /* X(NAME, "label", "CODE", status, retryable, "meaning"). Names are stable. */
 #define WLT_REASONS(X)                                                                             \
     X(NONE, "", "", 200, false, "not refused")                                                     \
-    X(BAD_REQUEST, "bad_request", "BAD_REQUEST", 400, false, "the request breaks a rule")          \
+    X(BAD_REQUEST, "bad_request", "BAD_REQUEST", 400, false, "invalid request")                    \
     X(CONTENT_TYPE, "content_type", "UNSUPPORTED_MEDIA_TYPE", 415, false,                          \
-      "send the body as application/json")                                                         \
-    X(UNAUTH, "unauth", "UNAUTHORIZED", 401, false, "no usable capability was shown")              \
-    X(FORBIDDEN, "forbidden", "FORBIDDEN", 403, false, "the capability does not allow this")       \
-    X(POLICY, "policy_denied", "POLICY_DENIED", 403, false, "a policy or a freeze forbids this")   \
-    X(LIMITS, "limits_exceeded", "LIMITS_EXCEEDED", 403, false, "an amount is above its ceiling")  \
-    X(NOT_FOUND, "not_found", "NOT_FOUND", 404, false, "there is no such thing")                   \
-    X(FUNDS, "insufficient_funds", "INSUFFICIENT_FUNDS", 409, false,                               \
-      "the balance or the hold is too small")                                                      \
-    X(NONCE, "nonce_conflict", "NONCE_CONFLICT", 409, false, "the nonce is not the next one")      \
+      "unsupported media type; expected application/json")                                         \
+    X(UNAUTH, "unauth", "UNAUTHORIZED", 401, false, "missing or invalid capability")               \
+    X(FORBIDDEN, "forbidden", "FORBIDDEN", 403, false, "capability does not allow this operation") \
+    X(POLICY, "policy_denied", "POLICY_DENIED", 403, false,                                        \
+      "denied by a policy or a frozen account")                                                    \
+    X(LIMITS, "limits_exceeded", "LIMITS_EXCEEDED", 403, false, "amount exceeds a limit")          \
+    X(NOT_FOUND, "not_found", "NOT_FOUND", 404, false, "not found")                                \
+    X(FUNDS, "insufficient_funds", "INSUFFICIENT_FUNDS", 409, false, "insufficient funds")         \
+    X(NONCE, "nonce_conflict", "NONCE_CONFLICT", 409, false, "nonce is not the next one")          \
     X(NONCE_PENDING, "nonce_pending", "NONCE_CONFLICT", 409, true,                                 \
-      "the nonce before it is being committed")                                                    \
-    X(CONFLICT, "conflict", "CONFLICT", 409, false, "the request contradicts the present state")   \
-    X(IN_PROGRESS, "in_progress", "IN_PROGRESS", 409, true, "the same key is being committed")     \
+      "the previous nonce is still being committed")                                               \
+    X(CONFLICT, "conflict", "CONFLICT", 409, false, "request conflicts with the current state")    \
+    X(IN_PROGRESS, "in_progress", "IN_PROGRESS", 409, true,                                        \
+      "a request with the same idempotency key is in progress")                                    \
     X(IDEM, "idempotency_conflict", "IDEMPOTENCY_CONFLICT", 422, false,                            \
-      "the key was used with another request")                                                     \
+      "idempotency key was used with a different request")                                         \
     X(CANCELLED, "key_cancelled", "IDEMPOTENCY_CONFLICT", 422, false,                              \
-      "the key was cancelled and can never commit")                                                \
-    X(BUSY, "busy", "BUSY", 429, true, "a bounded queue is full")                                  \
+      "idempotency key was cancelled and cannot commit")                                           \
+    X(BUSY, "busy", "BUSY", 429, true, "busy: queue is full")                                      \
     X(TIMEOUT, "timeout", "TIMEOUT", 503, true,                                                    \
-      "no answer in time; ask for the outcome or send the same request again")                     \
+      "no answer in time; query the outcome or retry with the same key")                           \
     X(UPSTREAM, "upstream_unavailable", "UPSTREAM_UNAVAILABLE", 503, true,                         \
-      "the ledger cannot be reached or takes no writes")                                           \
-    X(DRAINING, "draining", "DRAINING", 503, true, "the wallet is shutting down")                  \
-    X(INTERNAL, "internal", "INTERNAL", 500, false, "a fault of the wallet")
+      "ledger is unreachable or does not accept writes")                                           \
+    X(DRAINING, "draining", "DRAINING", 503, true, "wallet is shutting down")                      \
+    X(INTERNAL, "internal", "INTERNAL", 500, false, "internal error")
 
 enum wlt_reason {
 #define X(name, label, code, status, retry, doc) WLT_REASON_##name,

@@ -80,7 +80,7 @@ void wlt_events_http(struct ron_http_call *call, void *arg)
     rc = ron_http_events_join(s->events, call, (struct ron_str){0}, ends_ms(&grant));
     if (rc != RON_OK) {
         wlt_fault_set(&fault, rc == RON_CLOSED ? WLT_REASON_DRAINING : WLT_REASON_BUSY, "",
-                      "there are too many streams");
+                      "too many event streams");
         wlt_fail(s, call, &fault);
     }
 }

@@ -11,34 +11,37 @@ static const uint64_t latency_bounds[] = {500000,     1000000,    2000000,   500
 
 /* X(field, TYPE, UNIT, "name", "labels", bounds, count, "help") */
 #define WLT_METRICS(X)                                                                             \
-    X(requests, COUNTER, ONE, "wallet_requests_total", "op", NULL, 0, "Requests by what they do.") \
+    X(requests, COUNTER, ONE, "wallet_requests_total", "op", NULL, 0, "Requests by operation.")    \
     X(rejects, COUNTER, ONE, "wallet_rejects_total", "reason", NULL, 0,                            \
-      "Requests that the wallet refused, by reason.")                                              \
+      "Requests refused by the wallet, by reason.")                                                \
     X(replays, COUNTER, ONE, "idempotent_replays_total", "op", NULL, 0,                            \
-      "Writes answered with the receipt of an earlier one.")                                       \
+      "Writes answered with the receipt of an earlier write.")                                     \
     X(nonce_conflicts, COUNTER, ONE, "wallet_nonce_conflicts_total", "", NULL, 0,                  \
-      "Writes whose nonce was not the next one.")                                                  \
+      "Writes refused because of their nonce.")                                                    \
     X(conservation, COUNTER, ONE, "wallet_conservation_checks_total", "outcome", NULL, 0,          \
-      "Answers of the ledger whose seqs account for every operation; any fail is critical.")       \
+      "Ledger answers checked for one seq per operation; any fail is critical.")                   \
     X(calls, COUNTER, ONE, "upstream_calls_total", "svc,op,outcome", NULL, 0,                      \
-      "Calls to the ledger by how they ended.")                                                    \
+      "Calls to the ledger by outcome.")                                                           \
     X(call_latency, HISTOGRAM, NS, "upstream_latency_seconds", "svc,op", latency_bounds,           \
-      RON_ARRAY_LEN(latency_bounds), "Time of a write from its arrival to the ledger's answer.")   \
+      RON_ARRAY_LEN(latency_bounds), "Time from arrival of a write to the ledger's answer.")       \
     X(not_modified, COUNTER, ONE, "wallet_not_modified_total", "", NULL, 0,                        \
-      "Balances answered 304.")                                                                    \
+      "Balance requests answered 304.")                                                            \
     X(ticks, COUNTER, ONE, "metrics_ticks_total", "", NULL, 0, "Ticks of the metrics ticker.")     \
     X(cache, GAUGE, ONE, "wallet_cache_values", "", NULL, 0, "Balances in the cache.")             \
     X(cache_reads, COUNTER, ONE, "wallet_cache_reads_total", "result", NULL, 0,                    \
-      "Lookups in the cache of balances.")                                                         \
-    X(idem, GAUGE, ONE, "wallet_idempotency_entries", "", NULL, 0, "Answers kept for their key.")  \
-    X(idem_bytes, GAUGE, ONE, "wallet_idempotency_bytes", "", NULL, 0, "Memory of these answers.") \
+      "Lookups in the balance cache.")                                                             \
+    X(idem, GAUGE, ONE, "wallet_idempotency_entries", "", NULL, 0,                                 \
+      "Answers kept by idempotency key.")                                                          \
+    X(idem_bytes, GAUGE, ONE, "wallet_idempotency_bytes", "", NULL, 0,                             \
+      "Bytes of answers kept by idempotency key.")                                                 \
     X(idem_evicted, COUNTER, ONE, "wallet_idempotency_evicted_total", "", NULL, 0,                 \
-      "Answers that made room for newer ones.")                                                    \
+      "Answers evicted to make room for newer ones.")                                              \
     X(untracked, COUNTER, ONE, "wallet_daily_untracked_total", "", NULL, 0,                        \
-      "Debits that went on uncounted because the table was full.")                                 \
-    X(circuit_open, COUNTER, ONE, "circuit_open_total", "svc", NULL, 0, "Times a breaker opened.") \
+      "Debits not counted towards the daily ceiling because the table was full.")                  \
+    X(circuit_open, COUNTER, ONE, "circuit_open_total", "svc", NULL, 0,                            \
+      "Times that a circuit breaker opened.")                                                      \
     X(moves, COUNTER, ONE, "wallet_ledger_moves_total", "", NULL, 0,                               \
-      "Times another of several ledgers was found to lead.")
+      "Changes of the leading ledger.")
 
 #define METRICS_MAGIC 0x574d4554u /* "WMET" */
 
@@ -143,7 +146,7 @@ enum ron_rc wlt_metrics_new(struct wlt_site *s, struct wlt_core *tables, struct 
     struct wlt_metrics *m = ron_alloc_zero(sizeof *m);
 
     if (m == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the metrics");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the metrics");
     }
     m->magic = METRICS_MAGIC;
     m->tables = tables;

@@ -185,7 +185,7 @@ static enum ron_rc tick(struct ron_task *t, void *arg, void **items, size_t coun
         ron_chan_get_stats(p->work, &work);
         full = work.depth >= ron_chan_capacity(p->work);
         ron_need_set(p->need_queue, full ? RON_NEED_MISSING : RON_NEED_OK,
-                     full ? "the queue of writes is full" : "", 1);
+                     full ? "work queue is full" : "", 1);
         wlt_metrics_tick(p->site, ron_au32_load(&p->inflight));
         p->next_tick_ms += TICK_MS * ((now_ms - p->next_tick_ms) / TICK_MS + 1);
     }

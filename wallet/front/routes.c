@@ -88,7 +88,7 @@ static struct wlt_read *begin(struct wlt_front *f, struct ron_http_call *call)
     if (r == NULL) {
         struct wlt_fault fault;
 
-        wlt_fault_set(&fault, WLT_REASON_BUSY, "", "too many requests are under way");
+        wlt_fault_set(&fault, WLT_REASON_BUSY, "", "too many requests in progress");
         wlt_fail(f->site, call, &fault);
     }
     return r;
@@ -234,22 +234,23 @@ static const char *read_balance_query(struct ron_str query, struct balance_ask *
     struct ron_str mode = STR("cached");
 
     if (!only(query, names, RON_ARRAY_LEN(names))) {
-        return "only account, asset and consistency, each once";
+        return "expected only account, asset and consistency, each at most once";
     }
     ret->asset = STR("roc");
     if (ron_http_query_get(query, "account", ret->account_room, sizeof ret->account_room,
                            &ret->account) != RON_OK ||
         !wlt_account_valid(ret->account)) {
-        return "account: 1 to 256 of A-Z a-z 0-9 : / - _";
+        return "account: expected 1 to 256 of A-Z a-z 0-9 : / - _";
     }
     if (ron_http_query_get(query, "asset", ret->asset_room, sizeof ret->asset_room, &ret->asset) ==
             RON_INVALID ||
         !wlt_asset_valid(ret->asset)) {
-        return "asset: 1 to 32 of a-z 0-9 . _ -, beginning with a letter";
+        return "asset: expected 1 to 32 of a-z 0-9 . _ -, starting with a letter";
     }
     RON_IGNORE(ron_http_query_get(query, "consistency", room, sizeof room, &mode));
     ret->strong = ron_str_eq(mode, "strong");
-    return ret->strong || ron_str_eq(mode, "cached") ? NULL : "consistency: strong or cached";
+    return ret->strong || ron_str_eq(mode, "cached") ? NULL
+                                                     : "consistency: expected strong or cached";
 }
 
 static void load_balance(struct wlt_front *f, struct ron_http_call *call,
@@ -379,11 +380,11 @@ static void on_history(struct ron_http_call *call, void *arg)
     }
     if (ron_http_percent_decode(path, false, name, sizeof name, &account.len) != RON_OK ||
         !wlt_account_valid(account)) {
-        bad(s, call, "account", "1 to 256 of A-Z a-z 0-9 : / - _");
+        bad(s, call, "account", "expected 1 to 256 of A-Z a-z 0-9 : / - _");
         return;
     }
     if (!only(query, names, RON_ARRAY_LEN(names)) || query.len > 64) {
-        bad(s, call, "query", "only before and limit, each once");
+        bad(s, call, "query", "expected only before and limit, each at most once");
         return;
     }
     if (!wlt_auth_read(s, &grant, account, (struct ron_str){0}, &fault)) {
@@ -418,7 +419,8 @@ static void by_txid(struct ron_http_call *call, void *arg, bool proof)
     }
     if (!all_of(txid, WLT_TXID_LEN, "_") || txid.len != WLT_TXID_LEN ||
         memcmp(txid.ptr, "tx_", 3) != 0) {
-        wlt_fault_set(&fault, WLT_REASON_NOT_FOUND, "txid", "tx_ and 32 hexadecimal digits");
+        wlt_fault_set(&fault, WLT_REASON_NOT_FOUND, "txid",
+                      "expected tx_ and 32 hexadecimal digits");
         wlt_fail(s, call, &fault);
         return;
     }
@@ -501,20 +503,20 @@ static const char *read_key_ask(struct ron_str path, struct ron_str query, struc
     if (ron_http_percent_decode(path, false, ret->key_room, sizeof ret->key_room, &ret->key.len) !=
             RON_OK ||
         !wlt_key_valid(ret->key)) {
-        return "key: 1 to 64 of A-Z a-z 0-9 . _ : -";
+        return "key: expected 1 to 64 of A-Z a-z 0-9 . _ : -";
     }
     if (!only(query, names, RON_ARRAY_LEN(names)) ||
         ron_http_query_get(query, "op", room, sizeof room, &op) != RON_OK) {
-        return "op and account are needed, and nothing else";
+        return "expected exactly op and account";
     }
     ret->op = wlt_op_parse(op);
     if (ret->op == WLT_OP_COUNT && !ron_str_eq(op, "batch")) {
-        return "op: issue, transfer, burn, hold, capture, release or batch";
+        return "op: expected issue, transfer, burn, hold, capture, release or batch";
     }
     if (ron_http_query_get(query, "account", ret->account_room, sizeof ret->account_room,
                            &ret->account) != RON_OK ||
         !wlt_account_valid(ret->account)) {
-        return "account: the debited account, of an issue the credited one";
+        return "account: expected the debited account, or for an issue the credited one";
     }
     return NULL;
 }

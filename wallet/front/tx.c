@@ -76,7 +76,7 @@ static void write_receipt(struct wlt_read *r, const struct lc_done *of_batch)
     struct wlt_fault fault;
 
     if (!read_kept(r, &e) || !operation_of(&e, &o)) {
-        wlt_fault_set(&fault, WLT_REASON_INTERNAL, "", "the ledger's answer cannot be read");
+        wlt_fault_set(&fault, WLT_REASON_INTERNAL, "", "unexpected response from the ledger");
         wlt_read_fail(r, &fault);
         return;
     }
@@ -112,13 +112,13 @@ void wlt_tx_got_entry(struct wlt_read *r, const struct wlt_reply *reply)
     ron_buf_clear(&r->kept);
     RON_IGNORE(ron_buf_append(&r->kept, reply->bytes, reply->len));
     if (lc_found_read(reply->bytes, reply->len, &e) != RON_OK) {
-        wlt_fault_set(&fault, WLT_REASON_INTERNAL, "", "the ledger's answer cannot be read");
+        wlt_fault_set(&fault, WLT_REASON_INTERNAL, "", "unexpected response from the ledger");
         wlt_read_fail(r, &fault);
         return;
     }
     idem = e.idem_id;
     if (!operation_of(&e, &o) || wlt_idem_key_of(idem).len == 0) {
-        wlt_fault_set(&fault, WLT_REASON_NOT_FOUND, "", "no wallet wrote this entry");
+        wlt_fault_set(&fault, WLT_REASON_NOT_FOUND, "", "entry was not written by a wallet");
         wlt_read_fail(r, &fault);
         return;
     }

@@ -50,11 +50,12 @@ static bool may_begin(struct wlt_front *f, const struct ron_http_call *call, boo
     if (!ron_http_is_json(ron_http_head(call))) {
         wlt_fault_set(ret, WLT_REASON_CONTENT_TYPE, "", NULL);
     } else if (!read_query(call, ret_dry_run)) {
-        wlt_fault_set(ret, WLT_REASON_BAD_REQUEST, "query", "only dry_run=true or false");
+        wlt_fault_set(ret, WLT_REASON_BAD_REQUEST, "query",
+                      "expected only dry_run=true or dry_run=false");
     } else if (!header_key(call, ret_key)) {
-        wlt_fault_set(ret, WLT_REASON_BAD_REQUEST, "Idempotency-Key", "stands more than once");
+        wlt_fault_set(ret, WLT_REASON_BAD_REQUEST, "Idempotency-Key", "duplicate header");
     } else if (!wlt_follow_up(f->follow)) {
-        wlt_fault_set(ret, WLT_REASON_UPSTREAM, "", "the ledger does not answer");
+        wlt_fault_set(ret, WLT_REASON_UPSTREAM, "", "ledger is not responding");
     } else {
         return true;
     }
@@ -69,7 +70,7 @@ static bool read_body(struct wlt_front *f, struct ron_http_call *call, struct wl
     char *text = ron_arena_dup(&w->arena, body.ptr, body.len);
 
     if (text == NULL) {
-        wlt_fault_set(ret, WLT_REASON_BUSY, "", "no memory for the request");
+        wlt_fault_set(ret, WLT_REASON_BUSY, "", "out of memory for the request");
         return false;
     }
     return wlt_call_parse(text, body.len, w->op, key, &f->rules, &w->arena, &w->call, ret) &&
@@ -126,7 +127,7 @@ void wlt_front_write(struct ron_http_call *call, void *arg)
     }
     w = wlt_write_get(f->pipes, body_len + 64 + wlt_call_arena_size(body_len, op == WLT_OP_COUNT));
     if (w == NULL) {
-        wlt_fault_set(&fault, WLT_REASON_BUSY, "", "too many requests are under way");
+        wlt_fault_set(&fault, WLT_REASON_BUSY, "", "too many requests in progress");
         wlt_fail(s, call, &fault);
         return;
     }

@@ -155,7 +155,8 @@ static enum wlt__go refuse(struct wlt_job *job, enum wlt_reason reason, const ch
     char name[48];
 
     if (job->call->batch) {
-        (void)snprintf(name, sizeof name, "operations[%u].%s", job->_at, member);
+        (void)snprintf(name, sizeof name, "operations[%u]%s%s", job->_at,
+                       member[0] != '\0' ? "." : "", member);
         member = name;
     }
     wlt_fault_set(&job->fault, reason, member, detail);
@@ -171,6 +172,19 @@ static enum wlt__go refuse_amount(struct wlt_job *job, enum wlt_reason reason, c
     (void)ron_money_format(amount, digits);
     (void)snprintf(detail, sizeof detail, "%s %s", text, digits);
     return refuse(job, reason, "amount_minor", detail);
+}
+
+static enum wlt__go refuse_funds(struct wlt_job *job, struct ron_money available)
+{
+    char has[RON_MONEY_TEXT_SIZE];
+    char wants[RON_MONEY_TEXT_SIZE];
+    char detail[160];
+
+    (void)ron_money_format(available, has);
+    (void)ron_money_format(op_at(job)->amount, wants);
+    (void)snprintf(detail, sizeof detail, "insufficient funds: available %s, requested %s", has,
+                   wants);
+    return refuse(job, WLT_REASON_FUNDS, "", detail);
 }
 
 static enum wlt__go refuse_nonce(struct wlt_job *job, uint64_t expected)
@@ -230,7 +244,7 @@ static enum wlt__go check_nonce(struct wlt_core *core, struct wlt_job *job, stru
         return h->asked++ < ASKED_MAX ? ask_account(job, WLT__NONCE, o->from) : WLT__GO_ON;
     case WLT_NONCE_PENDING:
         (void)refuse(job, WLT_REASON_NONCE_PENDING, "nonce",
-                     "another request of the account is being committed");
+                     "another request of this account is in progress");
         return WLT__GO_ANSWER;
     case WLT_NONCE_WRONG:
         return wrong_nonce(core, job, h, expected);
@@ -271,7 +285,7 @@ static enum wlt__go check_daily(struct wlt_core *core, struct wlt_job *job, stru
     case WLT_DAILY_ASK:
         if (h->asked_sums >= ASKED_MAX) { /* forgotten again and again: never past the ceiling */
             return refuse(job, WLT_REASON_BUSY, "amount",
-                          "what the account paid today is not known yet; try again");
+                          "today's debits of the account are not known yet; retry");
         }
         if (!wlt_daily_walk(core->daily, h->from_pair, job->_day, now_ms(core), lease_ms(core),
                             &job->_debited, &job->_page)) {
@@ -281,7 +295,8 @@ static enum wlt__go check_daily(struct wlt_core *core, struct wlt_job *job, stru
         h->asked_sums++;
         return ask_debits(job);
     case WLT_DAILY_EXCEEDED:
-        return refuse_amount(job, WLT_REASON_LIMITS, "the day's ceiling leaves", left);
+        return refuse_amount(job, WLT_REASON_LIMITS,
+                             "daily ceiling exceeded; remaining today:", left);
     }
     return WLT__GO_ON;
 }
@@ -380,7 +395,7 @@ static enum wlt__go total_answered(struct wlt_core *core, struct wlt_job *job,
                                    const struct lc_account *found)
 {
     if (!total_fits(core, job, found->available, found->held)) {
-        return refuse_amount(job, WLT_REASON_LIMITS, "the account may have at most",
+        return refuse_amount(job, WLT_REASON_LIMITS, "account total would exceed the limit of",
                              core->total_max);
     }
     job->_holds.at[job->_at].done |= CHECK_TOTAL;
@@ -404,7 +419,7 @@ static enum wlt__go check_funds(struct wlt_core *core, struct wlt_job *job, stru
 static enum wlt__go funds_answered(struct wlt_job *job, const struct lc_account *found)
 {
     if (ron_money_cmp(found->available, op_at(job)->amount) < 0) {
-        return refuse_amount(job, WLT_REASON_FUNDS, "available is", found->available);
+        return refuse_funds(job, found->available);
     }
     job->_holds.at[job->_at].done |= CHECK_FUNDS;
     return WLT__GO_ON;

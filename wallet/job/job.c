@@ -101,7 +101,7 @@ static enum wlt_step end_done(struct wlt_core *core, struct wlt_job *job, uint64
     wlt_call_answer(job->call, &job->done, job->out);
     if (ron_buf_error(job->out) != RON_OK) {
         return end_with(core, job, WLT_REASON_INTERNAL,
-                        "committed, but there is no memory for the receipt; ask for it again",
+                        "committed, but out of memory for the receipt; retry with the same key",
                         now_ns);
     }
     return end(core, job, now_ns);
@@ -127,7 +127,7 @@ static enum wlt_step try_once(struct wlt_core *core, struct wlt_job *job, uint64
 {
     if (ron_buf_error(&job->payload) != RON_OK) {
         wlt__settle(core, job, WLT_REFUSED, WLT_REFUSED);
-        return end_with(core, job, WLT_REASON_BUSY, "no memory for the request", now_ns);
+        return end_with(core, job, WLT_REASON_BUSY, "out of memory for the request", now_ns);
     }
     if (now_ns >= job->deadline_ns) {
         job->_silent = true;
@@ -406,7 +406,7 @@ static bool take_key(struct wlt_core *core, struct wlt_job *job, uint64_t now_ns
     if (reasons[verdict] != WLT_REASON_NONE) {
         wlt_fault_set(&job->fault, reasons[verdict], "", NULL);
     } else if (job->replayed && ron_buf_error(job->out) != RON_OK) {
-        wlt_fault_set(&job->fault, WLT_REASON_BUSY, "", "no memory for the receipt");
+        wlt_fault_set(&job->fault, WLT_REASON_BUSY, "", "out of memory for the receipt");
     }
     return job->_key_held;
 }
@@ -422,7 +422,7 @@ enum wlt_step wlt_job_begin(struct wlt_core *core, struct wlt_job *job, uint64_t
         return job->fault.reason == WLT_REASON_IDEM ? look(core, job, now_ns) : WLT_STEP_ANSWER;
     }
     if (!wlt__checks_begin(core, job)) {
-        return end_with(core, job, WLT_REASON_BUSY, "no memory for the request", now_ns);
+        return end_with(core, job, WLT_REASON_BUSY, "out of memory for the request", now_ns);
     }
     return after_checks(core, job, wlt__checks(core, job), now_ns);
 }

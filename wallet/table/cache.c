@@ -74,14 +74,15 @@ enum ron_rc wlt_cache_new(uint32_t shards, uint32_t values, struct wlt_cache **r
     }
     c = ron_alloc_zero(sizeof *c);
     if (c == NULL) {
-        return ron_err_set(err, RON_NOMEM, "balances: no memory");
+        return ron_err_set(err, RON_NOMEM, "balances: out of memory");
     }
     c->shard_sets = (wlt__per_shard(values, shards) + WAYS - 1) / WAYS;
     c->shards = wlt__lines(shards, sizeof *c->shards, &c->raw_shards);
     sets = wlt__lines((size_t)shards * c->shard_sets, sizeof *sets, &c->raw_sets);
     if (c->shards == NULL || sets == NULL) {
         wlt_cache_free(c); /* has no shards yet */
-        return ron_err_set(err, RON_NOMEM, "balances: no memory for %u values", (unsigned)values);
+        return ron_err_set(err, RON_NOMEM, "balances: out of memory for %u values",
+                           (unsigned)values);
     }
     c->shard_count = shards;
     for (uint32_t i = 0; i < shards; i++) {

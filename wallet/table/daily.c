@@ -86,14 +86,15 @@ enum ron_rc wlt_daily_new(uint32_t shards, uint32_t pairs, struct wlt_daily **re
     chains = wlt__power_of_two(per_shard);
     d = ron_alloc_zero(sizeof *d);
     if (d == NULL) {
-        return ron_err_set(err, RON_NOMEM, "daily sums: no memory");
+        return ron_err_set(err, RON_NOMEM, "daily sums: out of memory");
     }
     d->shards = wlt__lines(shards, sizeof *d->shards, &d->raw_shards);
     records = wlt__lines((size_t)shards * per_shard, sizeof *records, &d->raw_pairs);
     d->chains = ron_alloc_array((size_t)shards * chains, sizeof *d->chains);
     if (d->shards == NULL || records == NULL || d->chains == NULL) {
         wlt_daily_free(d); /* has no shards yet */
-        return ron_err_set(err, RON_NOMEM, "daily sums: no memory for %u pairs", (unsigned)pairs);
+        return ron_err_set(err, RON_NOMEM, "daily sums: out of memory for %u pairs",
+                           (unsigned)pairs);
     }
     d->shard_count = shards;
     init_shards(d, records, per_shard, chains);

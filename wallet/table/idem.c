@@ -120,14 +120,14 @@ enum ron_rc wlt_idem_new(const struct wlt_idem_opts *opts, struct wlt_idem **ret
     chains = wlt__power_of_two(count / 2 + 1);
     i = ron_alloc_zero(sizeof *i);
     if (i == NULL) {
-        return ron_err_set(err, RON_NOMEM, "idempotency: no memory");
+        return ron_err_set(err, RON_NOMEM, "idempotency: out of memory");
     }
     i->shards = wlt__lines(shards, sizeof *i->shards, &i->raw_shards);
     blocks = wlt__lines(shards * count, sizeof *blocks, &i->raw_blocks);
     i->chains = ron_alloc_array(shards * chains, sizeof *i->chains);
     if (i->shards == NULL || blocks == NULL || i->chains == NULL) {
         wlt_idem_free(i); /* has no shards yet */
-        return ron_err_set(err, RON_NOMEM, "idempotency: no memory for %llu bytes",
+        return ron_err_set(err, RON_NOMEM, "idempotency: out of memory for %llu bytes",
                            (unsigned long long)opts->bytes_max);
     }
     i->shard_count = opts->shards;

@@ -81,14 +81,14 @@ enum ron_rc wlt_nonces_new(uint32_t shards, uint32_t slots, struct wlt_nonces **
     }
     n = ron_alloc_zero(sizeof *n);
     if (n == NULL) {
-        return ron_err_set(err, RON_NOMEM, "nonces: no memory");
+        return ron_err_set(err, RON_NOMEM, "nonces: out of memory");
     }
     n->shards = shards;
     n->shard_sets = wlt__power_of_two((wlt__per_shard(slots, shards) + WAYS - 1) / WAYS);
     n->sets = wlt__lines((size_t)n->shards * n->shard_sets, sizeof *n->sets, &n->raw);
     if (n->sets == NULL) {
         ron_free(n);
-        return ron_err_set(err, RON_NOMEM, "nonces: no memory for %u slots", (unsigned)slots);
+        return ron_err_set(err, RON_NOMEM, "nonces: out of memory for %u slots", (unsigned)slots);
     }
     *ret = n;
     return RON_OK;

@@ -155,7 +155,7 @@ static void on_refused(void *arg, uint16_t app, enum ron_oap_reason reason)
 
     (void)app;
     if (reason != from->refusal && reason != RON_OAP_BUSY) {
-        RON_LOG(from->f->site->log, WARN, "the ledger does not tell us its changes",
+        RON_LOG(from->f->site->log, WARN, "ledger change subscription failed",
                 RON_LOG_STR("reason", ron_oap_reason_label(reason)),
                 RON_LOG_STR("addr", from->f->ledger->all.of[from->which].addr));
     }
@@ -205,7 +205,7 @@ static void take_bus(struct wlt_follow *f)
 
         if (rc == RON_LAGGED) {
             lose(f);
-            RON_LOG(f->site->log, WARN, "the ledger bus lagged", RON_LOG_U64("missed", missed));
+            RON_LOG(f->site->log, WARN, "ledger bus lagged", RON_LOG_U64("missed", missed));
             continue;
         }
         if (rc != RON_OK) {
@@ -236,10 +236,10 @@ static void set_up(struct wlt_follow *f, bool up, const char *cause)
     f->cause = cause;
     if (up) {
         ron_need_set(f->ledger->need, RON_NEED_OK, "", 0);
-        RON_LOG_TEXT(log, INFO, "the ledger answers");
+        RON_LOG_TEXT(log, INFO, "ledger connected");
     } else {
         ron_need_set(f->ledger->need, RON_NEED_MISSING, cause, 1);
-        RON_LOG(log, WARN, "the ledger does not answer", RON_LOG_STR("cause", cause));
+        RON_LOG(log, WARN, "ledger is not responding", RON_LOG_STR("cause", cause));
     }
 }
 
@@ -252,7 +252,7 @@ static void forget_all(struct wlt_follow *f, uint64_t seq)
     wlt_nonce_forget_all(core->nonces);
     wlt_daily_forget_all(core->daily);
     wlt_idem_forget_all(core->idem);
-    RON_LOG(f->site->log, ERROR, "the ledger went back: it has another journal; all is forgotten",
+    RON_LOG(f->site->log, ERROR, "ledger journal replaced; all caches dropped",
             RON_LOG_U64("from_seq", f->head_seq), RON_LOG_U64("to_seq", seq));
     f->seen_seq = 0;
     f->head_seq = seq;
@@ -271,7 +271,7 @@ static void report(struct source *from, enum ron_call_result result)
 static void follow_it(struct wlt_follow *f, uint32_t which)
 {
     if (f->from != which) {
-        RON_LOG(f->site->log, WARN, "another ledger is asked from now on",
+        RON_LOG(f->site->log, WARN, "ledger leader changed",
                 RON_LOG_STR("addr", f->ledger->all.of[which].addr));
         f->from = which;
         lose(f);
@@ -351,11 +351,11 @@ static void look_at_ledger(struct wlt_follow *f, uint64_t now_ms)
     ron_breaker_get_stats(&f->ledger->all.of[f->from].breaker, &breaker);
     if (f->answered_ms == 0 || now_ms > f->answered_ms + f->stall_ms) {
         set_up(f, false,
-               f->leaderless         ? "no ledger leads"
-               : f->answered_ms == 0 ? "the ledger has not answered yet"
-                                     : "the ledger is silent");
+               f->leaderless         ? "no ledger is leader"
+               : f->answered_ms == 0 ? "no answer from the ledger yet"
+                                     : "ledger is not responding");
     } else if (breaker.state == RON_BREAKER_IS_OPEN) {
-        set_up(f, false, "calls to the ledger fail; the breaker is open");
+        set_up(f, false, "calls to the ledger fail; circuit breaker is open");
     } else {
         set_up(f, true, "");
     }
@@ -475,7 +475,7 @@ enum ron_rc wlt_follow_add(struct wlt_site *s, struct wlt_core *core, struct wlt
     struct wlt_follow *f = ron_alloc_zero(sizeof *f);
 
     if (f == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the invalidator");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the invalidator");
     }
     *ret = f;
     f->magic = FOLLOW_MAGIC;

@@ -228,12 +228,12 @@ void wlt_read_failed(struct wlt_read *r, const struct wlt_reply *reply)
     struct lc_refusal refusal;
 
     if (reply->kind != WLT_REPLY_ANSWERED) {
-        wlt_fault_set(&fault, WLT_REASON_UPSTREAM, "", "the ledger did not answer");
+        wlt_fault_set(&fault, WLT_REASON_UPSTREAM, "", "no answer from the ledger");
         wlt_read_fail(r, &fault);
         return;
     }
     if (reply->status == 200 || lc_refusal_read(reply->bytes, reply->len, &refusal) != RON_OK) {
-        wlt_fault_set(&fault, WLT_REASON_INTERNAL, "", "the ledger's answer cannot be read");
+        wlt_fault_set(&fault, WLT_REASON_INTERNAL, "", "unexpected response from the ledger");
         wlt_read_fail(r, &fault);
         return;
     }

@@ -373,7 +373,7 @@ enum ron_rc wlt_workers_add(struct wlt_workers *o, struct ron_err *err)
     count = count != 0 ? count : RON_MIN(o->site->cpus, (uint32_t)WLT_TASKS_MAX);
     o->at = ron_alloc_zero(count * sizeof *o->at);
     if (o->at == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the workers");
+        return ron_err_set(err, RON_NOMEM, "out of memory for the workers");
     }
     o->client_count = clients;
     for (uint32_t i = 0; i < clients * o->ledger->all.count; i++) {

@@ -98,28 +98,28 @@ static void test_load__unsound_providers__refused_by_name(void **state)
     refused("[providers.github]\nenabled = true\n", "providers.github: secret_env");
     refused("[providers.github]\nenabled = true\nsecret_env = \"NONE\"\n", "NONE");
     refused("[providers.github]\nenabled = true\nsecret_env = \"NOT_THERE\"\n", "NOT_THERE");
-    refused("[providers.github]\nenabled = true\nsecret_env = \"SHORT\"\n", "at least 8");
+    refused("[providers.github]\nenabled = true\nsecret_env = \"SHORT\"\n", "minimum 8");
     refused("[providers.github]\nenabled = true\nsecret_env = \"GH\"\nsecret_env_next = \"GH\"\n",
-            "the same");
+            "both secrets are equal");
     refused("[providers.github]\nenabled = true\nsecret_env = \"GH\"\n"
             "[providers.gitea]\nenabled = true\nsecret_env = \"GH\"\n",
-            "the same secret as providers.github");
+            "same secret as providers.github");
     refused("[providers.acme]\n", "kind");
     refused("[providers.twilio]\nenabled = true\nsecret_env = \"GH\"\n", "public_url");
     refused("[providers.twilio]\nenabled = true\nsecret_env = \"GH\"\n"
             "public_url = \"https://h/path\"\n",
             "public_url");
-    refused("[providers.x]\nkind = \"generic\"\n", "signature is not named");
+    refused("[providers.x]\nkind = \"generic\"\n", "signature header is not set");
     refused("[providers.x]\nkind = \"generic\"\nsignature_header = \"X-S\"\nbase = \"fixed\"\n",
             "{body} or {form}");
     refused("[providers.x]\nkind = \"generic\"\nsignature_header = \"X-S\"\n"
             "base = \"{timestamp}{body}\"\n",
             "{timestamp}");
     refused("[providers.x]\nkind = \"generic\"\nsignature_header = \"X-S\"\nbase = \"{bod}\"\n",
-            "only {body}");
+            "expected {body}");
     refused("[providers.x]\nkind = \"generic\"\nsignature_header = \"X S\"\n", "header");
     refused("[providers.x]\nkind = \"generic\"\nsignature_header = \"X-S\"\nid_pointer = \"id\"\n",
-            "begins with '/'");
+            "must start with '/'");
 }
 
 static void test_load__secret_files__private_ones_alone(void **state)

@@ -48,9 +48,9 @@ static void test_wlt_fault__member_and_detail__joined(void **state)
     struct wlt_fault f;
 
     (void)state;
-    wlt_fault_set(&f, WLT_REASON_BAD_REQUEST, "amount_minor", "must be above 0");
+    wlt_fault_set(&f, WLT_REASON_BAD_REQUEST, "amount_minor", "must be greater than 0");
     assert_int_equal(f.reason, WLT_REASON_BAD_REQUEST);
-    assert_string_equal(f.detail, "amount_minor: must be above 0");
+    assert_string_equal(f.detail, "amount_minor: must be greater than 0");
     wlt_fault_set(&f, WLT_REASON_BUSY, "", "queue `work`");
     assert_string_equal(f.detail, "queue `work`");
     wlt_fault_set(&f, WLT_REASON_BUSY, "", NULL);

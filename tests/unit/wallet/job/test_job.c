@@ -397,7 +397,8 @@ static void test_job__day_not_known__pages_are_read_and_summed(void **state)
     (void)order_begin(&p, 5000);
     assert_memory_equal(ron_buf_data(&p.job.payload), "/outcome/", 9);
     (void)order_json(&p, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&p, WLT_REASON_LIMITS, "amount_minor: the day's ceiling leaves 10");
+    assert_answer(&p, WLT_REASON_LIMITS,
+                  "amount_minor: daily ceiling exceeded; remaining today: 10");
     order_done(&o);
     order_done(&p);
 }
@@ -433,7 +434,7 @@ static void test_job__account_would_have_too_much__refused_after_a_read(void **s
     assert_sends(&p, LC_CODE_READ, "/accounts/b/balances"); /* it has changed: nothing is known */
     (void)order_account(&p, 9, 0, 90, 10);
     (void)order_json(&p, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&p, WLT_REASON_LIMITS, "the account may have at most 100");
+    assert_answer(&p, WLT_REASON_LIMITS, "account total would exceed the limit of 100");
     order_done(&o);
     order_done(&p);
 }
@@ -500,7 +501,7 @@ static void test_job__known_balance_too_small__read_once_more(void **state)
     (void)order_begin(&p, 5000);
     (void)order_account(&p, 11, 0, 39, 0);
     (void)order_json(&p, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&p, WLT_REASON_FUNDS, "available is 39");
+    assert_answer(&p, WLT_REASON_FUNDS, "insufficient funds: available 39, requested");
     order_done(&o);
     order_done(&p);
 }

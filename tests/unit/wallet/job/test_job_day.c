@@ -64,7 +64,8 @@ static void test_job__day_takes_many_pages__one_reads_and_the_next_goes_on(void 
     (void)order_json(&p, 200, "{\"debited\":\"31\",\"next\":null}");
     assert_memory_equal(ron_buf_data(&p.job.payload), "/outcome/", 9); /* 61 and 40 */
     (void)order_json(&p, 200, "{\"idem_id\":\"x\",\"outcome\":\"unknown\"}");
-    assert_answer(&p, WLT_REASON_LIMITS, "amount_minor: the day's ceiling leaves 39");
+    assert_answer(&p, WLT_REASON_LIMITS,
+                  "amount_minor: daily ceiling exceeded; remaining today: 39");
 }
 
 static void test_job__another_one_reads_the_day__waits_until_the_deadline(void **state)
