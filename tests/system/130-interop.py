@@ -303,7 +303,7 @@ def full_table():
         one_more = b'{"key":1000}'
         a = post(svc, "github", one_more, github(one_more), client=c)
         check("keys: one more is 429 and told why", (a.status, a.code) == (429, "BACKPRESSURE") and
-              b"remembered" in a.body and a["Retry-After"] is not None, a.body)
+              b"deduplication table is full" in a.body and a["Retry-After"] is not None, a.body)
         a = post(svc, "github", bodies[0], github(bodies[0]), client=c)
         check("keys: the oldest is known still", a.json.get("duplicate") is True, a.body)
         numbers = [svc.metric("interop_dedup_" + x) for x in
