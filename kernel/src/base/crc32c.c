@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "ron/base/bytes.h"
 #include "ron/base/macros.h"
 
 /* The polynomial, lowest power in the highest bit like all numbers here. */
@@ -84,14 +85,6 @@ static uint32_t multiply(uint32_t a, uint32_t b)
     return product;
 }
 
-static inline uint64_t load_u64(const uint8_t *at)
-{
-    uint64_t v;
-
-    memcpy(&v, at, sizeof v);
-    return v;
-}
-
 __attribute__((target("sse4.2"))) static uint32_t crc_instruction(uint32_t start, const uint8_t *at,
                                                                   size_t len)
 {
@@ -102,15 +95,15 @@ __attribute__((target("sse4.2"))) static uint32_t crc_instruction(uint32_t start
         uint64_t third = 0;
 
         for (size_t i = 0; i < STRIP; i += 8) {
-            crc = __builtin_ia32_crc32di(crc, load_u64(at + i));
-            second = __builtin_ia32_crc32di(second, load_u64(at + STRIP + i));
-            third = __builtin_ia32_crc32di(third, load_u64(at + (size_t)2 * STRIP + i));
+            crc = __builtin_ia32_crc32di(crc, ron_get_le64(at + i));
+            second = __builtin_ia32_crc32di(second, ron_get_le64(at + STRIP + i));
+            third = __builtin_ia32_crc32di(third, ron_get_le64(at + (size_t)2 * STRIP + i));
         }
         crc = multiply((uint32_t)crc, SHIFT_2) ^ multiply((uint32_t)second, SHIFT_1) ^ third;
         at += (size_t)3 * STRIP;
     }
     for (; len >= 8; len -= 8) {
-        crc = __builtin_ia32_crc32di(crc, load_u64(at));
+        crc = __builtin_ia32_crc32di(crc, ron_get_le64(at));
         at += 8;
     }
     for (; len > 0; len--) {

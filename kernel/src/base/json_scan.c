@@ -18,6 +18,7 @@
 
 #include "json_priv.h"
 #include "ron/base/assert.h"
+#include "ron/base/hex.h"
 
 struct scan {
     const char *start;
@@ -112,17 +113,6 @@ size_t ron_utf8_len(const char *p, const char *end)
     return 0;
 }
 
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (c >= 'a' && c <= 'f') {
-        return c - 'a' + 10;
-    }
-    return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-}
-
 /* Four hex digits at p, or -1. */
 static int32_t hex4(const char *p, const char *end)
 {
@@ -132,7 +122,7 @@ static int32_t hex4(const char *p, const char *end)
         return -1;
     }
     for (int i = 0; i < 4; i++) {
-        int d = hex_value(p[i]);
+        int d = ron_hex_digit(p[i]);
         if (d < 0) {
             return -1;
         }

@@ -1,36 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* str.c - the string functions with a loop; contract in str.h. */
+/* str.c - cuts and decimals; contract in str.h. */
 #include "ron/base/str.h"
-
-bool ron_str_equal_nocase(struct ron_str a, struct ron_str b)
-{
-    if (a.len != b.len) {
-        return false;
-    }
-    for (size_t i = 0; i < a.len; i++) {
-        if (ron_lower(a.ptr[i]) != ron_lower(b.ptr[i])) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static bool is_blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-struct ron_str ron_str_trim(struct ron_str s)
-{
-    while (s.len > 0 && is_blank(s.ptr[0])) {
-        s.ptr++;
-        s.len--;
-    }
-    while (s.len > 0 && is_blank(s.ptr[s.len - 1])) {
-        s.len--;
-    }
-    return s;
-}
 
 bool ron_str_cut(struct ron_str s, char mark, struct ron_str *ret_before, struct ron_str *ret_after)
 {

@@ -9,6 +9,7 @@
 
 #include "cap/cap_priv.h"
 #include "ron/base/assert.h"
+#include "ron/base/str.h"
 
 struct why_row {
     const char *label;
@@ -74,11 +75,6 @@ static bool is_alnum(char c)
 static bool is_one_of(char c, const char *marks)
 {
     return c != '\0' && strchr(marks, c) != NULL;
-}
-
-static bool same(struct ron_str a, struct ron_str b)
-{
-    return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0;
 }
 
 /* [a-z][a-z0-9_-]* */
@@ -155,7 +151,7 @@ bool ron_cap_scopes_valid(struct ron_str list)
             return false;
         }
         for (size_t i = 0; i < count; i++) {
-            if (same(seen[i], scope)) {
+            if (ron_str_equal(seen[i], scope)) {
                 return false;
             }
         }
@@ -312,15 +308,15 @@ static bool value_holds(enum ron_cap_kind kind, struct ron_str value,
 {
     switch (kind) {
     case RON_CAP_KIND_AUD:
-        return same(value, r->audience);
+        return ron_str_equal(value, r->audience);
     case RON_CAP_KIND_SCOPE:
         return ron_cap_scopes_cover(value, r->scope);
     case RON_CAP_KIND_ACCOUNT:
         return accounts_covered(value, r);
     case RON_CAP_KIND_ASSET:
-        return same(value, r->asset);
+        return ron_str_equal(value, r->asset);
     case RON_CAP_KIND_TENANT:
-        return same(value, r->tenant);
+        return ron_str_equal(value, r->tenant);
     case RON_CAP_KIND_MAX:
     case RON_CAP_KIND_EXP:
     case RON_CAP_KIND_AMNESIA:

@@ -21,6 +21,7 @@
 
 #include "cap/cap_priv.h"
 #include "ron/base/assert.h"
+#include "ron/base/hex.h"
 
 enum { FIELD_END = 0, FIELD_LOCATION = 1, FIELD_IDENTIFIER = 2, FIELD_VID = 4, FIELD_SIG = 6 };
 enum { PACKET_HEAD = 4, PACKET_EXTRA = PACKET_HEAD + 2 }; /* length; and blank, line feed */
@@ -45,14 +46,6 @@ static enum ron_cap_why keep_caveat(struct ron_cap_token *t, struct ron_cap_slic
 
 /* ---- v1 -------------------------------------------------------------------------------------- */
 
-static int hex_digit(uint8_t c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 /* The packet at *at: its name and value; moves *at behind it. */
 static bool take_packet(const struct ron_cap_token *t, size_t *at, struct ron_str *ret_name,
                         struct ron_cap_slice *ret_value)
@@ -66,7 +59,7 @@ static bool take_packet(const struct ron_cap_token *t, size_t *at, struct ron_st
         return false;
     }
     for (size_t i = 0; i < PACKET_HEAD; i++) {
-        int digit = hex_digit(p[i]);
+        int digit = ron_hex_digit_in((char)p[i], RON_HEX_LOWER);
 
         if (digit < 0) {
             return false;
@@ -261,7 +254,7 @@ enum ron_cap_why ron_cap_token_read(const char *text, size_t len, struct ron_cap
         t->form = RON_CAP_V2;
         return read_v2(t);
     }
-    if (hex_digit(t->raw[0]) >= 0) {
+    if (ron_hex_digit_in((char)t->raw[0], RON_HEX_LOWER) >= 0) {
         t->form = RON_CAP_V1;
         return read_v1(t);
     }

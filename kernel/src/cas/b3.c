@@ -10,6 +10,7 @@
  *
  * Failure: a refused text leaves the output untouched. */
 #include "ron/cas/b3.h"
+#include "ron/base/hex.h"
 
 #include <blake3.h>
 #include <endian.h>
@@ -205,30 +206,12 @@ void ron_b3_parent(const struct ron_b3 *left, const struct ron_b3 *right, bool r
 
 /* ---- content ids ----------------------------------------------------------------------------- */
 
-/* 0..15, or -1. */
-static int digit_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 bool ron_b3_parse_hex(const char *text, size_t len, struct ron_b3 *ret_id)
 {
     struct ron_b3 id;
 
-    if (len != RON_B3_HEX_LEN) {
+    if (!ron_unhex((struct ron_str){text, len}, RON_HEX_LOWER, id.bytes, RON_B3_BYTES)) {
         return false;
-    }
-    for (size_t i = 0; i < RON_B3_BYTES; i++) {
-        int high = digit_value(text[2 * i]);
-        int low = digit_value(text[2 * i + 1]);
-
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        id.bytes[i] = (uint8_t)(high << 4 | low);
     }
     *ret_id = id;
     return true;

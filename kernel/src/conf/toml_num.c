@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ron/base/hex.h"
+#include "ron/base/str.h"
+
 struct token {
     const char *at;
     size_t len;
@@ -19,7 +22,7 @@ struct token {
 
 static bool token_is(const struct token *t, const char *word)
 {
-    return t->len == strlen(word) && memcmp(t->at, word, t->len) == 0;
+    return ron_str_is((struct ron_str){t->at, t->len}, word);
 }
 
 /* The character at i, or NUL behind the end. */
@@ -42,12 +45,9 @@ static bool has_digits(const struct token *t, size_t from, size_t count)
 
 static int digit_value(char c)
 {
-    char lower = (char)(c | 0x20);
+    int digit = ron_hex_digit(c);
 
-    if (toml_is_digit(c)) {
-        return c - '0';
-    }
-    return lower >= 'a' && lower <= 'f' ? lower - 'a' + 10 : 99;
+    return digit >= 0 ? digit : 99;
 }
 
 /* Skips digits of a base with single underscores between them. Returns where they end, or 0 when

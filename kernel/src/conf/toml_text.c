@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "ron/base/assert.h"
+#include "ron/base/hex.h"
 #include "ron/base/json.h"
 
 /* ---- places ---------------------------------------------------------------------------------- */
@@ -178,15 +179,6 @@ enum ron_rc toml_end_line(struct toml_parser *p)
 
 /* ---- strings --------------------------------------------------------------------------------- */
 
-static int hex_digit(char c)
-{
-    if (toml_is_digit(c)) {
-        return c - '0';
-    }
-    c = (char)(c | 0x20);
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static size_t encode(uint32_t point, char *out)
 {
     if (point < 0x80) {
@@ -209,7 +201,7 @@ static enum ron_rc read_point(struct toml_parser *p, const char *start, int digi
     uint32_t point = 0;
 
     for (int i = 0; i < digits; i++, p->at++) {
-        int digit = p->at < p->end ? hex_digit(*p->at) : -1;
+        int digit = p->at < p->end ? ron_hex_digit(*p->at) : -1;
 
         if (digit < 0) {
             return toml_fail(p, start, "\\%c needs %d hexadecimal digits", digits == 4 ? 'u' : 'U',

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "ron/base/assert.h"
+#include "ron/base/str.h"
 #include "ron/conf/value.h"
 
 /* ---- numbers with units ---------------------------------------------------------------------- */
@@ -397,7 +398,7 @@ enum ron_rc conf_value_from_toml(const struct ron_conf_key *key, const struct ro
 
 static bool same_str(const struct ron_conf_str *a, const struct ron_conf_str *b)
 {
-    return a->len == b->len && memcmp(a->text, b->text, a->len) == 0;
+    return ron_str_equal((struct ron_str){a->text, a->len}, (struct ron_str){b->text, b->len});
 }
 
 bool conf_value_equal(const struct ron_conf_key *key, const struct ron_conf_value *a,

@@ -14,6 +14,7 @@
 #include <blake3.h>
 
 #include "ron/base/hex.h"
+#include "ron/base/str.h"
 #include "ron/obs/trace.h"
 
 enum {
@@ -118,11 +119,6 @@ static struct ron_str shown(const char *key, struct ron_str value)
     return value;
 }
 
-static struct ron_str text_of(const char *text)
-{
-    return (struct ron_str){text, text == NULL ? 0 : strlen(text)};
-}
-
 static struct ron_str secret_text(const struct ron_log_field *f, char room[16])
 {
     uint8_t hash[BLAKE3_OUT_LEN];
@@ -138,7 +134,7 @@ static struct ron_str secret_text(const struct ron_log_field *f, char room[16])
     ron_hex(hash, HASH_SHOWN_BYTES, room + 3);
     ron_wipe(&hasher, sizeof hasher);
     ron_wipe(hash, sizeof hash);
-    return text_of(room);
+    return ron_str_of(room);
 }
 
 /* ---- JSON ------------------------------------------------------------------------------------ */
@@ -148,7 +144,7 @@ static void json_err(struct ron_json_writer *w, const struct ron_log_field *f)
     const struct ron_err *err = f->v.err;
 
     ron_json_text(w, "rc", ron_rc_name(err->rc));
-    ron_json_str(w, f->key, shown(f->key, text_of(err->msg)));
+    ron_json_str(w, f->key, shown(f->key, ron_str_of(err->msg)));
     if (err->where != NULL) {
         ron_json_text(w, "where", err->where);
     }
@@ -175,7 +171,7 @@ static void json_field(struct ron_json_writer *w, const struct ron_log_field *f)
         if (f->v.str == NULL) {
             ron_json_null(w, f->key);
         } else {
-            ron_json_str(w, f->key, shown(f->key, text_of(f->v.str)));
+            ron_json_str(w, f->key, shown(f->key, ron_str_of(f->v.str)));
         }
         break;
     case RON_LOG_TYPE_SLICE:
@@ -215,7 +211,7 @@ static void json_head(struct ron_json_writer *w, const struct log_line *line)
     if (line->task != NULL) {
         ron_json_text(w, "task", line->task);
     }
-    ron_json_str(w, "msg", shown("msg", text_of(line->message)));
+    ron_json_str(w, "msg", shown("msg", ron_str_of(line->message)));
     if (line->repeated > 0) {
         ron_json_u64(w, "repeated", line->repeated);
     }
@@ -285,9 +281,9 @@ static void text_trace(struct ron_buf *out, const struct ron_trace_ctx *ctx)
 
     if (ctx != NULL && ron_trace_ctx_valid(ctx)) {
         ron_hex(ctx->trace_id, RON_TRACE_ID_BYTES, hex);
-        put_pair(out, "trace_id", text_of(hex));
+        put_pair(out, "trace_id", ron_str_of(hex));
         ron_hex(ctx->span_id, RON_SPAN_ID_BYTES, hex);
-        put_pair(out, "span_id", text_of(hex));
+        put_pair(out, "span_id", ron_str_of(hex));
     }
 }
 
@@ -298,7 +294,7 @@ static void text_field(struct ron_buf *out, const struct ron_log_field *f)
     switch (f->type) {
     case RON_LOG_TYPE_STR:
         put_pair(out, f->key,
-                 f->v.str == NULL ? text_of("null") : shown(f->key, text_of(f->v.str)));
+                 f->v.str == NULL ? ron_str_of("null") : shown(f->key, ron_str_of(f->v.str)));
         break;
     case RON_LOG_TYPE_SLICE:
         put_pair(out, f->key, shown(f->key, f->v.slice));
@@ -310,11 +306,11 @@ static void text_field(struct ron_buf *out, const struct ron_log_field *f)
         (void)ron_buf_append_fmt(out, " %s=%lld", f->key, (long long)f->v.i64);
         break;
     case RON_LOG_TYPE_BOOL:
-        put_pair(out, f->key, text_of(f->v.boolean ? "true" : "false"));
+        put_pair(out, f->key, ron_str_of(f->v.boolean ? "true" : "false"));
         break;
     case RON_LOG_TYPE_ERR:
-        put_pair(out, "rc", text_of(ron_rc_name(f->v.err->rc)));
-        put_pair(out, f->key, shown(f->key, text_of(f->v.err->msg)));
+        put_pair(out, "rc", ron_str_of(ron_rc_name(f->v.err->rc)));
+        put_pair(out, f->key, shown(f->key, ron_str_of(f->v.err->msg)));
         break;
     case RON_LOG_TYPE_TRACE:
         text_trace(out, f->v.trace);
@@ -337,7 +333,7 @@ static void text_head(struct ron_buf *out, const struct log_line *line)
         (void)ron_buf_append_fmt(out, "/%s", line->task);
     }
     (void)ron_buf_append_text(out, ": ");
-    put_escaped(out, shown("msg", text_of(line->message)));
+    put_escaped(out, shown("msg", ron_str_of(line->message)));
     if (line->repeated > 0) {
         (void)ron_buf_append_fmt(out, " (repeated %llu times)", (unsigned long long)line->repeated);
     }
@@ -348,7 +344,7 @@ static void text_head(struct ron_buf *out, const struct log_line *line)
 size_t ron__log_line(const struct log_line *line, char *out)
 {
     bool json = line->format == RON_LOG_AS_JSON;
-    struct ron_str tail = text_of(json ? "}\n" : "\n");
+    struct ron_str tail = ron_str_of(json ? "}\n" : "\n");
     struct ron_json_writer w;
     struct ron_buf buf;
     size_t len;
@@ -368,7 +364,7 @@ size_t ron__log_line(const struct log_line *line, char *out)
             text_field(&buf, &line->fields[i]);
         }
         if (ron_buf_error(&buf) != RON_OK) {
-            tail = text_of(json ? ",\"cut\":true}\n" : " cut=true\n");
+            tail = ron_str_of(json ? ",\"cut\":true}\n" : " cut=true\n");
             break;
         }
         len = ron_buf_len(&buf);

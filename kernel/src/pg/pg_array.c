@@ -6,19 +6,13 @@
 #include "ron/pg/pg_array.h"
 
 #include "ron/base/assert.h"
+#include "ron/base/bytes.h"
 
 /* Built-in types have fixed numbers: of an element, and of an array of it. */
 static const struct {
     uint32_t element;
     uint32_t array;
 } types[] = {[RON_PG_INT8] = {20, 1016}, [RON_PG_BYTEA] = {17, 1001}, [RON_PG_TEXT] = {25, 1009}};
-
-static void put_u32(uint8_t *at, uint32_t value)
-{
-    for (int i = 0; i < 4; i++) {
-        at[i] = (uint8_t)(value >> (24 - 8 * i));
-    }
-}
 
 void ron_pg_array_init(struct ron_pg_array *a, enum ron_pg_kind kind)
 {
@@ -59,7 +53,7 @@ static uint8_t *room_for(struct ron_pg_array *a, size_t len)
     if (head > 0) {
         memset(room, 0, head);
     }
-    put_u32(room + head, (uint32_t)len);
+    (void)ron_put_be32(room + head, (uint32_t)len);
     ron_buf_commit(&a->buf, head + 4 + len);
     a->count++;
     return room + head + 4;
@@ -71,8 +65,7 @@ void ron_pg_array_u64(struct ron_pg_array *a, uint64_t value)
 
     RON_ASSERT(a->kind == RON_PG_INT8);
     if (room != NULL) {
-        put_u32(room, (uint32_t)(value >> 32));
-        put_u32(room + 4, (uint32_t)value);
+        (void)ron_put_be64(room, value);
     }
 }
 
@@ -101,10 +94,10 @@ enum ron_rc ron_pg_array_param(struct ron_pg_array *a, struct ron_pg_param *ret_
         return RON_NOMEM;
     }
     head = (uint8_t *)(uintptr_t)ron_buf_data(&a->buf); /* ours: what it points to is not const */
-    put_u32(head, a->count > 0 ? 1 : 0);
-    put_u32(head + 8, types[a->kind].element);
-    put_u32(head + 12, a->count);
-    put_u32(head + 16, 1);
+    (void)ron_put_be32(head, a->count > 0 ? 1 : 0);
+    (void)ron_put_be32(head + 8, types[a->kind].element);
+    (void)ron_put_be32(head + 12, a->count);
+    (void)ron_put_be32(head + 16, 1);
     *ret_param = (struct ron_pg_param){
         .data = head, .len = ron_buf_len(&a->buf), .type = types[a->kind].array};
     if (a->count == 0) {

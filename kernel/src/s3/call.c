@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "ron/base/alloc.h"
+#include "ron/base/str.h"
 #include "ron/chan/oneshot.h"
 #include "s3_priv.h"
 
@@ -143,11 +144,6 @@ struct writing {
     size_t count;
 };
 
-static struct ron_str str_of(const char *text)
-{
-    return (struct ron_str){text, strlen(text)};
-}
-
 static void put_header(struct writing *w, const char *name, struct ron_str value)
 {
     size_t at = w->count++;
@@ -177,9 +173,9 @@ static enum ron_rc write_request(struct ron_s3 *s, const struct ron__s3_call *ca
         return ron_err_set(err, RON_NOMEM, "s3 %s: no room for the request", ops[call->op]);
     }
     ron_s3_date(ron_env_wall_ms(s->env), w->date);
-    put_header(w, "host", str_of(s->host));
-    put_header(w, "x-amz-content-sha256", str_of(w->hash));
-    put_header(w, "x-amz-date", str_of(w->date));
+    put_header(w, "host", ron_str_of(s->host));
+    put_header(w, "x-amz-content-sha256", ron_str_of(w->hash));
+    put_header(w, "x-amz-date", ron_str_of(w->date));
     for (size_t i = 0; i < call->header_count; i++) {
         put_header(w, call->headers[i].name, call->headers[i].value);
     }
@@ -226,7 +222,7 @@ static enum ron_rc start(struct ron_s3 *s, const struct ron__s3_call *call, stru
         {(const char *)ron_buf_data(&w->authorization), ron_buf_len(&w->authorization)}};
     if (call->content_type != NULL) {
         headers[count++] =
-            (struct ron_http_fetch_header){"Content-Type", str_of(call->content_type)};
+            (struct ron_http_fetch_header){"Content-Type", ron_str_of(call->content_type)};
     }
     return ron_http_fetch_start(s->target,
                                 &(struct ron_http_fetch_opts){.method = call->method,

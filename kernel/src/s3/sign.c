@@ -17,6 +17,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "ron/base/hex.h"
+
 enum {
     DAY_LEN = 8,
     SCOPE_MAX = 256,
@@ -26,17 +28,6 @@ enum {
 
 static const char algorithm[] = "AWS4-HMAC-SHA256";
 
-static void to_hex(const uint8_t *bytes, size_t len, char *ret)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    for (size_t i = 0; i < len; i++) {
-        ret[2 * i] = digits[bytes[i] >> 4];
-        ret[2 * i + 1] = digits[bytes[i] & 15];
-    }
-    ret[2 * len] = '\0';
-}
-
 bool ron_s3_payload_hash(const void *bytes, size_t len, char ret_hex[RON_S3_HASH_SIZE])
 {
     uint8_t hash[SHA256_DIGEST_LENGTH];
@@ -44,7 +35,7 @@ bool ron_s3_payload_hash(const void *bytes, size_t len, char ret_hex[RON_S3_HASH
     if (SHA256(bytes != NULL ? bytes : (const void *)"", len, hash) == NULL) {
         return false;
     }
-    to_hex(hash, sizeof hash, ret_hex);
+    ron_hex(hash, sizeof hash, ret_hex);
     return true;
 }
 
@@ -160,7 +151,7 @@ static bool signature(const struct ron_s3_signing *s, const char *scope, const c
     good = good && mac(key, sizeof key, text, (size_t)len, code);
     ron_wipe(key, sizeof key);
     if (good) {
-        to_hex(code, sizeof code, ret_hex);
+        ron_hex(code, sizeof code, ret_hex);
     }
     return good;
 }

@@ -7,39 +7,7 @@
 #include <string.h>
 
 #include "ron/base/assert.h"
-
-static uint16_t get16(const uint8_t *p)
-{
-    return (uint16_t)((unsigned)p[0] << 8 | p[1]);
-}
-
-static uint32_t get32(const uint8_t *p)
-{
-    return (uint32_t)get16(p) << 16 | get16(p + 2);
-}
-
-static uint64_t get64(const uint8_t *p)
-{
-    return (uint64_t)get32(p) << 32 | get32(p + 4);
-}
-
-static void put16(uint8_t *p, uint16_t x)
-{
-    p[0] = (uint8_t)(x >> 8);
-    p[1] = (uint8_t)x;
-}
-
-static void put32(uint8_t *p, uint32_t x)
-{
-    put16(p, (uint16_t)(x >> 16));
-    put16(p + 2, (uint16_t)x);
-}
-
-static void put64(uint8_t *p, uint64_t x)
-{
-    put32(p, (uint32_t)(x >> 32));
-    put32(p + 4, (uint32_t)x);
-}
+#include "ron/base/bytes.h"
 
 static bool one_kind(uint16_t flags)
 {
@@ -58,20 +26,20 @@ static enum ron_oap_reason judge(const uint8_t *p, size_t len, size_t frame_max)
     if (len < 4) {
         return RON_OAP_NONE;
     }
-    total = get32(p);
+    total = ron_get_be32(p);
     if (total > frame_max) {
         return RON_OAP_TOO_LARGE;
     }
     if (total < RON_OAP_HEADER_BYTES) {
         return RON_OAP_LENGTH;
     }
-    if (len >= 6 && get16(p + 4) != RON_OAP_VERSION) {
+    if (len >= 6 && ron_get_be16(p + 4) != RON_OAP_VERSION) {
         return RON_OAP_BAD_VERSION;
     }
     if (len < 8) {
         return RON_OAP_NONE;
     }
-    flags = get16(p + 6);
+    flags = ron_get_be16(p + 6);
     if ((flags & ~(unsigned)RON_OAP_FLAGS_KNOWN) != 0) {
         return RON_OAP_BAD_FLAGS;
     }
@@ -81,7 +49,7 @@ static enum ron_oap_reason judge(const uint8_t *p, size_t len, size_t frame_max)
     if (len < 30) {
         return RON_OAP_NONE;
     }
-    cap_len = get16(p + 28);
+    cap_len = ron_get_be16(p + 28);
     if (cap_len > 0 && (flags & RON_OAP_START) == 0) {
         return RON_OAP_CAP;
     }
@@ -90,12 +58,12 @@ static enum ron_oap_reason judge(const uint8_t *p, size_t len, size_t frame_max)
 
 static void read_head(const uint8_t *p, struct ron_oap_head *head)
 {
-    *head = (struct ron_oap_head){.flags = get16(p + 6),
-                                  .code = get16(p + 8),
-                                  .app = get16(p + 10),
-                                  .cap_len = get16(p + 28),
-                                  .corr_id = get64(p + 30),
-                                  .tenant = (ron_u128)get64(p + 12) << 64 | get64(p + 20)};
+    *head = (struct ron_oap_head){.flags = ron_get_be16(p + 6),
+                                  .code = ron_get_be16(p + 8),
+                                  .app = ron_get_be16(p + 10),
+                                  .cap_len = ron_get_be16(p + 28),
+                                  .corr_id = ron_get_be64(p + 30),
+                                  .tenant = ron_get_be128(p + 12)};
 }
 
 enum ron_oap_step ron_oap_decode(const void *bytes, size_t len, size_t frame_max,
@@ -111,7 +79,7 @@ enum ron_oap_step ron_oap_decode(const void *bytes, size_t len, size_t frame_max
         *ret_reason = reason;
         return RON_OAP_STEP_REFUSED;
     }
-    total = len < 4 ? RON_OAP_HEADER_BYTES : get32(p);
+    total = len < 4 ? RON_OAP_HEADER_BYTES : ron_get_be32(p);
     if (len < total) {
         *ret_need = total;
         return RON_OAP_STEP_MORE;
@@ -141,15 +109,14 @@ void ron_oap_write_head(const struct ron_oap_head *head, size_t payload_len, uin
     RON_ASSERT((head->flags & ~(unsigned)RON_OAP_FLAGS_KNOWN) == 0);
     RON_ASSERT(one_kind(head->flags));
     RON_ASSERT(head->cap_len == 0 || (head->flags & RON_OAP_START) != 0);
-    put32(ret_bytes, (uint32_t)total);
-    put16(ret_bytes + 4, RON_OAP_VERSION);
-    put16(ret_bytes + 6, head->flags);
-    put16(ret_bytes + 8, head->code);
-    put16(ret_bytes + 10, head->app);
-    put64(ret_bytes + 12, (uint64_t)(head->tenant >> 64));
-    put64(ret_bytes + 20, (uint64_t)head->tenant);
-    put16(ret_bytes + 28, head->cap_len);
-    put64(ret_bytes + 30, head->corr_id);
+    (void)ron_put_be32(ret_bytes, (uint32_t)total);
+    (void)ron_put_be16(ret_bytes + 4, RON_OAP_VERSION);
+    (void)ron_put_be16(ret_bytes + 6, head->flags);
+    (void)ron_put_be16(ret_bytes + 8, head->code);
+    (void)ron_put_be16(ret_bytes + 10, head->app);
+    (void)ron_put_be128(ret_bytes + 12, head->tenant);
+    (void)ron_put_be16(ret_bytes + 28, head->cap_len);
+    (void)ron_put_be64(ret_bytes + 30, head->corr_id);
 }
 
 enum ron_rc ron_oap_encode(struct ron_buf *out, const struct ron_oap_head *head, const void *cap,

@@ -14,7 +14,7 @@
  *   S5. A `ret_` result is written on success only, and may be the input itself.
  * None of this takes constant time; compare secrets with sodium_memcmp or ron_secret_equal.
  *
- * Pure functions; any thread. Comparisons are inline, because dispatch tables call them in rows. */
+ * Pure functions; any thread. Comparisons are inline: the HTTP parser compares each header name. */
 #pragma once
 
 #include <stdbool.h>
@@ -68,7 +68,18 @@ static inline char ron_lower(char c)
     return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
 }
 
-bool ron_str_equal_nocase(struct ron_str a, struct ron_str b);
+static inline bool ron_str_equal_nocase(struct ron_str a, struct ron_str b)
+{
+    if (a.len != b.len) {
+        return false;
+    }
+    for (size_t i = 0; i < a.len; i++) {
+        if (ron_lower(a.ptr[i]) != ron_lower(b.ptr[i])) {
+            return false;
+        }
+    }
+    return true;
+}
 
 static inline bool ron_str_is_nocase(struct ron_str s, const char *text)
 {
@@ -101,7 +112,17 @@ static inline bool ron_str_skip(struct ron_str *s, struct ron_str prefix)
 
 /* Without blanks and tabs at either end. Line ends stay: whether they are allowed is a matter of
  * the format that is read. */
-struct ron_str ron_str_trim(struct ron_str s);
+static inline struct ron_str ron_str_trim(struct ron_str s)
+{
+    while (s.len > 0 && (s.ptr[0] == ' ' || s.ptr[0] == '\t')) {
+        s.ptr++;
+        s.len--;
+    }
+    while (s.len > 0 && (s.ptr[s.len - 1] == ' ' || s.ptr[s.len - 1] == '\t')) {
+        s.len--;
+    }
+    return s;
+}
 
 /* Splits `s` at the first `mark`, which is in neither part. False if there is no mark. */
 bool ron_str_cut(struct ron_str s, char mark, struct ron_str *ret_before,

@@ -10,6 +10,7 @@
 #include "http/syntax/chars.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/base/str.h"
 #include "ron/http/date.h"
 
 /* ---- life ------------------------------------------------------------------------------------ */
@@ -86,7 +87,7 @@ static bool header_is_ours(struct ron_str name, bool relay)
         "connection", "keep-alive",      "upgrade",        "trailer",           "te"};
 
     for (size_t i = relay ? 2 : 0; i < RON_ARRAY_LEN(ours); i++) {
-        if (ron__http_is_word(name, ours[i])) {
+        if (ron_str_is_nocase(name, ours[i])) {
             return true;
         }
     }
@@ -324,7 +325,8 @@ static bool next_field(const struct ron_http_fetch *f, size_t *at, struct ron_ht
         if (colon != NULL) {
             struct ron_str name = {line, (size_t)(colon - line)};
 
-            *ret_field = (struct ron_http_field){name, ron__http_trim(colon + 1, stop)};
+            *ret_field = (struct ron_http_field){
+                name, ron_str_trim((struct ron_str){colon + 1, (size_t)(stop - colon - 1)})};
             if (ron_http_is_token(name)) {
                 return true;
             }
@@ -359,7 +361,7 @@ enum ron_rc ron_http_fetch_header_get(const struct ron_http_fetch *f, const char
     size_t at = 0;
 
     while (next_field(f, &at, &field)) {
-        if (ron__http_same_name(field.name, wanted)) {
+        if (ron_str_equal_nocase(field.name, wanted)) {
             if (found.ptr != NULL) {
                 return RON_CONFLICT;
             }

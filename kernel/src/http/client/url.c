@@ -12,6 +12,8 @@
 
 #include "http/client/priv.h"
 #include "http/syntax/chars.h"
+#include "ron/base/hex.h"
+#include "ron/base/str.h"
 
 enum { PORT_HTTP = 80, PORT_HTTPS = 443, AUTHORITY_MAX = RON_ADDR_TEXT_SIZE };
 
@@ -92,7 +94,7 @@ static bool rest_is_clean(struct ron_str s)
             return false;
         }
         if (s.ptr[i] == '%' &&
-            (s.len - i < 3 || !ron__http_is_hex(s.ptr[i + 1]) || !ron__http_is_hex(s.ptr[i + 2]))) {
+            (s.len - i < 3 || ron_hex_digit(s.ptr[i + 1]) < 0 || ron_hex_digit(s.ptr[i + 2]) < 0)) {
             return false;
         }
     }

@@ -10,6 +10,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/base/str.h"
 #include "ron/chan/chan.h"
 #include "ron/obs/log.h"
 
@@ -18,8 +19,6 @@ enum {
     WARN_MS = 1000,  /* between two lines of the log: a reader that lags does so again and again */
     BEAT_MS = 15000, /* below the minute after which proxies close what is silent */
 };
-
-#define STR(literal) ((struct ron_str){(literal), sizeof(literal) - 1})
 
 struct stream {
     struct ron_http_reply *reply;
@@ -121,8 +120,8 @@ static bool begin(struct ron_http_events *v, struct stream *st, uint64_t now_ms)
 {
     struct ron_err err = {0};
 
-    RON_IGNORE(ron_http_reply_add_header(st->reply, "Cache-Control", STR("no-store")));
-    RON_IGNORE(ron_http_reply_add_header(st->reply, "X-Accel-Buffering", STR("no")));
+    RON_IGNORE(ron_http_reply_add_header(st->reply, "Cache-Control", RON_STR_LIT("no-store")));
+    RON_IGNORE(ron_http_reply_add_header(st->reply, "X-Accel-Buffering", RON_STR_LIT("no")));
     if (ron_bus_subscribe(v->bus, &st->reader, ron_task_waker(v->task), &err) != RON_OK) {
         ron_http_reply_fail(st->reply, RON_HTTP_BUSY);
         return false;

@@ -11,6 +11,7 @@
 #include "http/server/priv.h"
 #include "http/syntax/chars.h"
 #include "ron/base/assert.h"
+#include "ron/base/str.h"
 
 enum {
     /* Room for the fixed lines of a head; type and text are bounded below. */
@@ -29,7 +30,7 @@ static char *put(char *at, const char *bytes, size_t len)
 
 #define PUT(at, literal) put((at), (literal), sizeof(literal) - 1)
 
-static char *put_u64(char *at, uint64_t n)
+static char *put_decimal(char *at, uint64_t n)
 {
     char digits[20];
     size_t i = sizeof digits;
@@ -57,7 +58,7 @@ enum ron_rc ron__http_add_header(struct ron_buf *extra, const char *name, struct
 bool ron__http_is_date(const char *name)
 {
     return (name[0] | 0x20) == 'd' &&
-           ron__http_is_word((struct ron_str){name, strlen(name)}, "date");
+           ron_str_is_nocase((struct ron_str){name, strlen(name)}, "date");
 }
 
 void ron__http_add_error_fields(struct ron_buf *extra, const struct ron_http_error *e)
@@ -69,7 +70,7 @@ void ron__http_add_error_fields(struct ron_buf *extra, const struct ron_http_err
         RON_IGNORE(ron__http_add_header(extra, "WWW-Authenticate", (struct ron_str){"Bearer", 6}));
     }
     if (e->status == 429 || e->status == 503 || e->retry_after_s != 0) {
-        end = put_u64(text, e->retry_after_s == 0 ? 1 : e->retry_after_s);
+        end = put_decimal(text, e->retry_after_s == 0 ? 1 : e->retry_after_s);
         RON_IGNORE(ron__http_add_header(extra, "Retry-After",
                                         (struct ron_str){text, (size_t)(end - text)}));
     }
@@ -113,7 +114,7 @@ static void write_head(struct http_conn *c, const struct http_answer *a)
     }
     p = (char *)room;
     p = PUT(p, "HTTP/1.1 ");
-    p = put_u64(p, (uint64_t)a->status);
+    p = put_decimal(p, (uint64_t)a->status);
     *p++ = ' ';
     p = put(p, text, strlen(text));
     p = PUT(p, "\r\n");
@@ -131,7 +132,7 @@ static void write_head(struct http_conn *c, const struct http_answer *a)
         p = PUT(p, "Transfer-Encoding: chunked\r\n");
     } else if (a->length != UINT64_MAX) {
         p = PUT(p, "Content-Length: ");
-        p = put_u64(p, a->length);
+        p = put_decimal(p, a->length);
         p = PUT(p, "\r\n");
     }
     p = PUT(p, "X-Corr-ID: ");

@@ -16,6 +16,7 @@
 
 #include "http/syntax/chars.h"
 #include "ron/base/assert.h"
+#include "ron/base/hex.h"
 #include "ron/http/parse.h"
 
 enum {
@@ -44,15 +45,12 @@ void ron_http_chunked_init(struct ron_http_chunked *d, uint64_t body_max)
     *d = (struct ron_http_chunked){.state = SIZE, .body_max = body_max};
 }
 
-static uint64_t hex_value(char c)
-{
-    return (uint64_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-}
-
 static enum ron_http_reason on_size(struct ron_http_chunked *d, char c)
 {
-    if (ron__http_is_hex(c)) {
-        d->left = d->left << 4 | hex_value(c);
+    int digit = ron_hex_digit(c);
+
+    if (digit >= 0) {
+        d->left = d->left << 4 | (uint64_t)digit;
         d->digits++;
         return d->digits > SIZE_DIGITS_MAX ? RON_HTTP_CHUNK_SIZE : RON_HTTP_NONE;
     }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "http/syntax/chars.h"
+#include "ron/base/str.h"
 #include "ron/http/date.h"
 
 /* The tag at the start of *text, which is moved behind it. */
@@ -120,7 +121,7 @@ static enum listed listed(const struct ron_http_head *head, const char *name,
         const struct ron_http_field *f = &head->fields[i];
         bool in = false;
 
-        if (!ron__http_same_name(f->name, wanted)) {
+        if (!ron_str_equal_nocase(f->name, wanted)) {
             continue;
         }
         if (star || (found != ABSENT && ron_str_eq(f->value, "*")) ||

@@ -26,6 +26,7 @@
 #include "http/syntax/chars.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/base/str.h"
 
 enum {
     GZIP_MEMORY = 64 * 1024,    /* state 7 KiB and window 32 KiB in zlib 1.2.13, and slack */
@@ -81,7 +82,7 @@ enum ron_rc ron_inflate_coding_parse(struct ron_str value, enum ron_inflate_codi
     };
 
     for (size_t i = 0; i < RON_ARRAY_LEN(names); i++) {
-        if (ron__http_is_word(value, names[i].name)) {
+        if (ron_str_is_nocase(value, names[i].name)) {
             if (names[i].rc == RON_OK) {
                 *ret_coding = names[i].coding;
             }

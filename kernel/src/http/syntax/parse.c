@@ -14,6 +14,8 @@
 
 #include "http/syntax/chars.h"
 #include "ron/base/assert.h"
+#include "ron/base/hex.h"
+#include "ron/base/str.h"
 #include "ron/guard/deadline.h"
 #include "ron/http/parse.h"
 
@@ -87,7 +89,7 @@ bool ron_http_split_target(struct ron_str t, struct ron_str *ret_path, struct ro
             return false;
         }
         if (t.ptr[i] == '%' &&
-            (t.len - i < 3 || !ron__http_is_hex(t.ptr[i + 1]) || !ron__http_is_hex(t.ptr[i + 2]))) {
+            (t.len - i < 3 || ron_hex_digit(t.ptr[i + 1]) < 0 || ron_hex_digit(t.ptr[i + 2]) < 0)) {
             return false;
         }
         if (t.ptr[i] == '?' && question == NULL) {
@@ -168,7 +170,7 @@ static bool host_is_good(struct ron_str v)
 
     if (v.len > 0 && v.ptr[0] == '[') {
         for (i = 1; i < v.len && v.ptr[i] != ']'; i++) {
-            if (!ron__http_is_hex(v.ptr[i]) && v.ptr[i] != ':' && v.ptr[i] != '.') {
+            if (ron_hex_digit(v.ptr[i]) < 0 && v.ptr[i] != ':' && v.ptr[i] != '.') {
                 return false;
             }
         }
@@ -221,7 +223,7 @@ static enum ron_http_reason on_coding(struct ron_http_head *h, struct ron_str va
         return RON_HTTP_CODING_TWICE;
     }
     h->chunked = true;
-    return ron__http_is_word(value, "chunked") ? RON_HTTP_NONE : RON_HTTP_CODING_UNKNOWN;
+    return ron_str_is_nocase(value, "chunked") ? RON_HTTP_NONE : RON_HTTP_CODING_UNKNOWN;
 }
 
 /* A list of tokens; only close and keep-alive mean anything to us. close wins. */
@@ -233,12 +235,12 @@ static enum ron_http_reason on_connection(struct ron_http_head *h, struct ron_st
     while (p < end) {
         const char *comma = memchr(p, ',', (size_t)(end - p));
         const char *stop = comma == NULL ? end : comma;
-        struct ron_str word = ron__http_trim(p, stop);
+        struct ron_str word = ron_str_trim((struct ron_str){p, (size_t)(stop - p)});
 
         if (word.len > 0 && !ron_http_is_token(word)) {
             return RON_HTTP_CONNECTION;
         }
-        if (ron__http_is_word(word, "close")) {
+        if (ron_str_is_nocase(word, "close")) {
             h->keep_alive = false;
         }
         p = comma == NULL ? end : comma + 1;
@@ -274,36 +276,36 @@ static enum ron_http_reason on_field(struct ron_http_head *h, struct ron_http_fi
 {
     switch (f.name.len) {
     case 4:
-        return ron__http_is_word(f.name, "host") ? on_host(h, f.value) : RON_HTTP_NONE;
+        return ron_str_is_nocase(f.name, "host") ? on_host(h, f.value) : RON_HTTP_NONE;
     case 6:
-        if (ron__http_is_word(f.name, "expect")) {
-            h->expects_continue = ron__http_is_word(f.value, "100-continue");
+        if (ron_str_is_nocase(f.name, "expect")) {
+            h->expects_continue = ron_str_is_nocase(f.value, "100-continue");
             return h->expects_continue ? RON_HTTP_NONE : RON_HTTP_EXPECT;
         }
         return RON_HTTP_NONE;
     case 8:
-        return ron__http_is_word(f.name, "deadline") ? on_number(f.value, &h->deadline_unix_ms)
+        return ron_str_is_nocase(f.name, "deadline") ? on_number(f.value, &h->deadline_unix_ms)
                                                      : RON_HTTP_NONE;
     case 9:
-        if (ron__http_is_word(f.name, "x-corr-id") && ron_http_is_corr_id(f.value)) {
+        if (ron_str_is_nocase(f.name, "x-corr-id") && ron_http_is_corr_id(f.value)) {
             h->corr_id = f.value;
         }
         return RON_HTTP_NONE;
     case 10:
-        return ron__http_is_word(f.name, "connection") ? on_connection(h, f.value) : RON_HTTP_NONE;
+        return ron_str_is_nocase(f.name, "connection") ? on_connection(h, f.value) : RON_HTTP_NONE;
     case 11:
-        if (ron__http_is_word(f.name, "traceparent")) {
+        if (ron_str_is_nocase(f.name, "traceparent")) {
             h->traceparent = h->has_traceparent ? (struct ron_str){0} : f.value;
             h->has_traceparent = true;
         }
         return RON_HTTP_NONE;
     case 14:
-        return ron__http_is_word(f.name, "content-length") ? on_length(h, f.value) : RON_HTTP_NONE;
+        return ron_str_is_nocase(f.name, "content-length") ? on_length(h, f.value) : RON_HTTP_NONE;
     case 15:
-        return ron__http_is_word(f.name, "request-timeout") ? on_timeout(f.value, &h->timeout_ms)
+        return ron_str_is_nocase(f.name, "request-timeout") ? on_timeout(f.value, &h->timeout_ms)
                                                             : RON_HTTP_NONE;
     case 17:
-        return ron__http_is_word(f.name, "transfer-encoding") ? on_coding(h, f.value)
+        return ron_str_is_nocase(f.name, "transfer-encoding") ? on_coding(h, f.value)
                                                               : RON_HTTP_NONE;
     default:
         return RON_HTTP_NONE;
@@ -340,7 +342,7 @@ static enum ron_http_reason parse_field(struct ron_http_parser *p, struct ron_st
         return bad_name(line, n);
     }
     f.name = (struct ron_str){line.ptr, n};
-    f.value = ron__http_trim(line.ptr + n + 1, line.ptr + line.len);
+    f.value = ron_str_trim((struct ron_str){line.ptr + n + 1, line.len - n - 1});
     if (!ron_http_is_value(f.value)) {
         return control_reason(line, RON_HTTP_HEADER_VALUE);
     }
@@ -451,7 +453,7 @@ enum ron_rc ron_http_field_get(const struct ron_http_head *head, const char *nam
     struct ron_str wanted = {name, strlen(name)};
 
     for (uint32_t i = 0; i < head->field_count; i++) {
-        if (ron__http_same_name(head->fields[i].name, wanted)) {
+        if (ron_str_equal_nocase(head->fields[i].name, wanted)) {
             if (found != NULL) {
                 return RON_CONFLICT;
             }

@@ -10,6 +10,7 @@
 
 #include "http/syntax/chars.h"
 #include "ron/base/assert.h"
+#include "ron/base/str.h"
 #include "ron/http/parse.h"
 
 /* Splits at the first `c`; false without one. */
@@ -90,7 +91,7 @@ enum ron_rc ron_http_range_parse(struct ron_str value, uint64_t size, struct ron
     if (!cut(value, '=', &unit, &rest) || !ron_http_is_token(unit)) {
         return RON_INVALID;
     }
-    if (!ron__http_is_word(unit, "bytes")) {
+    if (!ron_str_is_nocase(unit, "bytes")) {
         return RON_NOTFOUND;
     }
     while (more) {
@@ -101,7 +102,7 @@ enum ron_rc ron_http_range_parse(struct ron_str value, uint64_t size, struct ron
         if (++elements > limit) {
             return RON_LIMIT;
         }
-        spec = ron__http_trim(spec.ptr, spec.ptr + spec.len);
+        spec = ron_str_trim(spec);
         if (spec.len == 0) {
             continue;
         }

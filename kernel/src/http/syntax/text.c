@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "http/syntax/chars.h"
+#include "ron/base/hex.h"
 #include "ron/http/parse.h"
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
@@ -119,11 +120,6 @@ enum ron_rc ron_http_parse_u64(struct ron_str text, uint64_t *ret_value)
 
 /* ---- escapes and queries --------------------------------------------------------------------- */
 
-static uint8_t hex_value(char c)
-{
-    return (uint8_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-}
-
 enum ron_rc ron_http_percent_decode(struct ron_str in, bool plus_is_space, char *out, size_t size,
                                     size_t *ret_len)
 {
@@ -133,11 +129,10 @@ enum ron_rc ron_http_percent_decode(struct ron_str in, bool plus_is_space, char 
         uint8_t c = (uint8_t)in.ptr[i];
 
         if (c == '%') {
-            if (in.len - i < 3 || !ron__http_is_hex(in.ptr[i + 1]) ||
-                !ron__http_is_hex(in.ptr[i + 2])) {
+            if (in.len - i < 3 ||
+                !ron_unhex((struct ron_str){in.ptr + i + 1, 2}, RON_HEX_ANY, &c, 1)) {
                 return RON_INVALID;
             }
-            c = (uint8_t)(hex_value(in.ptr[i + 1]) << 4 | hex_value(in.ptr[i + 2]));
             i += 2;
         } else if (c == '+' && plus_is_space) {
             c = ' ';
