@@ -10,6 +10,7 @@
 
 #include "ledger/book/priv.h"
 #include "ron/base/assert.h"
+#include "ron/base/str.h"
 
 enum {
     /* How many entries ahead memory is asked for: slots of tables first, then the records that the
@@ -370,11 +371,6 @@ static enum ron_rc apply_end_of_hold(struct ctx *c, struct party *target)
 
 /* ---- reversals ------------------------------------------------------------------------------- */
 
-static bool same_text(struct ron_str x, struct ron_str y)
-{
-    return x.len == y.len && memcmp(x.ptr, y.ptr, x.len) == 0;
-}
-
 /* What the caller found, or an earlier entry of this batch. */
 static const struct led_entry *find_original(const struct ctx *c)
 {
@@ -430,10 +426,10 @@ static enum ron_rc check_original(struct ctx *c, const struct led_entry *origina
 {
     struct led_reversal *r = NULL;
 
-    if (!same_text(original->account, c->e->account)) {
+    if (!ron_str_equal(original->account, c->e->account)) {
         return refuse(c, LED_REASON_CONFLICT, "account", "the entry is of another account");
     }
-    if (!same_text(original->asset, c->e->asset)) {
+    if (!ron_str_equal(original->asset, c->e->asset)) {
         return refuse(c, LED_REASON_CONFLICT, "asset", "the entry is in another asset");
     }
     RON_TRY(open_reversal(c, &r));

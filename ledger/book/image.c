@@ -16,9 +16,9 @@
 #include <blake3.h>
 
 #include "ledger/book/priv.h"
-#include "ledger/entry/bytes.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/base/bytes.h"
 
 enum {
     WALK_SKIPS = 8,     /* records that are passed over for the cost of a copied one */
@@ -149,14 +149,14 @@ static void put_account(struct led_book *b, uint32_t index, const struct led_cha
         return;
     }
     *to++ = LED_IMAGE_ACCOUNT;
-    to = led_put_text16(to, led__name(b, acct));
-    to = led_put_u64(to, led__committed_nonce(b, acct));
-    to = led_put_u64(to, v->d);
+    to = ron_put_text16(to, led__name(b, acct));
+    to = ron_put_be64(to, led__committed_nonce(b, acct));
+    to = ron_put_be64(to, v->d);
     if (v->asset == 0) {
         *to++ = 0;
     } else {
-        to = led_put_text8(to, asset_name(b, v->asset - 1u));
-        to = led_put_u128(led_put_u128(to, v->a), v->b);
+        to = ron_put_text8(to, asset_name(b, v->asset - 1u));
+        to = ron_put_be128(ron_put_be128(to, v->a), v->b);
     }
     written(b->image, LED_IMAGE_ACCOUNT, to);
 }
@@ -174,9 +174,9 @@ static void put_line(struct led_book *b, uint32_t account, uint32_t index,
         return;
     }
     *to++ = LED_IMAGE_BALANCE;
-    to = led_put_text16(to, led__name(b, led__acct(b, account)));
-    to = led_put_text8(to, asset_name(b, led__line(b, index)->asset - 1u));
-    to = led_put_u128(led_put_u128(to, v->a), v->b);
+    to = ron_put_text16(to, led__name(b, led__acct(b, account)));
+    to = ron_put_text8(to, asset_name(b, led__line(b, index)->asset - 1u));
+    to = ron_put_be128(ron_put_be128(to, v->a), v->b);
     written(b->image, LED_IMAGE_BALANCE, to);
 }
 
@@ -193,11 +193,11 @@ static void put_hold(struct led_book *b, uint32_t index, const struct led_change
         return;
     }
     *to++ = LED_IMAGE_HOLD;
-    to = led_put_text8(to, (struct ron_str){hold->id, hold->id_len});
-    to = led_put_text16(to, led__name(b, led__acct(b, hold->account)));
-    to = led_put_text8(to, asset_name(b, hold->asset));
-    to = led_put_u128(to, v->a);
-    to = led_put_u64(led_put_u64(to, hold->expires_ms), hold->seq);
+    to = ron_put_text8(to, (struct ron_str){hold->id, hold->id_len});
+    to = ron_put_text16(to, led__name(b, led__acct(b, hold->account)));
+    to = ron_put_text8(to, asset_name(b, hold->asset));
+    to = ron_put_be128(to, v->a);
+    to = ron_put_be64(ron_put_be64(to, hold->expires_ms), hold->seq);
     written(b->image, LED_IMAGE_HOLD, to);
 }
 
@@ -214,9 +214,9 @@ static void put_reversal(struct led_book *b, uint32_t index, const struct led_ch
         return;
     }
     *to++ = LED_IMAGE_REVERSAL;
-    to = led_put_bytes(to, r->name, sizeof r->name);
-    to = led_put_u64(led_put_u64(to, r->key.a), r->key.b);
-    to = led_put_u128(to, v->a);
+    to = ron_put_bytes(to, r->name, sizeof r->name);
+    to = ron_put_be64(ron_put_be64(to, r->key.a), r->key.b);
+    to = ron_put_be128(to, v->a);
     written(b->image, LED_IMAGE_REVERSAL, to);
 }
 
@@ -232,8 +232,8 @@ static void put_assets(struct led_book *b)
             continue;
         }
         *to++ = LED_IMAGE_ASSET;
-        to = led_put_text8(to, asset_name(b, i));
-        to = led_put_u128(to, v.a);
+        to = ron_put_text8(to, asset_name(b, i));
+        to = ron_put_be128(to, v.a);
         written(b->image, LED_IMAGE_ASSET, to);
     }
 }
@@ -244,7 +244,7 @@ static void put_start(struct led_book *b)
 
     if (to != NULL) {
         *to++ = LED_IMAGE_START;
-        written(b->image, LED_IMAGE_START, led_put_u64(to, b->now_ms));
+        written(b->image, LED_IMAGE_START, ron_put_be64(to, b->now_ms));
     }
 }
 
@@ -257,7 +257,7 @@ static void put_end(struct led_image *im)
     }
     *to++ = LED_IMAGE_END;
     for (int kind = LED_IMAGE_ASSET; kind < LED_IMAGE_END; kind++) {
-        to = led_put_u64(to, im->counts[kind]);
+        to = ron_put_be64(to, im->counts[kind]);
     }
     written(im, LED_IMAGE_END, to);
     im->ended = true;
@@ -419,17 +419,17 @@ static void seal(struct led_book *b, uint8_t *chunk, size_t len, bool last)
 {
     struct led_image *im = b->image;
     struct led_key key = led__image_key(b);
-    uint8_t *to = led_put_bytes(chunk, LED_IMAGE_MAGIC, sizeof LED_IMAGE_MAGIC - 1);
+    uint8_t *to = ron_put_bytes(chunk, LED_IMAGE_MAGIC, sizeof LED_IMAGE_MAGIC - 1);
 
-    to = led_put_u16(to, LED_IMAGE_VERSION);
+    to = ron_put_be16(to, LED_IMAGE_VERSION);
     *to++ = last;
     *to++ = 0;
-    to = led_put_u32(to, im->number);
-    to = led_put_u64(to, im->seq);
-    to = led_put_u32(to, (uint32_t)(len - LED_IMAGE_HEAD));
-    to = led_put_u32(to, 0);
-    to = led_put_u64(led_put_u64(to, key.a), key.b);
-    to = led_put_bytes(to, im->prev, sizeof im->prev);
+    to = ron_put_be32(to, im->number);
+    to = ron_put_be64(to, im->seq);
+    to = ron_put_be32(to, (uint32_t)(len - LED_IMAGE_HEAD));
+    to = ron_put_be32(to, 0);
+    to = ron_put_be64(ron_put_be64(to, key.a), key.b);
+    to = ron_put_bytes(to, im->prev, sizeof im->prev);
     RON_ASSERT(to == chunk + LED_IMAGE_HEAD - LED_IMAGE_SUM);
     led__image_sum(chunk, len, im->prev);
     memcpy(to, im->prev, sizeof im->prev);

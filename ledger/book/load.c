@@ -9,9 +9,9 @@
  * obey the rules of entries, nothing comes twice, the counts agree, and the invariants of the book
  * hold (led_book_audit). */
 #include "ledger/book/priv.h"
-#include "ledger/entry/bytes.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/base/bytes.h"
 
 struct led_loading {
     uint64_t seq;
@@ -25,7 +25,7 @@ struct led_loading {
 struct ctx {
     struct led_book *b;
     struct led_loading *l;
-    struct led_reader r;
+    struct ron_reader r;
     struct ron_err *err;
 };
 
@@ -45,7 +45,7 @@ static enum ron_rc full(struct ctx *c, enum ron_rc rc, const char *what)
 
 static enum ron_rc open_account(struct ctx *c, uint32_t *ret_index)
 {
-    struct ron_str name = led_get_text16(&c->r);
+    struct ron_str name = ron_read_text16(&c->r);
     struct led_key key;
     uint32_t index;
     enum ron_rc rc;
@@ -93,7 +93,7 @@ static bool has_line(const struct led_book *b, const struct led_acct *acct, uint
 
 static enum ron_rc load_start(struct ctx *c)
 {
-    uint64_t now_ms = led_get_u64(&c->r);
+    uint64_t now_ms = ron_read_be64(&c->r);
 
     if (c->l->counts[LED_IMAGE_START] != 1 || now_ms > LED_TIME_MAX_MS) {
         return damaged(c, "a second beginning, or of no time");
@@ -104,8 +104,8 @@ static enum ron_rc load_start(struct ctx *c)
 
 static enum ron_rc load_asset(struct ctx *c)
 {
-    struct ron_str name = led_get_text8(&c->r);
-    ron_u128 supply = led_get_u128(&c->r);
+    struct ron_str name = ron_read_text8(&c->r);
+    ron_u128 supply = ron_read_be128(&c->r);
     struct led_asset *asset;
     uint32_t index;
     enum ron_rc rc;
@@ -136,12 +136,12 @@ static enum ron_rc load_account(struct ctx *c)
     if (acct->last_seq != 0) {
         return damaged(c, "an account twice");
     }
-    acct->nonce = led_get_u64(&c->r);
-    acct->last_seq = led_get_u64(&c->r);
+    acct->nonce = ron_read_be64(&c->r);
+    acct->last_seq = ron_read_be64(&c->r);
     if (acct->last_seq == 0 || acct->last_seq > c->l->seq) {
         return damaged(c, "an account of another time");
     }
-    asset = led_get_text8(&c->r);
+    asset = ron_read_text8(&c->r);
     if (asset.len == 0) {
         return acct->line.next == 0 ? RON_OK : damaged(c, "a further balance without a first");
     }
@@ -150,8 +150,8 @@ static enum ron_rc load_account(struct ctx *c)
         return damaged(c, "a balance twice");
     }
     acct->line.asset = (uint16_t)(asset_index + 1);
-    acct->line.available = led_get_u128(&c->r);
-    acct->line.held = led_get_u128(&c->r);
+    acct->line.available = ron_read_be128(&c->r);
+    acct->line.held = ron_read_be128(&c->r);
     return RON_OK;
 }
 
@@ -166,7 +166,7 @@ static enum ron_rc load_balance(struct ctx *c)
     enum ron_rc rc;
 
     RON_TRY(open_account(c, &account));
-    RON_TRY(find_asset(c, led_get_text8(&c->r), &asset));
+    RON_TRY(find_asset(c, ron_read_text8(&c->r), &asset));
     acct = led__acct(b, account);
     if (acct->line.asset == asset + 1 || has_line(b, acct, asset)) {
         return damaged(c, "a balance twice");
@@ -180,8 +180,8 @@ static enum ron_rc load_balance(struct ctx *c)
     }
     line = led__line(b, index);
     line->asset = (uint16_t)(asset + 1);
-    line->available = led_get_u128(&c->r);
-    line->held = led_get_u128(&c->r);
+    line->available = ron_read_be128(&c->r);
+    line->held = ron_read_be128(&c->r);
     line->next = acct->line.next;
     acct->line.next = index + 1;
     return RON_OK;
@@ -190,7 +190,7 @@ static enum ron_rc load_balance(struct ctx *c)
 static enum ron_rc load_hold(struct ctx *c)
 {
     struct led_book *b = c->b;
-    struct ron_str id = led_get_text8(&c->r);
+    struct ron_str id = ron_read_text8(&c->r);
     struct led_key key = led__key(b->opts.hash_key, id);
     struct led_hold *hold;
     uint32_t account = 0;
@@ -202,15 +202,15 @@ static enum ron_rc load_hold(struct ctx *c)
         return damaged(c, "not the id of a new hold");
     }
     RON_TRY(open_account(c, &account));
-    RON_TRY(find_asset(c, led_get_text8(&c->r), &asset));
+    RON_TRY(find_asset(c, ron_read_text8(&c->r), &asset));
     rc = led__new_hold(b, key, account, &index);
     if (rc != RON_OK) {
         return full(c, rc, "holds");
     }
     hold = led__hold(b, index);
-    hold->remaining = led_get_u128(&c->r);
-    hold->expires_ms = led_get_u64(&c->r);
-    hold->seq = led_get_u64(&c->r);
+    hold->remaining = ron_read_be128(&c->r);
+    hold->expires_ms = ron_read_be64(&c->r);
+    hold->seq = ron_read_be64(&c->r);
     hold->asset = (uint16_t)asset;
     hold->id_len = (uint8_t)id.len;
     memcpy(hold->id, id.ptr, id.len);
@@ -224,14 +224,14 @@ static enum ron_rc load_hold(struct ctx *c)
 static enum ron_rc load_reversal(struct ctx *c)
 {
     struct led_book *b = c->b;
-    const uint8_t *name = led_get_bytes(&c->r, sizeof((struct led_reversal *)0)->name);
+    const uint8_t *name = ron_read_bytes(&c->r, sizeof((struct led_reversal *)0)->name);
     struct led_key key;
     struct led_reversal *r;
     uint32_t index;
     enum ron_rc rc;
 
-    key.a = led_get_u64(&c->r);
-    key.b = led_get_u64(&c->r);
+    key.a = ron_read_be64(&c->r);
+    key.b = ron_read_be64(&c->r);
     if (name == NULL || led__find_reversal(b, key) != LED_TABLE_NONE) {
         return damaged(c, "a reversal twice");
     }
@@ -245,7 +245,7 @@ static enum ron_rc load_reversal(struct ctx *c)
     r = led__reversal(b, index);
     r->key = key;
     memcpy(r->name, name, sizeof r->name);
-    r->reversed = led_get_u128(&c->r);
+    r->reversed = ron_read_be128(&c->r);
     return r->reversed != 0 ? RON_OK : damaged(c, "a reversal of nothing");
 }
 
@@ -256,7 +256,7 @@ static enum ron_rc load_end(struct ctx *c)
     const char *fault;
 
     for (int kind = LED_IMAGE_ASSET; kind < LED_IMAGE_END; kind++) {
-        if (led_get_u64(&c->r) != c->l->counts[kind]) {
+        if (ron_read_be64(&c->r) != c->l->counts[kind]) {
             return damaged(c, "the counts do not agree");
         }
     }
@@ -273,7 +273,7 @@ static enum ron_rc load_end(struct ctx *c)
 
 static enum ron_rc load_record(struct ctx *c)
 {
-    uint8_t kind = led_get_u8(&c->r);
+    uint8_t kind = ron_read_u8(&c->r);
 
     if (kind >= LED_IMAGE_KINDS ||
         (kind != LED_IMAGE_START && c->l->counts[LED_IMAGE_START] == 0) || c->l->ended) {
@@ -328,25 +328,25 @@ static enum ron_rc load_head(struct ctx *c, const uint8_t *bytes, size_t len, bo
     const uint8_t *prev;
 
     RON_TRY(check_sum(c, bytes, len));
-    c->r = (struct led_reader){bytes + sizeof LED_IMAGE_MAGIC - 1, bytes + len, false};
-    version = led_get_u16(&c->r);
+    c->r = (struct ron_reader){bytes + sizeof LED_IMAGE_MAGIC - 1, bytes + len, false};
+    version = ron_read_be16(&c->r);
     if (version != LED_IMAGE_VERSION) {
         return ron_err_set(c->err, RON_UNSUPPORTED, "image of the book: version %u", version);
     }
-    *ret_last = led_get_u8(&c->r) != 0;
-    (void)led_get_u8(&c->r);
-    number = led_get_u32(&c->r);
-    seq = led_get_u64(&c->r);
-    if (led_get_u32(&c->r) != len - LED_IMAGE_HEAD) {
+    *ret_last = ron_read_u8(&c->r) != 0;
+    (void)ron_read_u8(&c->r);
+    number = ron_read_be32(&c->r);
+    seq = ron_read_be64(&c->r);
+    if (ron_read_be32(&c->r) != len - LED_IMAGE_HEAD) {
         return damaged(c, "the length is wrong");
     }
-    (void)led_get_u32(&c->r);
-    key.a = led_get_u64(&c->r);
-    key.b = led_get_u64(&c->r);
+    (void)ron_read_be32(&c->r);
+    key.a = ron_read_be64(&c->r);
+    key.b = ron_read_be64(&c->r);
     if (key.a != ours.a || key.b != ours.b) {
         return ron_err_set(c->err, RON_INVALID, "the image was made under another hash key");
     }
-    prev = led_get_bytes(&c->r, LED_IMAGE_SUM);
+    prev = ron_read_bytes(&c->r, LED_IMAGE_SUM);
     if (number != c->l->number || (number > 0 && seq != c->l->seq) || prev == NULL ||
         memcmp(prev, c->l->prev, LED_IMAGE_SUM) != 0) {
         return damaged(c, "not the chunk that comes next");

@@ -8,6 +8,7 @@
 
 #include "ledger/entry/entry.h"
 #include "ron/base/assert.h"
+#include "ron/base/bytes.h"
 
 enum {
     HAS_TO = 1,
@@ -30,40 +31,6 @@ _Static_assert(LED_ENTRY_BYTES_MAX == HEAD_SIZE + 2 * 8 + 4 * (1 + LED_ID_MAX) +
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
-static uint8_t *put_u16(uint8_t *to, size_t v)
-{
-    to[0] = (uint8_t)(v >> 8);
-    to[1] = (uint8_t)v;
-    return to + 2;
-}
-
-static uint8_t *put_u64(uint8_t *to, uint64_t v)
-{
-    uint64_t be = __builtin_bswap64(v);
-
-    _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "little-endian machines only");
-    memcpy(to, &be, sizeof be);
-    return to + sizeof be;
-}
-
-static uint8_t *put_bytes(uint8_t *to, const void *bytes, size_t len)
-{
-    memcpy(to, bytes, len);
-    return to + len;
-}
-
-/* A text of at most 255 bytes. */
-static uint8_t *put_short(uint8_t *to, struct ron_str s)
-{
-    *to++ = (uint8_t)s.len;
-    return put_bytes(to, s.ptr, s.len);
-}
-
-static uint8_t *put_long(uint8_t *to, struct ron_str s)
-{
-    return put_bytes(put_u16(to, s.len), s.ptr, s.len);
-}
-
 static uint8_t presence(const struct led_entry *e)
 {
     return (uint8_t)((e->to.len != 0 ? HAS_TO : 0) | (e->ref.len != 0 ? HAS_REF : 0) |
@@ -83,32 +50,31 @@ uint8_t *led_entry_encode(const struct led_entry *e, uint8_t *to)
 {
     uint8_t *begin = to;
 
-    to = put_u16(to, e->v);
+    to = ron_put_be16(to, e->v);
     *to++ = e->kind;
     *to++ = presence(e);
-    to = put_u64(to, e->ts_ms);
-    to = put_u64(to, ron_u128_hi(e->amount.v));
-    to = put_u64(to, ron_u128_lo(e->amount.v));
-    to = put_bytes(to, e->nonce, sizeof e->nonce);
+    to = ron_put_be64(to, e->ts_ms);
+    to = ron_put_be128(to, e->amount.v);
+    to = ron_put_bytes(to, e->nonce, sizeof e->nonce);
     if (e->account_nonce != 0) {
-        to = put_u64(to, e->account_nonce);
+        to = ron_put_be64(to, e->account_nonce);
     }
     if (e->expires_ms != 0) {
-        to = put_u64(to, e->expires_ms);
+        to = ron_put_be64(to, e->expires_ms);
     }
-    to = put_short(to, e->id);
-    to = put_long(to, e->account);
+    to = ron_put_text8(to, e->id);
+    to = ron_put_text16(to, e->account);
     if (e->to.len != 0) {
-        to = put_long(to, e->to);
+        to = ron_put_text16(to, e->to);
     }
-    to = put_short(to, e->asset);
+    to = ron_put_text8(to, e->asset);
     if (e->ref.len != 0) {
-        to = put_short(to, e->ref);
+        to = ron_put_text8(to, e->ref);
     }
-    to = put_short(to, e->kid);
-    to = put_short(to, e->capability_ref);
+    to = ron_put_text8(to, e->kid);
+    to = ron_put_text8(to, e->capability_ref);
     if (e->memo.len != 0) {
-        to = put_long(to, e->memo);
+        to = ron_put_text16(to, e->memo);
     }
     RON_ASSERT((size_t)(to - begin) == led_entry_size(e));
     return to;
@@ -116,104 +82,40 @@ uint8_t *led_entry_encode(const struct led_entry *e, uint8_t *to)
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-/* A failed read sticks: `ok` turns false and every later value is zero or empty. */
-struct reader {
-    const uint8_t *p;
-    const uint8_t *end;
-    bool ok;
-};
-
-static const uint8_t *get(struct reader *r, size_t len)
-{
-    const uint8_t *at = r->p;
-
-    if (!r->ok || (size_t)(r->end - r->p) < len) {
-        r->ok = false;
-        return NULL;
-    }
-    r->p += len;
-    return at;
-}
-
-static uint8_t get_u8(struct reader *r)
-{
-    const uint8_t *at = get(r, 1);
-
-    return at != NULL ? *at : 0;
-}
-
-static uint16_t get_u16(struct reader *r)
-{
-    const uint8_t *at = get(r, 2);
-
-    return at != NULL ? (uint16_t)(at[0] << 8 | at[1]) : 0;
-}
-
-static uint64_t get_u64(struct reader *r)
-{
-    const uint8_t *at = get(r, 8);
-    uint64_t be;
-
-    if (at == NULL) {
-        return 0;
-    }
-    memcpy(&be, at, sizeof be);
-    return __builtin_bswap64(be);
-}
-
-static struct ron_str get_text(struct reader *r, size_t len)
-{
-    const uint8_t *at = get(r, len);
-
-    return at != NULL ? (struct ron_str){(const char *)at, len} : (struct ron_str){0};
-}
-
-static struct ron_str get_short(struct reader *r)
-{
-    return get_text(r, get_u8(r));
-}
-
-static struct ron_str get_long(struct reader *r)
-{
-    return get_text(r, get_u16(r));
-}
-
 /* Fills `e` in the order of the bytes; what they mean is checked by the caller. */
-static uint8_t read_members(struct reader *r, struct led_entry *e)
+static uint8_t read_members(struct ron_reader *r, struct led_entry *e)
 {
     const uint8_t *nonce;
-    uint64_t high;
     uint8_t has;
 
-    e->v = get_u16(r);
-    e->kind = get_u8(r);
-    has = get_u8(r);
-    e->ts_ms = get_u64(r);
-    high = get_u64(r);
-    e->amount.v = ron_u128_make(high, get_u64(r));
-    nonce = get(r, LED_NONCE_SIZE);
+    e->v = ron_read_be16(r);
+    e->kind = ron_read_u8(r);
+    has = ron_read_u8(r);
+    e->ts_ms = ron_read_be64(r);
+    e->amount.v = ron_read_be128(r);
+    nonce = ron_read_bytes(r, LED_NONCE_SIZE);
     if (nonce != NULL) {
         memcpy(e->nonce, nonce, LED_NONCE_SIZE);
     }
     if ((has & HAS_ACCOUNT_NONCE) != 0) {
-        e->account_nonce = get_u64(r);
+        e->account_nonce = ron_read_be64(r);
     }
     if ((has & HAS_EXPIRES) != 0) {
-        e->expires_ms = get_u64(r);
+        e->expires_ms = ron_read_be64(r);
     }
-    e->id = get_short(r);
-    e->account = get_long(r);
+    e->id = ron_read_text8(r);
+    e->account = ron_read_text16(r);
     if ((has & HAS_TO) != 0) {
-        e->to = get_long(r);
+        e->to = ron_read_text16(r);
     }
-    e->asset = get_short(r);
+    e->asset = ron_read_text8(r);
     if ((has & HAS_REF) != 0) {
-        e->ref = get_short(r);
+        e->ref = ron_read_text8(r);
     }
-    e->kid = get_short(r);
-    e->capability_ref = get_short(r);
+    e->kid = ron_read_text8(r);
+    e->capability_ref = ron_read_text8(r);
     if ((has & HAS_MEMO) != 0) {
-        e->memo = get_long(r);
+        e->memo = ron_read_text16(r);
     }
     return has;
 }
@@ -221,13 +123,13 @@ static uint8_t read_members(struct reader *r, struct led_entry *e)
 bool led_entry_decode(const uint8_t *bytes, size_t len, enum led_origin origin,
                       struct led_entry *ret_entry, struct led_refusal *ret_refusal)
 {
-    struct reader r = {.p = bytes, .end = bytes + len, .ok = true};
+    struct ron_reader r = ron_reader_of(bytes, len);
     struct led_entry e = {0};
     uint8_t has = read_members(&r, &e);
 
-    if (!r.ok || r.p != r.end) {
+    if (r.failed || ron_reader_left(&r) != 0) {
         led_refuse(ret_refusal, LED_REASON_INVALID, "",
-                   r.ok ? "bytes follow the entry" : "the entry ends too early");
+                   r.failed ? "the entry ends too early" : "bytes follow the entry");
         return false;
     }
     if (has != presence(&e)) {
@@ -250,20 +152,17 @@ enum ron_rc led_batch_encode(const struct led_batch *batch, struct ron_buf *out)
 
     RON_ASSERT(batch->idem_id.len <= LED_ID_MAX);
     RON_TRY(ron_buf_reserve(out, BATCH_HEAD_SIZE + LED_ID_MAX, &room));
-    to = put_u16(room, LED_VERSION);
+    to = ron_put_be16(room, LED_VERSION);
     *to++ = batch->dry_run ? BATCH_DRY_RUN : 0;
     *to++ = (uint8_t)batch->idem_id.len;
-    if (batch->idem_id.len != 0) {
-        to = put_bytes(to, batch->idem_id.ptr, batch->idem_id.len);
-    }
-    to = put_u16(to, batch->count >> 16);
-    to = put_u16(to, batch->count);
+    to = ron_put_bytes(to, batch->idem_id.ptr, batch->idem_id.len);
+    to = ron_put_be32(to, (uint32_t)batch->count);
     ron_buf_commit(out, (size_t)(to - room));
     for (size_t i = 0; i < batch->count; i++) {
         size_t size = led_entry_size(&batch->entries[i]);
 
         RON_TRY(ron_buf_reserve(out, ENTRY_PREFIX + size, &room));
-        (void)led_entry_encode(&batch->entries[i], put_u16(room, size));
+        (void)led_entry_encode(&batch->entries[i], ron_put_be16(room, (uint16_t)size));
         ron_buf_commit(out, ENTRY_PREFIX + size);
     }
     return ron_buf_error(out);
@@ -280,16 +179,14 @@ static bool refuse_batch(struct led_refusals *ret, enum led_reason reason, const
     return false;
 }
 
-static bool read_batch_head(struct reader *r, struct led_batch *batch, struct led_refusals *ret)
+static bool read_batch_head(struct ron_reader *r, struct led_batch *batch, struct led_refusals *ret)
 {
-    uint16_t version = get_u16(r);
-    uint8_t flags = get_u8(r);
-    size_t high;
+    uint16_t version = ron_read_be16(r);
+    uint8_t flags = ron_read_u8(r);
 
-    batch->idem_id = get_short(r);
-    high = get_u16(r);
-    batch->count = high << 16 | get_u16(r);
-    if (!r->ok) {
+    batch->idem_id = ron_read_text8(r);
+    batch->count = ron_read_be32(r);
+    if (r->failed) {
         return refuse_batch(ret, LED_REASON_INVALID, "", "the batch ends too early");
     }
     if (version != LED_VERSION) {
@@ -309,7 +206,7 @@ static bool read_batch_head(struct reader *r, struct led_batch *batch, struct le
         return refuse_batch(ret, LED_REASON_TOO_LARGE, "batch", "too many entries");
     }
     /* Before room is taken for them: a count costs its sender nothing. */
-    if (batch->count > (size_t)(r->end - r->p) / (ENTRY_PREFIX + LED_ENTRY_BYTES_MIN)) {
+    if (batch->count > ron_reader_left(r) / (ENTRY_PREFIX + LED_ENTRY_BYTES_MIN)) {
         return refuse_batch(ret, LED_REASON_INVALID, "", "the batch ends too early");
     }
     return true;
@@ -319,7 +216,7 @@ bool led_batch_decode(const uint8_t *bytes, size_t len, enum led_origin origin,
                       struct ron_arena *arena, struct led_batch *ret_batch,
                       struct ron_str **ret_leaves, struct led_refusals *ret_refusals)
 {
-    struct reader r = {.p = bytes, .end = bytes + len, .ok = true};
+    struct ron_reader r = ron_reader_of(bytes, len);
     struct led_batch batch = {0};
     struct ron_str *leaves = NULL;
     struct led_refusal refusal;
@@ -337,9 +234,9 @@ bool led_batch_decode(const uint8_t *bytes, size_t len, enum led_origin origin,
         return refuse_batch(ret_refusals, LED_REASON_TOO_LARGE, "batch", "too many entries");
     }
     for (size_t i = 0; i < batch.count; i++) {
-        struct ron_str leaf = get_long(&r);
+        struct ron_str leaf = ron_read_text16(&r);
 
-        if (!r.ok) {
+        if (r.failed) {
             return refuse_batch(ret_refusals, LED_REASON_INVALID, "", "the batch ends too early");
         }
         if (!led_entry_decode((const uint8_t *)leaf.ptr, leaf.len, origin, &batch.entries[i],
@@ -350,7 +247,7 @@ bool led_batch_decode(const uint8_t *bytes, size_t len, enum led_origin origin,
             leaves[i] = leaf;
         }
     }
-    if (r.p != r.end) {
+    if (ron_reader_left(&r) != 0) {
         return refuse_batch(ret_refusals, LED_REASON_INVALID, "", "bytes follow the batch");
     }
     if (ret_refusals->count > 0) {

@@ -18,6 +18,7 @@
 #include "ledger/publish/changes.h"
 #include "ledger/svc.h"
 #include "ron/base/alloc.h"
+#include "ron/base/bytes.h"
 #include "ron/base/hex.h"
 
 struct led_oap {
@@ -25,14 +26,6 @@ struct led_oap {
     struct ron_oap_app apps[2];
     struct led_changes changes; /* the committer's */
 };
-
-static void put_u64(uint8_t *to, uint64_t value)
-{
-    for (int i = 7; i >= 0; i--) {
-        to[i] = (uint8_t)value;
-        value >>= 8;
-    }
-}
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -42,10 +35,10 @@ static void write_done(const struct led_work *w, struct ron_buf *out)
 
     bytes[0] = w->result == LED_RESULT_DRY_RUN ? LED_OAP_DRY_RUN : LED_OAP_COMMITTED;
     bytes[1] = w->replayed;
-    put_u64(bytes + 2, w->seq_first);
-    put_u64(bytes + 10, w->seq_last);
+    (void)ron_put_be64(bytes + 2, w->seq_first);
+    (void)ron_put_be64(bytes + 10, w->seq_last);
     memcpy(bytes + 18, w->root.bytes, RON_TREE_HASH_BYTES);
-    put_u64(bytes + 50, w->commit_ms);
+    (void)ron_put_be64(bytes + 50, w->commit_ms);
     (void)ron_buf_append(out, bytes, sizeof bytes); /* An overflow is answered 500. */
 }
 
@@ -157,7 +150,7 @@ static struct led_work *new_work(struct led_svc *s, struct ron_oap_call *call, s
     w->received_ns = ron_env_now_ns(s->env);
     w->deadline = ron_oap_deadline(call);
     w->trace = *ron_oap_trace(call);
-    put_u64(corr, ron_oap_request(call)->corr_id);
+    (void)ron_put_be64(corr, ron_oap_request(call)->corr_id);
     ron_hex(corr, sizeof corr, w->corr_id);
     set_caller(s, call, &w->caller);
     return w;

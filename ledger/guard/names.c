@@ -8,6 +8,7 @@
 #include <strings.h>
 
 #include "ledger/guard/priv.h"
+#include "ron/base/hex.h"
 
 struct kind_row {
     const char *prefix;
@@ -19,11 +20,11 @@ static const struct kind_row kinds[] = {
     {"uri:", GUARD_NAME_URI}, {"ip:", GUARD_NAME_IP},   {"sha256:", GUARD_NAME_SHA256},
 };
 
-static bool is_hex(const char *text)
+static bool is_fingerprint(const char *text)
 {
-    size_t len = strspn(text, "0123456789abcdef");
+    struct ron_str s = ron_str_of(text);
 
-    return text[len] == '\0' && len == (size_t)2 * RON_TLS_FINGERPRINT_BYTES;
+    return s.len == (size_t)2 * RON_TLS_FINGERPRINT_BYTES && ron_hex_valid(s, RON_HEX_LOWER);
 }
 
 enum ron_rc led__guard_name_parse(const char *text, struct guard_name *ret_name,
@@ -40,7 +41,7 @@ enum ron_rc led__guard_name_parse(const char *text, struct guard_name *ret_name,
             return ron_err_set(err, RON_INVALID, "'%.64s': a name of 1 to %d bytes follows", text,
                                (int)RON_TLS_TEXT_MAX);
         }
-        if (kinds[i].kind == GUARD_NAME_SHA256 && !is_hex(value)) {
+        if (kinds[i].kind == GUARD_NAME_SHA256 && !is_fingerprint(value)) {
             return ron_err_set(err, RON_INVALID, "'%.80s': 64 lower-case hex digits follow", text);
         }
         ret_name->kind = kinds[i].kind;
@@ -53,14 +54,10 @@ enum ron_rc led__guard_name_parse(const char *text, struct guard_name *ret_name,
 
 static bool fingerprint_is(const char *hex, const uint8_t bytes[RON_TLS_FINGERPRINT_BYTES])
 {
-    static const char digits[] = "0123456789abcdef";
+    char text[2 * RON_TLS_FINGERPRINT_BYTES + 1];
 
-    for (size_t i = 0; i < RON_TLS_FINGERPRINT_BYTES; i++) {
-        if (hex[2 * i] != digits[bytes[i] >> 4] || hex[2 * i + 1] != digits[bytes[i] & 15]) {
-            return false;
-        }
-    }
-    return true;
+    ron_hex(bytes, RON_TLS_FINGERPRINT_BYTES, text);
+    return strcmp(hex, text) == 0;
 }
 
 bool led__guard_name_matches(const struct guard_name *name, const struct ron_tls_peer *peer)

@@ -9,6 +9,7 @@
 
 #include "ledger/guard/policy_priv.h"
 #include "ron/base/nearest.h"
+#include "ron/base/str.h"
 #include "ron/conf/toml.h"
 #include "ron/io/file.h"
 #include "ron/merkle/hash.h"
@@ -49,7 +50,7 @@ static enum ron_rc place(const struct reader *r, uint32_t offset)
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-static struct ron_str str_of(const struct ron_toml_value *v)
+static struct ron_str toml_str(const struct ron_toml_value *v)
 {
     return (struct ron_str){v->string.text, v->string.len};
 }
@@ -128,7 +129,7 @@ static enum ron_rc add_rule(struct reader *r, struct policy_tree *tree,
 
     if (account != NULL) {
         RON_TRY(want(r, account, RON_TOML_STRING));
-        s = str_of(account);
+        s = toml_str(account);
         rule.offset = account->offset;
         if (s.len > 0 && s.ptr[s.len - 1] == '*') {
             s.len--;
@@ -190,7 +191,7 @@ static enum ron_rc read_kinds(const struct reader *r, const struct ron_toml_valu
         uint8_t kind;
 
         RON_TRY(want(r, e, RON_TOML_STRING));
-        kind = led_kind_parse(str_of(e));
+        kind = led_kind_parse(toml_str(e));
         if (kind == 0 || kind == LED_KIND_EXPIRE) {
             return fail(r, e->offset, "no kind of entry that a caller can send");
         }
@@ -243,21 +244,16 @@ static enum ron_rc read_limit(struct reader *r, const struct ron_toml_value *tab
     }
     if (asset != NULL) {
         RON_TRY(want(r, asset, RON_TOML_STRING));
-        if (!led_asset_valid(str_of(asset))) {
+        if (!led_asset_valid(toml_str(asset))) {
             return fail(r, asset->offset, "no asset can have this name");
         }
-        RON_TRY(keep(r, str_of(asset), &limit.asset));
+        RON_TRY(keep(r, toml_str(asset), &limit.asset));
     }
     RON_TRY(read_effect(r, table, &limit));
     rule.rank = (uint8_t)((asset == NULL ? 2 : 0) + (kinds == NULL ? 1 : 0)); /* P3 */
     RON_TRY(add_rule(r, &r->p->limit_tree, ron_toml_find(table, "account"), rule));
     r->p->limits[r->p->limit_count++] = limit;
     return RON_OK;
-}
-
-static bool same(struct ron_str a, struct ron_str b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
 }
 
 /* Two limits that match one entry equally well. */
@@ -269,11 +265,11 @@ static enum ron_rc check_ambiguous(const struct reader *r)
         const struct policy_limit *a = &r->p->limits[t->rules[i].value];
 
         for (size_t k = i + 1; k < t->rule_count && t->rules[k].rank == t->rules[i].rank &&
-                               same(t->rules[k].prefix, t->rules[i].prefix);
+                               ron_str_equal(t->rules[k].prefix, t->rules[i].prefix);
              k++) {
             const struct policy_limit *b = &r->p->limits[t->rules[k].value];
 
-            if ((a->kinds & b->kinds) != 0 && same(a->asset, b->asset)) {
+            if ((a->kinds & b->kinds) != 0 && ron_str_equal(a->asset, b->asset)) {
                 return fail(r, t->rules[k].offset,
                             "another limit has the same account, asset and kind");
             }
@@ -305,7 +301,7 @@ static enum ron_rc read_limits(struct reader *r, const struct ron_toml_value *li
 static enum ron_rc check_twice(const struct reader *r, const struct policy_tree *t)
 {
     for (size_t i = 1; i < t->rule_count; i++) {
-        if (same(t->rules[i].prefix, t->rules[i - 1].prefix) &&
+        if (ron_str_equal(t->rules[i].prefix, t->rules[i - 1].prefix) &&
             t->rules[i].open == t->rules[i - 1].open) {
             return fail(r, t->rules[i].offset, "this account is named twice");
         }
@@ -351,10 +347,10 @@ static enum ron_rc read_residency(struct reader *r, const struct ron_toml_value 
     if (tag == NULL) {
         return RON_INVALID;
     }
-    if (!led_asset_valid(str_of(tag))) {
+    if (!led_asset_valid(toml_str(tag))) {
         return fail(r, tag->offset, "1-32 of a-z, 0-9, '.', '_', '-', beginning with a letter");
     }
-    number = find_tag(r->p, str_of(tag));
+    number = find_tag(r->p, toml_str(tag));
     if (number == POLICY_TAG_NONE) {
         return fail(r, tag->offset, "'none' is the tag of accounts without one");
     }
@@ -379,7 +375,7 @@ static enum ron_rc read_pass(struct reader *r, const struct ron_toml_value *tabl
         if (v == NULL) {
             return RON_INVALID;
         }
-        tags[i] = find_tag(r->p, str_of(v));
+        tags[i] = find_tag(r->p, toml_str(v));
         if (tags[i] == r->p->tag_count) {
             return fail(r, v->offset, "no [[residency]] has this tag");
         }
@@ -422,14 +418,14 @@ static enum ron_rc read_switches(struct reader *r, const struct ron_toml_value *
     }
     if (fallback != NULL) {
         RON_TRY(want(r, fallback, RON_TOML_STRING));
-        if (!ron_str_eq(str_of(fallback), "allow") && !ron_str_eq(str_of(fallback), "deny")) {
+        if (!ron_str_eq(toml_str(fallback), "allow") && !ron_str_eq(toml_str(fallback), "deny")) {
             return fail(r, fallback->offset, "'allow' or 'deny'");
         }
-        r->p->default_deny = ron_str_eq(str_of(fallback), "deny");
+        r->p->default_deny = ron_str_eq(toml_str(fallback), "deny");
     }
     if (bridges != NULL) {
         RON_TRY(want(r, bridges, RON_TOML_STRING));
-        r->p->bridges = led_bridges_parse(str_of(bridges));
+        r->p->bridges = led_bridges_parse(toml_str(bridges));
         if (r->p->bridges == LED_BRIDGES_COUNT) {
             return fail(r, bridges->offset, "'disabled', 'require-cap' or 'allow'");
         }

@@ -3,21 +3,15 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ron/base/str.h"
+
 #include "ledger/guard/policy_priv.h"
-
-static int order(struct ron_str a, struct ron_str b)
-{
-    size_t len = RON_MIN(a.len, b.len);
-    int cmp = len == 0 ? 0 : memcmp(a.ptr, b.ptr, len);
-
-    return cmp != 0 ? cmp : (a.len > b.len) - (a.len < b.len);
-}
 
 static int order_rules(const void *a, const void *b)
 {
     const struct policy_rule *x = a;
     const struct policy_rule *y = b;
-    int cmp = order(x->prefix, y->prefix);
+    int cmp = ron_str_compare(x->prefix, y->prefix);
 
     if (cmp != 0) {
         return cmp;
@@ -26,12 +20,6 @@ static int order_rules(const void *a, const void *b)
         return x->rank < y->rank ? -1 : 1;
     }
     return (x->offset > y->offset) - (x->offset < y->offset);
-}
-
-static bool begins_with(struct ron_str text, struct ron_str prefix)
-{
-    return text.len >= prefix.len &&
-           (prefix.len == 0 || memcmp(text.ptr, prefix.ptr, prefix.len) == 0);
 }
 
 void led__policy_tree_build(struct policy_tree *tree)
@@ -44,7 +32,7 @@ void led__policy_tree_build(struct policy_tree *tree)
         struct policy_node *last =
             tree->node_count == 0 ? NULL : &tree->nodes[tree->node_count - 1];
 
-        if (last != NULL && order(last->prefix, tree->rules[i].prefix) == 0) {
+        if (last != NULL && ron_str_compare(last->prefix, tree->rules[i].prefix) == 0) {
             last->count++;
             continue;
         }
@@ -53,7 +41,7 @@ void led__policy_tree_build(struct policy_tree *tree)
         int32_t parent = (int32_t)tree->node_count - 1;
 
         while (parent != POLICY_NO_NODE &&
-               !begins_with(tree->rules[i].prefix, tree->nodes[parent].prefix)) {
+               !ron_str_starts(tree->rules[i].prefix, tree->nodes[parent].prefix)) {
             parent = tree->nodes[parent].parent;
         }
         tree->nodes[tree->node_count++] = (struct policy_node){
@@ -70,7 +58,7 @@ static int32_t last_not_above(const struct policy_tree *tree, struct ron_str acc
     while (low < high) {
         size_t middle = low + (high - low) / 2;
 
-        if (order(tree->nodes[middle].prefix, account) <= 0) {
+        if (ron_str_compare(tree->nodes[middle].prefix, account) <= 0) {
             low = middle + 1;
         } else {
             high = middle;
@@ -95,7 +83,7 @@ bool led__policy_tree_walk(const struct policy_tree *tree, struct ron_str accoun
     while (at != POLICY_NO_NODE) {
         const struct policy_node *node = &tree->nodes[at];
 
-        if (begins_with(account, node->prefix)) {
+        if (ron_str_starts(account, node->prefix)) {
             for (uint32_t i = node->first; i < node->first + node->count; i++) {
                 if (covers(&tree->rules[i], account) && see(arg, &tree->rules[i])) {
                     return true;

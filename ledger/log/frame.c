@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "ron/base/assert.h"
+#include "ron/base/bytes.h"
 #include "ron/base/crc32c.h"
 
 /* Offsets of a frame's head. */
@@ -67,54 +68,8 @@ _Static_assert(AT_HEAD_CRC + 4 == LED_FRAME_HEAD, "the head's checksum ends it")
 _Static_assert(AT_RECORD_ZERO + 4 == LED_RECORD_HEAD, "four zeros end a record's head");
 _Static_assert(LED_ID_MAX <= UINT8_MAX, "idem_len is a byte");
 _Static_assert(LED_ENTRY_BYTES_MAX <= UINT16_MAX, "so is the prefix of a leaf wide enough");
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "little-endian machines only");
 
 /* ---- numbers --------------------------------------------------------------------------------- */
-
-static void put_u16(uint8_t *to, uint16_t v)
-{
-    uint16_t be = __builtin_bswap16(v);
-
-    memcpy(to, &be, sizeof be);
-}
-
-static void put_u32(uint8_t *to, uint32_t v)
-{
-    uint32_t be = __builtin_bswap32(v);
-
-    memcpy(to, &be, sizeof be);
-}
-
-static void put_u64(uint8_t *to, uint64_t v)
-{
-    uint64_t be = __builtin_bswap64(v);
-
-    memcpy(to, &be, sizeof be);
-}
-
-static uint16_t get_u16(const uint8_t *at)
-{
-    uint16_t be;
-
-    memcpy(&be, at, sizeof be);
-    return __builtin_bswap16(be);
-}
-
-static uint32_t get_u32(const uint8_t *at)
-{
-    uint32_t be;
-
-    memcpy(&be, at, sizeof be);
-    return __builtin_bswap32(be);
-}
-
-static uint64_t get_u64(const uint8_t *at)
-{
-    uint64_t be;
-
-    memcpy(&be, at, sizeof be);
-    return __builtin_bswap64(be);
-}
 
 /* LEB128: seven bits a byte, lowest first, the high bit says that more follow. */
 static uint8_t *put_varint(uint8_t *to, uint64_t v)
@@ -208,11 +163,11 @@ enum ron_rc led_frame_add_record(struct ron_buf *out, const struct led_record *r
     RON_TRY(ron_buf_reserve(out, LED_RECORD_HEAD + idem_len, &room));
     room[AT_RECORD_KIND] = record->kind;
     room[AT_RECORD_IDEM_LEN] = (uint8_t)idem_len;
-    put_u16(room + AT_RECORD_FLAGS, record->flags);
-    put_u32(room + AT_RECORD_COUNT, record->count);
-    put_u64(room + AT_RECORD_NOW, record->now_ms);
-    put_u32(room + AT_RECORD_LEN, 0); /* led_frame_end_record knows it */
-    put_u32(room + AT_RECORD_ZERO, 0);
+    (void)ron_put_be16(room + AT_RECORD_FLAGS, record->flags);
+    (void)ron_put_be32(room + AT_RECORD_COUNT, record->count);
+    (void)ron_put_be64(room + AT_RECORD_NOW, record->now_ms);
+    (void)ron_put_be32(room + AT_RECORD_LEN, 0); /* led_frame_end_record knows it */
+    (void)ron_put_be32(room + AT_RECORD_ZERO, 0);
     if (idem_len > 0) {
         memcpy(room + LED_RECORD_HEAD, record->idem_id.ptr, idem_len);
     }
@@ -236,7 +191,7 @@ enum ron_rc led_frame_add_entry(struct ron_buf *out, struct ron_str leaf,
     RON_ASSERT(leaf.len >= LED_ENTRY_BYTES_MIN);
     RON_ASSERT(leaf.len <= LED_ENTRY_BYTES_MAX);
     RON_TRY(ron_buf_reserve(out, LEAF_PREFIX + leaf.len + LED_LINKS_BYTES_MAX, &room));
-    put_u16(room, (uint16_t)leaf.len);
+    (void)ron_put_be16(room, (uint16_t)leaf.len);
     memcpy(room + LEAF_PREFIX, leaf.ptr, leaf.len);
     to = room + LEAF_PREFIX + leaf.len;
     *to++ = (uint8_t)((links->has_to ? LINKS_HAS_TO : 0) |
@@ -256,28 +211,28 @@ void led_frame_end_record(struct ron_buf *out, size_t record_at)
         return; /* led_frame_end tells it */
     }
     RON_ASSERT(record_at + LED_RECORD_HEAD <= ron_buf_len(out));
-    put_u32(out->memory + out->head + record_at + AT_RECORD_LEN,
-            (uint32_t)(ron_buf_len(out) - record_at - LED_RECORD_HEAD));
+    (void)ron_put_be32(out->memory + out->head + record_at + AT_RECORD_LEN,
+                       (uint32_t)(ron_buf_len(out) - record_at - LED_RECORD_HEAD));
 }
 
 static void write_head(uint8_t *head, const struct led_frame *frame, size_t size,
                        size_t payload_len, uint32_t body_crc)
 {
-    put_u32(head + AT_MAGIC, FRAME_MAGIC);
-    put_u16(head + AT_VERSION, FORMAT_VERSION);
-    put_u16(head + AT_ZERO, 0);
-    put_u32(head + AT_SIZE, (uint32_t)size);
-    put_u32(head + AT_PAYLOAD_LEN, (uint32_t)payload_len);
+    (void)ron_put_be32(head + AT_MAGIC, FRAME_MAGIC);
+    (void)ron_put_be16(head + AT_VERSION, FORMAT_VERSION);
+    (void)ron_put_be16(head + AT_ZERO, 0);
+    (void)ron_put_be32(head + AT_SIZE, (uint32_t)size);
+    (void)ron_put_be32(head + AT_PAYLOAD_LEN, (uint32_t)payload_len);
     memcpy(head + AT_UUID, frame->uuid, LED_UUID_SIZE);
-    put_u64(head + AT_EPOCH, frame->epoch);
-    put_u64(head + AT_SEQ, frame->seq_first);
-    put_u32(head + AT_ENTRIES, frame->entries);
-    put_u32(head + AT_RECORDS, frame->records);
-    put_u64(head + AT_TIME, frame->time_ms);
+    (void)ron_put_be64(head + AT_EPOCH, frame->epoch);
+    (void)ron_put_be64(head + AT_SEQ, frame->seq_first);
+    (void)ron_put_be32(head + AT_ENTRIES, frame->entries);
+    (void)ron_put_be32(head + AT_RECORDS, frame->records);
+    (void)ron_put_be64(head + AT_TIME, frame->time_ms);
     memcpy(head + AT_PREV_ROOT, frame->prev_root.bytes, RON_TREE_HASH_BYTES);
     memcpy(head + AT_NEW_ROOT, frame->new_root.bytes, RON_TREE_HASH_BYTES);
-    put_u32(head + AT_BODY_CRC, body_crc);
-    put_u32(head + AT_HEAD_CRC, ron_crc32c(0, head, AT_HEAD_CRC));
+    (void)ron_put_be32(head + AT_BODY_CRC, body_crc);
+    (void)ron_put_be32(head + AT_HEAD_CRC, ron_crc32c(0, head, AT_HEAD_CRC));
 }
 
 /* The magic comes last: no bit of it flipped alone makes a byte zero, so a tail that was cut inside
@@ -285,7 +240,7 @@ static void write_head(uint8_t *head, const struct led_frame *frame, size_t size
 static void write_tail(const uint8_t *head, uint8_t ret_tail[LED_FRAME_TAIL])
 {
     memcpy(ret_tail, head + AT_HEAD_CRC, 4);
-    put_u32(ret_tail + 4, TAIL_MAGIC);
+    (void)ron_put_be32(ret_tail + 4, TAIL_MAGIC);
 }
 
 enum ron_rc led_frame_end(struct ron_buf *out, const struct led_frame *frame)
@@ -321,18 +276,18 @@ bool led_frame_peek(const uint8_t bytes[LED_FRAME_HEAD], struct led_frame *ret_f
                     size_t *ret_size)
 {
     struct led_frame f = {
-        .epoch = get_u64(bytes + AT_EPOCH),
-        .seq_first = get_u64(bytes + AT_SEQ),
-        .entries = get_u32(bytes + AT_ENTRIES),
-        .records = get_u32(bytes + AT_RECORDS),
-        .time_ms = get_u64(bytes + AT_TIME),
-        .payload_len = get_u32(bytes + AT_PAYLOAD_LEN),
+        .epoch = ron_get_be64(bytes + AT_EPOCH),
+        .seq_first = ron_get_be64(bytes + AT_SEQ),
+        .entries = ron_get_be32(bytes + AT_ENTRIES),
+        .records = ron_get_be32(bytes + AT_RECORDS),
+        .time_ms = ron_get_be64(bytes + AT_TIME),
+        .payload_len = ron_get_be32(bytes + AT_PAYLOAD_LEN),
     };
-    size_t size = get_u32(bytes + AT_SIZE);
+    size_t size = ron_get_be32(bytes + AT_SIZE);
 
-    if (get_u32(bytes + AT_MAGIC) != FRAME_MAGIC || get_u16(bytes + AT_VERSION) != FORMAT_VERSION ||
-        get_u16(bytes + AT_ZERO) != 0 ||
-        get_u32(bytes + AT_HEAD_CRC) != ron_crc32c(0, bytes, AT_HEAD_CRC)) {
+    if (ron_get_be32(bytes + AT_MAGIC) != FRAME_MAGIC ||
+        ron_get_be16(bytes + AT_VERSION) != FORMAT_VERSION || ron_get_be16(bytes + AT_ZERO) != 0 ||
+        ron_get_be32(bytes + AT_HEAD_CRC) != ron_crc32c(0, bytes, AT_HEAD_CRC)) {
         return false;
     }
     if (size > LED_FRAME_MAX || f.payload_len > size || size != frame_size(f.payload_len) ||
@@ -351,7 +306,7 @@ static bool body_checks(const uint8_t *bytes, size_t size, size_t payload_len)
 {
     size_t body_len = size - LED_FRAME_HEAD - LED_FRAME_TAIL;
 
-    return ron_crc32c(0, bytes + LED_FRAME_HEAD, body_len) == get_u32(bytes + AT_BODY_CRC) &&
+    return ron_crc32c(0, bytes + LED_FRAME_HEAD, body_len) == ron_get_be32(bytes + AT_BODY_CRC) &&
            all_zero(bytes + LED_FRAME_HEAD + payload_len, body_len - payload_len);
 }
 
@@ -430,14 +385,14 @@ bool led_records_next(struct led_cursor *cursor, struct led_record *ret_record, 
     }
     r = (struct led_record){
         .kind = at[AT_RECORD_KIND],
-        .flags = get_u16(at + AT_RECORD_FLAGS),
-        .count = get_u32(at + AT_RECORD_COUNT),
-        .now_ms = get_u64(at + AT_RECORD_NOW),
+        .flags = ron_get_be16(at + AT_RECORD_FLAGS),
+        .count = ron_get_be32(at + AT_RECORD_COUNT),
+        .now_ms = ron_get_be64(at + AT_RECORD_NOW),
         .seq_first = cursor->seq,
         .idem_id = {(const char *)at + LED_RECORD_HEAD, at[AT_RECORD_IDEM_LEN]},
     };
-    len = get_u32(at + AT_RECORD_LEN);
-    *ret_bad = get_u32(at + AT_RECORD_ZERO) != 0 || (r.flags & ~RECORD_FLAGS) != 0 ||
+    len = ron_get_be32(at + AT_RECORD_LEN);
+    *ret_bad = ron_get_be32(at + AT_RECORD_ZERO) != 0 || (r.flags & ~RECORD_FLAGS) != 0 ||
                len > room - LED_RECORD_HEAD || r.idem_id.len > RON_MIN(len, (size_t)LED_ID_MAX);
     if (*ret_bad) {
         return false;
@@ -510,7 +465,7 @@ bool led_entries_next(struct led_cursor *cursor, struct led_stored *ret_stored, 
     if (cursor->left == 0 || *ret_bad) {
         return false;
     }
-    len = get_u16(at);
+    len = ron_get_be16(at);
     *ret_bad = len < LED_ENTRY_BYTES_MIN || len > LED_ENTRY_BYTES_MAX || len > room - LEAF_PREFIX;
     if (*ret_bad) {
         return false;
@@ -535,31 +490,31 @@ bool led_entries_next(struct led_cursor *cursor, struct led_stored *ret_stored, 
 void led_segment_head_write(const struct led_segment_head *head, uint8_t ret[LED_SEGMENT_HEAD])
 {
     memset(ret, 0, LED_SEGMENT_HEAD);
-    put_u32(ret + AT_MAGIC, SEGMENT_MAGIC);
-    put_u16(ret + AT_VERSION, FORMAT_VERSION);
+    (void)ron_put_be32(ret + AT_MAGIC, SEGMENT_MAGIC);
+    (void)ron_put_be16(ret + AT_VERSION, FORMAT_VERSION);
     memcpy(ret + AT_SEGMENT_UUID, head->uuid, LED_UUID_SIZE);
-    put_u64(ret + AT_SEGMENT_NUMBER, head->number);
-    put_u64(ret + AT_SEGMENT_SEQ, head->seq_first);
+    (void)ron_put_be64(ret + AT_SEGMENT_NUMBER, head->number);
+    (void)ron_put_be64(ret + AT_SEGMENT_SEQ, head->seq_first);
     memcpy(ret + AT_SEGMENT_ROOT, head->prev_root.bytes, RON_TREE_HASH_BYTES);
-    put_u64(ret + AT_SEGMENT_CREATED, head->created_ms);
-    put_u64(ret + AT_SEGMENT_BYTES, head->segment_bytes);
-    put_u32(ret + AT_SEGMENT_CRC, ron_crc32c(0, ret, AT_SEGMENT_CRC));
+    (void)ron_put_be64(ret + AT_SEGMENT_CREATED, head->created_ms);
+    (void)ron_put_be64(ret + AT_SEGMENT_BYTES, head->segment_bytes);
+    (void)ron_put_be32(ret + AT_SEGMENT_CRC, ron_crc32c(0, ret, AT_SEGMENT_CRC));
 }
 
 bool led_segment_head_read(const uint8_t bytes[LED_SEGMENT_HEAD], struct led_segment_head *ret_head)
 {
-    if (get_u32(bytes + AT_MAGIC) != SEGMENT_MAGIC ||
-        get_u16(bytes + AT_VERSION) != FORMAT_VERSION || get_u16(bytes + AT_ZERO) != 0 ||
-        get_u32(bytes + AT_SEGMENT_CRC) != ron_crc32c(0, bytes, AT_SEGMENT_CRC) ||
+    if (ron_get_be32(bytes + AT_MAGIC) != SEGMENT_MAGIC ||
+        ron_get_be16(bytes + AT_VERSION) != FORMAT_VERSION || ron_get_be16(bytes + AT_ZERO) != 0 ||
+        ron_get_be32(bytes + AT_SEGMENT_CRC) != ron_crc32c(0, bytes, AT_SEGMENT_CRC) ||
         !all_zero(bytes + AT_SEGMENT_REST, LED_SEGMENT_HEAD - AT_SEGMENT_REST) ||
-        get_u64(bytes + AT_SEGMENT_NUMBER) == 0 || get_u64(bytes + AT_SEGMENT_SEQ) == 0) {
+        ron_get_be64(bytes + AT_SEGMENT_NUMBER) == 0 || ron_get_be64(bytes + AT_SEGMENT_SEQ) == 0) {
         return false;
     }
     memcpy(ret_head->uuid, bytes + AT_SEGMENT_UUID, LED_UUID_SIZE);
-    ret_head->number = get_u64(bytes + AT_SEGMENT_NUMBER);
-    ret_head->seq_first = get_u64(bytes + AT_SEGMENT_SEQ);
+    ret_head->number = ron_get_be64(bytes + AT_SEGMENT_NUMBER);
+    ret_head->seq_first = ron_get_be64(bytes + AT_SEGMENT_SEQ);
     memcpy(ret_head->prev_root.bytes, bytes + AT_SEGMENT_ROOT, RON_TREE_HASH_BYTES);
-    ret_head->created_ms = get_u64(bytes + AT_SEGMENT_CREATED);
-    ret_head->segment_bytes = get_u64(bytes + AT_SEGMENT_BYTES);
+    ret_head->created_ms = ron_get_be64(bytes + AT_SEGMENT_CREATED);
+    ret_head->segment_bytes = ron_get_be64(bytes + AT_SEGMENT_BYTES);
     return true;
 }

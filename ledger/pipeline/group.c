@@ -7,6 +7,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/base/str.h"
 #include "ron/base/wide.h"
 
 enum {
@@ -38,11 +39,6 @@ static enum ron_rc broken(const struct at *at, const char *rule)
 static bool same_key(struct led_key x, struct led_key y)
 {
     return x.a == y.a && x.b == y.b;
-}
-
-static bool same_text(struct ron_str x, struct ron_str y)
-{
-    return x.len == y.len && memcmp(x.ptr, y.ptr, x.len) == 0;
 }
 
 void led_group_done(struct led_group *g)
@@ -196,7 +192,7 @@ static struct led_group_sum *sum_of(const struct at *at, struct ron_str asset)
     struct led_group *g = at->g;
 
     for (size_t i = g->sums_count; i-- > 0;) {
-        if (same_text(g->sums[i].asset, asset)) {
+        if (ron_str_equal(g->sums[i].asset, asset)) {
             return &g->sums[i];
         }
     }

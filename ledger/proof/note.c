@@ -9,6 +9,7 @@
 #include <sodium.h>
 
 #include "ron/base/assert.h"
+#include "ron/base/bytes.h"
 #include "ron/base/hex.h"
 #include "ron/merkle/lines.h"
 
@@ -20,23 +21,6 @@ enum {
     COSIGNED_HEAD_MAX = 48, /* "cosignature/v1\ntime 9223372036854775807\n" */
     RAW_MAX = ID_BYTES + TIME_BYTES + crypto_sign_BYTES,
 };
-
-static uint64_t load_be(const uint8_t *bytes, size_t len)
-{
-    uint64_t value = 0;
-
-    for (size_t i = 0; i < len; i++) {
-        value = value << 8 | bytes[i];
-    }
-    return value;
-}
-
-static void store_be(uint8_t *bytes, size_t len, uint64_t value)
-{
-    for (size_t i = len; i-- > 0; value >>= 8) {
-        bytes[i] = (uint8_t)value;
-    }
-}
 
 /* ---- Signing --------------------------------------------------------------------------------- */
 
@@ -55,10 +39,10 @@ static enum ron_rc sign_raw(struct ron_str text, const struct ron_note_signer *s
     struct ron_buf message = {0};
     enum ron_rc rc = RON_OK;
 
-    store_be(raw, ID_BYTES, signer->key.id);
+    (void)ron_put_be32(raw, signer->key.id);
     if (signer->key.type == RON_NOTE_COSIGNATURE) {
         rc = cosigned(text, time_s, &message);
-        store_be(raw + at, TIME_BYTES, time_s);
+        (void)ron_put_be64(raw + at, time_s);
         at += TIME_BYTES;
         text = (struct ron_str){.ptr = (const char *)ron_buf_data(&message),
                                 .len = ron_buf_len(&message)};
@@ -126,7 +110,7 @@ static enum ron_rc read_sig(struct ron_str line, struct led_note_sig *ret_sig, s
     if (!ron_base64_read(sig.base64, RON_BASE64_PADDED, raw, sizeof raw, &len) || len <= ID_BYTES) {
         return ron_err_set(err, RON_CORRUPT, "a signature is base64 of more than 4 bytes");
     }
-    sig.id = (uint32_t)load_be(raw, ID_BYTES);
+    sig.id = ron_get_be32(raw);
     *ret_sig = sig;
     return RON_OK;
 }
@@ -202,7 +186,7 @@ static bool verify_sig(struct ron_str text, const struct led_note_sig *sig,
         return false;
     }
     if (key->type == RON_NOTE_COSIGNATURE) {
-        time_s = load_be(raw + ID_BYTES, TIME_BYTES);
+        time_s = ron_get_be64(raw + ID_BYTES);
         /* Without memory it counts as not verified: closed, not open. */
         if (time_s > (uint64_t)INT64_MAX || cosigned(text, time_s, &message) != RON_OK) {
             ron_buf_done(&message);

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "ledger/entry/bytes.h"
+#include "ron/base/bytes.h"
 #include "ron/base/str.h"
 
 struct telling {
@@ -18,9 +18,9 @@ static void flush(struct telling *t, bool last)
 {
     struct led_changes *c = t->c;
 
-    led_put_u64(c->event, t->seq);
+    (void)ron_put_be64(c->event, t->seq);
     c->event[8] = last;
-    led_put_u16(c->event + 9, (uint16_t)c->count);
+    (void)ron_put_be16(c->event + 9, (uint16_t)c->count);
     t->tell(t->arg, c->event, c->len);
     c->len = LED_CHANGES_HEAD;
     c->count = 0;
@@ -33,7 +33,7 @@ static void add(struct telling *t, struct ron_str name)
     if (c->len + 2 + name.len > sizeof c->event) {
         flush(t, false);
     }
-    led_put_u16(c->event + c->len, (uint16_t)name.len);
+    (void)ron_put_be16(c->event + c->len, (uint16_t)name.len);
     memcpy(c->event + c->len + 2, name.ptr, name.len);
     c->len += 2 + name.len;
     c->count++;

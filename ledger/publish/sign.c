@@ -65,7 +65,7 @@ struct led_signer {
     struct ron_stat save_failures;
 };
 
-static struct ron_str str_of(const struct ron_buf *buf)
+static struct ron_str text_of(const struct ron_buf *buf)
 {
     return (struct ron_str){.ptr = (const char *)ron_buf_data(buf), .len = ron_buf_len(buf)};
 }
@@ -519,7 +519,7 @@ static enum ron_rc attach_all(const struct led_signer *s, const struct offer *o,
             line = rest;
             rest.len = 0;
         }
-        if (has_line(str_of(note), line)) {
+        if (has_line(text_of(note), line)) {
             known = known || !is_own(s, line);
             continue;
         }

@@ -34,7 +34,7 @@ static void put_byte(struct ron_buf *out, char c)
     RON_IGNORE(ron_buf_append_byte(out, (uint8_t)c)); /* sticks */
 }
 
-static void put_u64(struct ron_buf *out, uint64_t value)
+static void put_decimal(struct ron_buf *out, uint64_t value)
 {
     char text[RON_MONEY_TEXT_SIZE];
 
@@ -393,7 +393,7 @@ static void put_head(struct led_export *ex, uint64_t seq, const struct led_entry
         put(out, "\" ");
         put_quoted(e->id, out);
         put(out, "\n    seq: ");
-        put_u64(out, seq);
+        put_decimal(out, seq);
         if (currency_cut(e->asset)) { /* the one name that does not lead back by itself */
             put(out, "\n    asset: ");
             put_quoted(e->asset, out);
@@ -404,7 +404,7 @@ static void put_head(struct led_export *ex, uint64_t seq, const struct led_entry
         }
     } else {
         put(out, " * (");
-        put_u64(out, seq);
+        put_decimal(out, seq);
         put(out, ") ");
         put(out, led_kind_name(e->kind));
         put(out, "\n    ; id: ");

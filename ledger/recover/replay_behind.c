@@ -9,6 +9,7 @@
 #include "ledger/recover/replay_job.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "ron/base/str.h"
 
 enum {
     COMMIT_EVERY = 1 << 18, /* keys: far below what the table of recent keys holds */
@@ -44,11 +45,6 @@ static enum ron_rc of_index(struct led__behind *b, enum ron_rc rc)
 }
 
 /* ---- what a Reverse undoes ------------------------------------------------------------------- */
-
-static bool same_text(struct ron_str x, struct ron_str y)
-{
-    return x.len == y.len && memcmp(x.ptr, y.ptr, x.len) == 0;
-}
 
 /* The leaf of the entry `seq` in the frame that holds it. */
 static enum ron_rc read_leaf(struct led__behind *b, uint64_t seq, struct ron_str *ret_leaf,
@@ -96,7 +92,7 @@ static enum ron_rc try_candidate(struct led__behind *b, uint64_t seq, struct ron
     if (!led_entry_decode((const uint8_t *)copy, leaf.len, LED_ORIGIN_LEDGER, entry, &refusal)) {
         return ron_err_set(err, RON_CORRUPT, "entry %" PRIu64 ": %s", seq, refusal.detail);
     }
-    if (same_text(entry->id, id)) {
+    if (ron_str_equal(entry->id, id)) {
         *ret_entry = entry;
     }
     return RON_OK;
@@ -115,12 +111,12 @@ struct walk {
 static bool goes_on_at(const struct walk *k, const struct led_entry *entry,
                        const struct led_links *links, bool the_one, uint64_t *ret_seq)
 {
-    if (same_text(entry->account, k->account)) {
+    if (ron_str_equal(entry->account, k->account)) {
         *ret_seq = links->account.prev_seq;
         return true;
     }
     *ret_seq = links->to.prev_seq;
-    return links->has_to && (the_one || same_text(entry->to, k->account));
+    return links->has_to && (the_one || ron_str_equal(entry->to, k->account));
 }
 
 /* All of a frame up to k->seq; then k->seq lies before the frame, or nearer to its beginning. */
@@ -147,7 +143,7 @@ static enum ron_rc walk_frame(struct led__behind *b, struct walk *k, struct ron_
                 return ron_err_set(err, RON_CORRUPT, "entry %" PRIu64 ": %s", stored.seq,
                                    refusal.detail);
             }
-            if (same_text(entry.id, k->id)) {
+            if (ron_str_equal(entry.id, k->id)) {
                 k->found = stored.seq;
                 return RON_OK;
             }
