@@ -267,7 +267,7 @@ static bool asset_allowed(const struct wlt_call_rules *rules, struct ron_str ass
 static bool finish_operation(const struct parse *p, struct raw *r)
 {
     if (r->o.asset.ptr == NULL) {
-        r->o.asset = wlt__str("roc");
+        r->o.asset = ron_str_of("roc");
     }
     if (!check_presence(p, r) || !check_grammar(p, r)) {
         return false;

@@ -63,7 +63,7 @@ void wlt_idem_id(const char *op_name, struct ron_str subject, struct ron_str key
 
     RON_ASSERT(key.len <= WLT_KEY_MAX);
     ron_b3_init(&h);
-    part(&h, wlt__str(op_name));
+    part(&h, ron_str_of(op_name));
     part(&h, subject);
     part(&h, key);
     ron_b3_final(&h, &hash);
@@ -92,14 +92,14 @@ static void entry_nonce(const struct wlt_call *call, struct wlt_operation *o)
     struct ron_b3_hasher h;
 
     ron_b3_init(&h);
-    part(&h, wlt__str(info->name));
+    part(&h, ron_str_of(info->name));
     part(&h, call->key);
     part(&h, wlt_operation_subject(o));
     if (info->takes_nonce) {
         part_number(&h, o->nonce);
     }
     if (info->takes_nonce && o->op != WLT_BURN) {
-        part(&h, wlt__str("debit"));
+        part(&h, ron_str_of("debit"));
     }
     ron_b3_final_long(&h, o->entry_nonce, sizeof o->entry_nonce);
 }
@@ -158,7 +158,7 @@ static char *put_value(char *at, const struct wlt_operation *o)
 /* {"op":OP,"idem":KEY,"value": */
 static char *put_head(char *at, const char *op_name, struct ron_str key)
 {
-    at = wlt__put_str(WLT__PUT(at, "{\"op\":\""), wlt__str(op_name));
+    at = wlt__put_str(WLT__PUT(at, "{\"op\":\""), ron_str_of(op_name));
     at = wlt__put_str(WLT__PUT(at, "\",\"idem\":\""), key);
     return WLT__PUT(at, "\",\"value\":");
 }
@@ -190,7 +190,7 @@ static void batch_fingerprint(struct wlt_call *call)
     for (uint32_t i = 0; i < call->count; i++) {
         const struct wlt_operation *o = &call->ops[i];
 
-        at = wlt__put_str(WLT__PUT(at, "{\"op\":\""), wlt__str(wlt_op_info(o->op)->name));
+        at = wlt__put_str(WLT__PUT(at, "{\"op\":\""), ron_str_of(wlt_op_info(o->op)->name));
         at = put_value(WLT__PUT(at, "\",\"value\":"), o);
         at = WLT__PUT(at, "},");
         RON_ASSERT((size_t)(at - text) <= sizeof text);

@@ -6,11 +6,6 @@
 
 #include "wallet/call/call.h"
 
-static inline struct ron_str wlt__str(const char *text)
-{
-    return (struct ron_str){text, __builtin_strlen(text)};
-}
-
 /* ---- texts whose longest form is known -------------------------------------------------------
  *
  * They are written with a pointer that moves on: the room was measured before, and who wrote looks

@@ -32,7 +32,7 @@ void wlt_call_encode(const struct wlt_call *call, const struct wlt_seal *seal, s
 {
     RON_ASSERT(seal->kid.len >= 1 && seal->kid.len <= WLT_REF_MAX);
     RON_ASSERT(seal->capability_ref.len >= 1 && seal->capability_ref.len <= WLT_REF_MAX);
-    lc_batch_head(out, wlt__str(call->idem_id), call->dry_run, call->count);
+    lc_batch_head(out, ron_str_of(call->idem_id), call->dry_run, call->count);
     for (uint32_t i = 0; i < call->count; i++) {
         const struct wlt_operation *o = &call->ops[i];
         const struct wlt_op_info *info = wlt_op_info(o->op);
@@ -128,7 +128,7 @@ static char *put_receipt(char *at, const struct answer *a, uint32_t i)
     struct ron_str seq = {digits, (size_t)(put_given(digits, a, a->done->seq_first + i) - digits)};
 
     at = wlt__put(WLT__PUT(at, "{\"txid\":\""), o->txid, WLT_TXID_LEN);
-    at = wlt__put_str(WLT__PUT(at, "\",\"op\":\""), wlt__str(wlt_op_info(o->op)->name));
+    at = wlt__put_str(WLT__PUT(at, "\",\"op\":\""), ron_str_of(wlt_op_info(o->op)->name));
     at = wlt__put_text(WLT__PUT(at, "\",\"from\":"), o->from);
     at = wlt__put_text(WLT__PUT(at, ",\"to\":"), o->to);
     at = wlt__put_str(WLT__PUT(at, ",\"asset\":\""), o->asset);

@@ -9,11 +9,10 @@
 
 #include "ron/base/assert.h"
 #include "ron/base/hex.h"
+#include "ron/base/str.h"
 #include "ron/http/etag.h"
 #include "wallet/core/metrics.h"
 #include "wallet/front/front.h"
-
-#define STR(literal) ((struct ron_str){(literal), sizeof(literal) - 1})
 
 /* ---- parameters ------------------------------------------------------------------------------ */
 
@@ -151,7 +150,7 @@ static void answer_cached(struct wlt_site *s, struct ron_http_call *call, struct
     write_balance(&t, account, asset, pair, b, stale_ms);
     RON_IGNORE(ron_http_field_get(ron_http_head(call), "if-none-match", &condition));
     RON_IGNORE(ron_http_add_header(call, "ETag", (struct ron_str){t.etag, strlen(t.etag)}));
-    RON_IGNORE(ron_http_add_header(call, "Cache-Control", STR("private, no-cache")));
+    RON_IGNORE(ron_http_add_header(call, "Cache-Control", RON_STR_LIT("private, no-cache")));
     if (has_version(condition, t.etag)) {
         wlt_metrics_not_modified(s);
         ron_http_answer(call, 304, NULL, NULL, 0);
@@ -168,7 +167,8 @@ static void answer_balance(struct wlt_read *r, const struct wlt_balance *b, uint
                   (struct ron_str){r->asset, r->asset_len}, r->pair_key, b, stale_ms);
     RON_IGNORE(
         ron_http_reply_add_header(r->reply, "ETag", (struct ron_str){t.etag, strlen(t.etag)}));
-    RON_IGNORE(ron_http_reply_add_header(r->reply, "Cache-Control", STR("private, no-cache")));
+    RON_IGNORE(
+        ron_http_reply_add_header(r->reply, "Cache-Control", RON_STR_LIT("private, no-cache")));
     if (has_version((struct ron_str){r->if_none_match, strlen(r->if_none_match)}, t.etag)) {
         wlt_metrics_not_modified(r->of->site);
         wlt_read_answer(r, 304, NULL);
@@ -231,12 +231,12 @@ static const char *read_balance_query(struct ron_str query, struct balance_ask *
 {
     static const char *const names[] = {"account", "asset", "consistency"};
     char room[16];
-    struct ron_str mode = STR("cached");
+    struct ron_str mode = RON_STR_LIT("cached");
 
     if (!only(query, names, RON_ARRAY_LEN(names))) {
         return "expected only account, asset and consistency, each at most once";
     }
-    ret->asset = STR("roc");
+    ret->asset = RON_STR_LIT("roc");
     if (ron_http_query_get(query, "account", ret->account_room, sizeof ret->account_room,
                            &ret->account) != RON_OK ||
         !wlt_account_valid(ret->account)) {
@@ -338,7 +338,8 @@ void wlt_read_pass_on(struct wlt_read *r, const struct wlt_reply *reply)
         return;
     }
     RON_IGNORE(ron_buf_append(ron_http_reply_body(r->reply), reply->bytes, reply->len));
-    RON_IGNORE(ron_http_reply_add_header(r->reply, "Cache-Control", STR("private, no-cache")));
+    RON_IGNORE(
+        ron_http_reply_add_header(r->reply, "Cache-Control", RON_STR_LIT("private, no-cache")));
     wlt_read_answer(r, 200, r->proof ? "text/plain; charset=utf-8" : "application/json");
 }
 
