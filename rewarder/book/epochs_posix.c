@@ -133,7 +133,7 @@ static enum ron_rc sum_epoch(struct rwd_book *b, const char *epoch, struct ron_e
 {
     struct rwd__use u = rwd__ask(b, RWD__EPOCH_SUM);
 
-    rwd__put_text(&u, rwd__str(epoch));
+    rwd__put_text(&u, ron_str_of(epoch));
     return rwd__run(&u, NULL, err);
 }
 
@@ -142,13 +142,13 @@ enum ron_rc rwd__epoch_move(struct rwd_book *b, const struct rwd_epoch *epoch, e
                             struct ron_err *err)
 {
     struct rwd__use u = rwd__ask(b, RWD__EPOCH_MOVE);
-    struct ron_str text = rwd__str(reason != NULL ? reason : "");
+    struct ron_str text = ron_str_of(reason != NULL ? reason : "");
 
     RON_ASSERT(rwd_state_may(epoch->state, to));
     text.len = RON_MIN(text.len, sizeof epoch->reason - 1);
-    rwd__put_text(&u, rwd__str(epoch->request.epoch));
-    rwd__put_text(&u, rwd__str(rwd_state_name(to)));
-    rwd__put_text(&u, rwd__str(breach_labels[breach]));
+    rwd__put_text(&u, ron_str_of(epoch->request.epoch));
+    rwd__put_text(&u, ron_str_of(rwd_state_name(to)));
+    rwd__put_text(&u, ron_str_of(breach_labels[breach]));
     rwd__put_text(&u, text);
     rwd__put_u64(&u, now_ms);
     RON_TRY(rwd__run(&u, NULL, err));
@@ -181,7 +181,7 @@ static enum ron_rc take_carry(struct rwd_book *b, const struct rwd_request *r, s
     struct rwd__use u = rwd__ask(b, RWD__CARRY_ADD);
     struct rwd_epoch from;
 
-    RON_TRY(rwd__epoch_get(b, rwd__str(r->carry_epoch), &from, err));
+    RON_TRY(rwd__epoch_get(b, ron_str_of(r->carry_epoch), &from, err));
     if (!from.sealed || from.state == RWD_QUARANTINED || !from.residual_carries) {
         return ron_err_set(err, RON_NOTFOUND, "epoch %s is %s and has no residual to carry",
                            r->carry_epoch, rwd_state_name(from.state));
@@ -190,8 +190,8 @@ static enum ron_rc take_carry(struct rwd_book *b, const struct rwd_request *r, s
         return ron_err_set(err, RON_CONFLICT, "the residual of %s went into %s", r->carry_epoch,
                            from.carried_into);
     }
-    rwd__put_text(&u, rwd__str(r->carry_epoch));
-    rwd__put_text(&u, rwd__str(r->epoch));
+    rwd__put_text(&u, ron_str_of(r->carry_epoch));
+    rwd__put_text(&u, ron_str_of(r->epoch));
     return rwd__run(&u, NULL, err);
 }
 
@@ -200,10 +200,10 @@ static enum ron_rc add_epoch(struct rwd_book *b, const struct rwd_request *r, ui
 {
     struct rwd__use u = rwd__ask(b, RWD__EPOCH_ADD);
 
-    rwd__put_text(&u, rwd__str(r->epoch));
+    rwd__put_text(&u, ron_str_of(r->epoch));
     rwd__put_bytes(&u, r->run_key.bytes, sizeof r->run_key.bytes);
     rwd__put_bytes(&u, r->inputs_cid.bytes, sizeof r->inputs_cid.bytes);
-    rwd__put_text(&u, rwd__str(r->policy_id));
+    rwd__put_text(&u, ron_str_of(r->policy_id));
     rwd__put_bytes(&u, r->policy_hash.bytes, sizeof r->policy_hash.bytes);
     if (r->has_ledger) {
         rwd__put_bytes(&u, r->ledger_root.bytes, sizeof r->ledger_root.bytes);
@@ -212,13 +212,13 @@ static enum ron_rc add_epoch(struct rwd_book *b, const struct rwd_request *r, ui
         rwd__put_null(&u);
         rwd__put_null(&u);
     }
-    rwd__put_text(&u, rwd__str(r->carry_epoch));
-    rwd__put_text(&u, rwd__str(rwd_state_name(RWD_RESERVED)));
-    rwd__put_text(&u, rwd__str("")); /* breach, reason, commitment */
-    rwd__put_text(&u, rwd__str(""));
+    rwd__put_text(&u, ron_str_of(r->carry_epoch));
+    rwd__put_text(&u, ron_str_of(rwd_state_name(RWD_RESERVED)));
+    rwd__put_text(&u, ron_str_of("")); /* breach, reason, commitment */
+    rwd__put_text(&u, ron_str_of(""));
     rwd__put_null(&u);
-    rwd__put_text(&u, rwd__str("0")); /* paid, residual, whether it carries, intents */
-    rwd__put_text(&u, rwd__str("0"));
+    rwd__put_text(&u, ron_str_of("0")); /* paid, residual, whether it carries, intents */
+    rwd__put_text(&u, ron_str_of("0"));
     rwd__put_u64(&u, 0);
     rwd__put_u64(&u, 0);
     rwd__put_u64(&u, now_ms);
@@ -230,7 +230,7 @@ static enum ron_rc reserve(struct rwd_book *b, const struct rwd_request *request
                            struct rwd_epoch *e, struct ron_err *err)
 {
     struct ron_err none = {0};
-    enum ron_rc rc = rwd__epoch_get(b, rwd__str(request->epoch), e, &none);
+    enum ron_rc rc = rwd__epoch_get(b, ron_str_of(request->epoch), e, &none);
 
     if (rc == RON_OK) {
         if (same_request(&e->request, request)) {
@@ -246,7 +246,7 @@ static enum ron_rc reserve(struct rwd_book *b, const struct rwd_request *request
         RON_TRY(take_carry(b, request, err));
     }
     RON_TRY(add_epoch(b, request, now_ms, err));
-    return rwd__epoch_get(b, rwd__str(request->epoch), e, err);
+    return rwd__epoch_get(b, ron_str_of(request->epoch), e, err);
 }
 
 enum ron_rc rwd_book_reserve(struct rwd_book *b, const struct rwd_request *request, uint64_t now_ms,
@@ -285,7 +285,7 @@ static enum ron_rc list(struct rwd_book *b, struct ron_str after, enum rwd_state
     rwd__put_text(&u, after);
     rwd__put_u64(&u, max);
     if (!all) {
-        rwd__put_text(&u, rwd__str(rwd_state_name(state)));
+        rwd__put_text(&u, ron_str_of(rwd_state_name(state)));
     }
     while (rc == RON_OK && row && count < max) {
         rc = rwd__row(&u, &row, err);
@@ -355,8 +355,8 @@ static enum ron_rc seal(struct rwd_book *b, const struct rwd_manifest *m, uint64
     (void)ron_money_format(m->totals.residual, residual);
     rwd__put_text(&u, m->epoch);
     rwd__put_bytes(&u, m->commitment.bytes, sizeof m->commitment.bytes);
-    rwd__put_text(&u, rwd__str(paid));
-    rwd__put_text(&u, rwd__str(residual));
+    rwd__put_text(&u, ron_str_of(paid));
+    rwd__put_text(&u, ron_str_of(residual));
     rwd__put_u64(&u, m->residual == RWD_RESIDUAL_CARRY);
     rwd__put_u64(&u, rwd_intent_count(m));
     rwd__put_u64(&u, now_ms);
@@ -405,9 +405,9 @@ static enum ron_rc drop_unsealed(struct rwd_book *b, const struct rwd_epoch *e, 
     struct rwd__use row = rwd__ask(b, RWD__EPOCH_DROP);
 
     RON_ASSERT(!e->sealed);
-    rwd__put_text(&carry, rwd__str(e->request.epoch));
+    rwd__put_text(&carry, ron_str_of(e->request.epoch));
     RON_TRY(rwd__run(&carry, NULL, err));
-    rwd__put_text(&row, rwd__str(e->request.epoch));
+    rwd__put_text(&row, ron_str_of(e->request.epoch));
     return rwd__run(&row, NULL, err);
 }
 
@@ -463,7 +463,7 @@ static enum ron_rc find_old(struct rwd_book *b, const char *after, uint64_t befo
     struct rwd__use u = rwd__ask(b, RWD__EPOCH_OLD);
     enum ron_rc rc;
 
-    rwd__put_text(&u, rwd__str(after));
+    rwd__put_text(&u, ron_str_of(after));
     rwd__put_u64(&u, before_ms);
     rwd__put_u64(&u, 1);
     rc = rwd__row(&u, ret_found, err);
@@ -479,9 +479,9 @@ static enum ron_rc retire_one(struct rwd_book *b, const char *name, struct ron_e
     struct rwd__use batches = rwd__ask(b, RWD__BATCH_DROP);
     struct rwd_epoch epoch;
 
-    rwd__put_text(&batches, rwd__str(name));
+    rwd__put_text(&batches, ron_str_of(name));
     RON_TRY(rwd__run(&batches, NULL, err));
-    RON_TRY(rwd__epoch_get(b, rwd__str(name), &epoch, err));
+    RON_TRY(rwd__epoch_get(b, ron_str_of(name), &epoch, err));
     return rwd__epoch_move(b, &epoch, RWD_RETIRED, RWD_BREACH_NONE, NULL, epoch.changed_ms, err);
 }
 

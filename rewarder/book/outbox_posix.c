@@ -27,7 +27,7 @@ static enum ron_rc plan(struct rwd_book *b, const struct rwd_epoch *e, uint32_t 
         struct rwd__use u = rwd__ask(b, RWD__BATCH_ADD);
         uint64_t count = RON_MIN((uint64_t)batch_max, e->intents - first);
 
-        rwd__put_text(&u, rwd__str(e->request.epoch));
+        rwd__put_text(&u, ron_str_of(e->request.epoch));
         rwd__put_u64(&u, no);
         rwd__put_u64(&u, first);
         rwd__put_u64(&u, count);

@@ -20,6 +20,7 @@
 #include <sqlite3.h>
 
 #include "rewarder/book/book.h"
+#include "ron/base/str.h"
 #include "ron/pg/pg_own.h"
 #include "ron/sync/sync.h"
 
@@ -198,7 +199,3 @@ RON_MUST_USE enum ron_rc rwd__epoch_move(struct rwd_book *b, const struct rwd_ep
 /* RON_CONFLICT with a sentence: the epoch is in a state that does not allow it. */
 enum ron_rc rwd__epoch_refuse(const struct rwd_epoch *epoch, const char *what, struct ron_err *err);
 
-static inline struct ron_str rwd__str(const char *text)
-{
-    return (struct ron_str){text, __builtin_strlen(text)};
-}

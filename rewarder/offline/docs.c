@@ -4,7 +4,8 @@
 #include <inttypes.h>
 
 #include "rewarder/offline/priv.h"
-#include "rewarder/run/hex.h"
+#include "rewarder/run/manifest.h"
+#include "ron/base/hex.h"
 #include "ron/base/secret.h"
 #include "ron/io/linux_env.h"
 #include "ron/merkle/note_key.h"
@@ -27,7 +28,7 @@ enum ron_rc rwd_tool_prove(const char *run_dir, const char *account, struct ron_
         rc = rwd_payouts_open(env, run_dir, &payouts, err);
     }
     if (rc == RON_OK) {
-        rc = rwd_payouts_find(payouts, rwd__str(account), &index, err);
+        rc = rwd_payouts_find(payouts, ron_str_of(account), &index, err);
     }
     if (rc == RON_OK) {
         rc = rwd_payouts_prove(
@@ -93,7 +94,7 @@ static enum ron_rc tell_key(const struct ron_note_signer *signer, struct ron_buf
 {
     char hex[RWD__HEX_SIZE];
 
-    rwd__hex_write(signer->key.public_key, sizeof signer->key.public_key, hex);
+    ron_hex(signer->key.public_key, sizeof signer->key.public_key, hex);
     return ron_buf_append_fmt(out, "%-11s %s\n%-11s %s\n", "key id", signer->key.name, "public key",
                               hex);
 }
@@ -106,7 +107,7 @@ enum ron_rc rwd_tool_key_new(const char *path, const char *key_id, struct ron_bu
     struct ron_file_stat st;
     enum ron_rc rc;
 
-    if (strlen(key_id) > RWD_KEY_ID_MAX || !rwd_policy_id_ok(rwd__str(key_id))) {
+    if (strlen(key_id) > RWD_KEY_ID_MAX || !rwd_policy_id_ok(ron_str_of(key_id))) {
         return ron_err_set(err, RON_INVALID, "a key id has 1 to %d of A-Z a-z 0-9 _ . : -",
                            (int)RWD_KEY_ID_MAX);
     }
@@ -114,7 +115,7 @@ enum ron_rc rwd_tool_key_new(const char *path, const char *key_id, struct ron_bu
     if (env->disk->stat_link(env, path, &st) != RON_NOTFOUND) {
         return ron_err_set(err, RON_EXISTS, "%s is there already", path);
     }
-    RON_TRY(ron_note_signer_new(env, rwd__str(key_id), &signer, err));
+    RON_TRY(ron_note_signer_new(env, ron_str_of(key_id), &signer, err));
     rc = ron_note_signer_save(env, path, &signer, err);
     if (rc == RON_OK) {
         rc = tell_key(&signer, out);

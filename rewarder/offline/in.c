@@ -6,8 +6,9 @@
 #include <string.h>
 
 #include "rewarder/offline/priv.h"
-#include "rewarder/run/hex.h"
+#include "rewarder/run/manifest.h"
 #include "ron/base/alloc.h"
+#include "ron/base/hex.h"
 #include "ron/base/secret.h"
 #include "ron/http/inflate.h"
 #include "ron/io/linux_env.h"
@@ -175,7 +176,7 @@ enum ron_rc rwd__tool_snapshot(const struct rwd_tool_in *in, struct rwd_progress
 enum ron_rc rwd__tool_hex(const char *text, const char *name, uint8_t ret_bytes[32],
                           struct ron_err *err)
 {
-    return rwd__hex_read(rwd__str(text), ret_bytes, 32)
+    return ron_unhex(ron_str_of(text), RON_HEX_LOWER, ret_bytes, 32)
                ? RON_OK
                : ron_err_set(err, RON_INVALID, "%s takes 64 lowercase hexadecimal digits, not '%s'",
                              name, text);
@@ -184,7 +185,7 @@ enum ron_rc rwd__tool_hex(const char *text, const char *name, uint8_t ret_bytes[
 enum ron_rc rwd__tool_policy_key(const char *text, struct rwd_policy_key *ret_key,
                                  struct ron_err *err)
 {
-    enum ron_rc rc = rwd_policy_key_read(rwd__str(text), ret_key, err);
+    enum ron_rc rc = rwd_policy_key_read(ron_str_of(text), ret_key, err);
 
     if (rc != RON_OK) {
         ron_err_prefix(err, "--policy-key");
@@ -220,7 +221,7 @@ enum ron_rc rwd__tool_attester(const char *path, struct rwd_attester *ret_attest
     struct ron_note_signer signer;
 
     RON_TRY(ron_note_signer_load(ron_env_linux(), path, &signer, err));
-    if (signer.key.name_len > RWD_KEY_ID_MAX || !rwd_policy_id_ok(rwd__str(signer.key.name))) {
+    if (signer.key.name_len > RWD_KEY_ID_MAX || !rwd_policy_id_ok(ron_str_of(signer.key.name))) {
         ron_note_signer_done(&signer);
         return ron_err_set(err, RON_INVALID,
                            "%s: the name of the key is not 1 to %d of A-Z a-z 0-9 _ . : -", path,

@@ -6,11 +6,7 @@
 
 #include "rewarder/offline/tool.h"
 #include "rewarder/run/run.h"
-
-static inline struct ron_str rwd__str(const char *text)
-{
-    return (struct ron_str){.ptr = text, .len = text == NULL ? 0 : strlen(text)};
-}
+#include "ron/base/str.h"
 
 /* Takes the bytes of an input, unpacked, in pieces. */
 typedef enum ron_rc rwd__take_fn(void *arg, const void *bytes, size_t len, struct ron_err *err);

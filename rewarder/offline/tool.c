@@ -6,7 +6,8 @@
 #include <inttypes.h>
 
 #include "rewarder/offline/priv.h"
-#include "rewarder/run/hex.h"
+#include "rewarder/run/manifest.h"
+#include "ron/base/hex.h"
 #include "ron/base/secret.h"
 #include "ron/io/file.h"
 #include "ron/io/linux_env.h"
@@ -40,7 +41,7 @@ static void tell_hash(struct ron_buf *out, const char *name, const uint8_t bytes
 {
     char text[RWD__HEX_SIZE];
 
-    rwd__hex_write(bytes, 32, text);
+    ron_hex(bytes, 32, text);
     ron_buf_append_fmt(out, "%-11s %s\n", name, text);
 }
 
@@ -183,8 +184,8 @@ static enum ron_rc options(struct work *w, const struct inputs *in, struct rwd_r
 {
     const struct rwd_tool_run *r = w->r;
 
-    *ret_opts = (struct rwd_run_opts){.epoch = rwd__str(r->epoch),
-                                      .salt = rwd__str(r->salt),
+    *ret_opts = (struct rwd_run_opts){.epoch = ron_str_of(r->epoch),
+                                      .salt = ron_str_of(r->salt),
                                       .policy = rwd_policy_of(in->policy),
                                       .has_ledger = r->ledger_root != NULL,
                                       .ledger_seq = r->ledger_seq,
@@ -301,7 +302,7 @@ static enum ron_rc verify(struct work *w)
             .folder = r->run_dir,
             .snapshot = &in.snapshot,
             .policy = rwd_policy_of(in.policy),
-            .salt = rwd__str(r->salt),
+            .salt = ron_str_of(r->salt),
             .carry = r->carry_run == NULL ? NULL : &in.carry,
             .public_key = r->public_key == NULL ? NULL : public_key,
             .parts = r->parts,

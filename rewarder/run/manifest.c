@@ -6,7 +6,9 @@
 
 #include "rewarder/run/manifest_priv.h"
 #include "ron/base/assert.h"
+#include "ron/base/hex.h"
 #include "ron/base/secret.h"
+#include "ron/base/str.h"
 
 #define COMMIT_PREFIX "ron-reward-run/1\n"
 #define ATTEST_PREFIX "ron-reward-commitment/1\n"
@@ -14,16 +16,6 @@
 _Static_assert(RWD_SIGN_KEY_BYTES == crypto_sign_SEEDBYTES, "an Ed25519 seed");
 _Static_assert(RWD_SIGN_KEY_BYTES == crypto_sign_PUBLICKEYBYTES, "an Ed25519 public key");
 _Static_assert(RWD_SIG_BYTES == crypto_sign_BYTES, "an Ed25519 signature");
-
-static struct ron_str str_of(const char *text)
-{
-    return (struct ron_str){.ptr = text, .len = strlen(text)};
-}
-
-void rwd__hex_write(const uint8_t *bytes, size_t size, char *ret_text)
-{
-    (void)sodium_bin2hex(ret_text, 2 * size + 1, bytes, size);
-}
 
 static void put_id(struct ron_json_writer *w, const char *name, const struct ron_b3 *id)
 {
@@ -38,7 +30,7 @@ static void put_hex(struct ron_json_writer *w, const char *name, const uint8_t *
     char text[RWD__SIG_HEX_SIZE];
 
     RON_ASSERT(2 * size < sizeof text);
-    rwd__hex_write(bytes, size, text);
+    ron_hex(bytes, size, text);
     ron_json_text(w, name, text);
 }
 
@@ -218,7 +210,7 @@ enum ron_rc rwd_manifest_attest(struct rwd_manifest *m, const char *key_id,
     char text[ATTEST_TEXT_SIZE];
     size_t len;
 
-    if (strlen(key_id) > RWD_KEY_ID_MAX || !rwd_policy_id_ok(str_of(key_id))) {
+    if (strlen(key_id) > RWD_KEY_ID_MAX || !rwd_policy_id_ok(ron_str_of(key_id))) {
         return ron_err_set(err, RON_INVALID, "a key id has 1 to %d of A-Z a-z 0-9 _ . : -",
                            (int)RWD_KEY_ID_MAX);
     }

@@ -33,6 +33,9 @@ enum {
     /* Every member at its longest is below 5 kB. */
     RWD_MANIFEST_MAX = 8192,
     RWD_PROOF_SLOT_MAX = 1024, /* "proof": type, content id and scheme */
+    /* Hashes or keys, and signatures, as lowercase digits with a NUL. */
+    RWD__HEX_SIZE = 2 * RON_TREE_HASH_BYTES + 1,
+    RWD__SIG_HEX_SIZE = 2 * RWD_SIG_BYTES + 1,
 };
 
 enum rwd_status { RWD_STATUS_OK, RWD_STATUS_QUARANTINED };

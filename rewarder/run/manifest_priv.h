@@ -2,7 +2,6 @@
 /* rewarder/run/manifest_priv.h - what the files of manifest and proof share. */
 #pragma once
 
-#include "rewarder/run/hex.h"
 #include "rewarder/run/manifest.h"
 
 /* Checks the JSON of the slot "proof". */

@@ -8,6 +8,7 @@
 
 #include "rewarder/run/manifest_priv.h"
 #include "ron/base/assert.h"
+#include "ron/base/hex.h"
 
 struct policy_text {
     struct ron_str id;
@@ -186,25 +187,6 @@ static const struct ron_json_shape slot_shape =
 
 /* ---- values ---------------------------------------------------------------------------------- */
 
-bool rwd__hex_read(struct ron_str text, uint8_t *ret_bytes, size_t size)
-{
-    static const char digits[] = "0123456789abcdef";
-
-    if (text.len != 2 * size) {
-        return false;
-    }
-    for (size_t i = 0; i < text.len; i++) {
-        const char *at = memchr(digits, text.ptr[i], sizeof digits - 1);
-
-        if (at == NULL) {
-            return false;
-        }
-        ret_bytes[i / 2] =
-            (uint8_t)(i % 2 == 0 ? (at - digits) << 4 : ret_bytes[i / 2] | (at - digits));
-    }
-    return true;
-}
-
 bool rwd__proof_slot_ok(struct ron_str json)
 {
     char text[RWD_PROOF_SLOT_MAX];
@@ -290,7 +272,7 @@ static const char *take_origins(const struct manifest_text *t, struct rwd_manife
     m->has_ledger = is_there(t, LEDGER);
     if (m->has_ledger) {
         m->ledger_seq = t->ledger.seq;
-        if (!rwd__hex_read(t->ledger.root, m->ledger_root.bytes, RON_TREE_HASH_BYTES)) {
+        if (!ron_unhex(t->ledger.root, RON_HEX_LOWER, m->ledger_root.bytes, RON_TREE_HASH_BYTES)) {
             return "ledger.root";
         }
     }
@@ -336,7 +318,8 @@ static const char *take_outcome(const struct manifest_text *t, struct rwd_manife
         if (!read_id(t->payouts.cid, &m->payouts.cid)) {
             return "payouts.cid";
         }
-        if (!rwd__hex_read(t->payouts.root, m->payouts.root.bytes, RON_TREE_HASH_BYTES)) {
+        if (!ron_unhex(t->payouts.root, RON_HEX_LOWER, m->payouts.root.bytes,
+                       RON_TREE_HASH_BYTES)) {
             return "payouts.root";
         }
     }
@@ -358,8 +341,9 @@ static const char *take_attestation(const struct manifest_text *t, struct rwd_ma
         return "attestation.key_id";
     }
     memcpy(m->key_id, a->key_id.ptr, a->key_id.len);
-    return !rwd__hex_read(a->sig_ed25519, m->sig, sizeof m->sig) ? "attestation.sig_ed25519"
-           : !rwd__hex_read(a->public_key, m->public_key, sizeof m->public_key)
+    return !ron_unhex(a->sig_ed25519, RON_HEX_LOWER, m->sig, sizeof m->sig)
+               ? "attestation.sig_ed25519"
+           : !ron_unhex(a->public_key, RON_HEX_LOWER, m->public_key, sizeof m->public_key)
                ? "attestation.public_key"
                : NULL;
 }

@@ -8,6 +8,7 @@
 
 #include "rewarder/run/manifest_priv.h"
 #include "ron/base/assert.h"
+#include "ron/base/hex.h"
 
 struct proof_text {
     uint64_t v;
@@ -52,7 +53,7 @@ static void put_hash(struct ron_json_writer *w, const char *name, const struct r
 {
     char text[RWD__HEX_SIZE];
 
-    rwd__hex_write(hash->bytes, sizeof hash->bytes, text);
+    ron_hex(hash->bytes, sizeof hash->bytes, text);
     ron_json_text(w, name, text);
 }
 
@@ -91,7 +92,7 @@ static enum ron_rc take_hashes(const struct proof_text *t, struct ron_proof *ret
 
     ret_proof->count = t->hashes.count;
     for (size_t i = 0; i < t->hashes.count; i++) {
-        if (!rwd__hex_read(texts[i], ret_proof->hashes[i].bytes, RON_TREE_HASH_BYTES)) {
+        if (!ron_unhex(texts[i], RON_HEX_LOWER, ret_proof->hashes[i].bytes, RON_TREE_HASH_BYTES)) {
             return ron_err_set(err, RON_INVALID, "hashes[%zu] is not 64 lowercase digits", i);
         }
     }

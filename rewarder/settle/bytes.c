@@ -13,6 +13,7 @@
  *   3. The sink's residual is the last entry, under the name "residual|<sink>": no account is
  *      called so, hence it shares no key with a payout to the same account. */
 #include "rewarder/settle/machine.h"
+#include "ron/base/str.h"
 
 #include "ron/base/assert.h"
 
@@ -235,21 +236,16 @@ enum ron_rc rwd_emit_request(const struct rwd_emit_source *src, const struct rwd
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static bool same(struct ron_str a, struct ron_str b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
-}
-
 static bool is_intent(const struct rwd_emit_source *src, const struct lc_found *e,
                       const struct intent *in)
 {
     bool mint = src->funding_account.len == 0;
 
-    return same(e->id, (struct ron_str){in->id, RWD_INTENT_KEY_LEN}) &&
+    return ron_str_equal(e->id, (struct ron_str){in->id, RWD_INTENT_KEY_LEN}) &&
            ron_str_eq(e->kind, mint ? "Mint" : "Transfer") &&
-           same(e->account, mint ? in->account : src->funding_account) &&
-           same(e->to, mint ? (struct ron_str){0} : in->account) && same(e->asset, src->asset) &&
-           ron_money_cmp(e->amount, in->amount) == 0;
+           ron_str_equal(e->account, mint ? in->account : src->funding_account) &&
+           ron_str_equal(e->to, mint ? (struct ron_str){0} : in->account) &&
+           ron_str_equal(e->asset, src->asset) && ron_money_cmp(e->amount, in->amount) == 0;
 }
 
 static enum rwd_emit_word read_lookup(const struct rwd_emit_source *src,

@@ -3,6 +3,8 @@
 #include <string.h>
 
 #include "rewarder/tree/core.h"
+#include "ron/base/hex.h"
+#include "ron/base/str.h"
 #include "ron/base/wide.h"
 
 static const char digits16[] = "0123456789abcdef";
@@ -17,36 +19,13 @@ void rwd_hex_put(const uint8_t *bytes, size_t len, char *ret_text)
     }
 }
 
-/* The value of a hex digit, or 16. */
-static unsigned hex_value(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return (unsigned)(c - '0');
-    }
-    if (c >= 'a' && c <= 'f') {
-        return (unsigned)(c - 'a') + 10;
-    }
-    return c >= 'A' && c <= 'F' ? (unsigned)(c - 'A') + 10 : 16;
-}
-
 bool rwd_hex_get(struct ron_str text, uint8_t *ret_bytes, size_t len)
 {
-    unsigned bad = 0;
-
-    if (text.len != 2 + 2 * len || text.ptr[0] != '0' || text.ptr[1] != 'x') {
+    if (!ron_str_skip(&text, RON_STR_LIT("0x")) || text.len != 2 * len ||
+        (len > 0 && !ron_hex_valid(text, RON_HEX_ANY))) {
         return false;
     }
-    for (size_t i = 2; i < text.len; i++) {
-        bad |= hex_value(text.ptr[i]);
-    }
-    if ((bad & 16) != 0) {
-        return false;
-    }
-    for (size_t i = 0; i < len; i++) {
-        ret_bytes[i] =
-            (uint8_t)(hex_value(text.ptr[2 + 2 * i]) << 4 | hex_value(text.ptr[3 + 2 * i]));
-    }
-    return true;
+    return ron_unhex(text, RON_HEX_ANY, ret_bytes, len);
 }
 
 bool rwd_hash_get(struct ron_str text, struct rwd_keccak *ret_hash)
