@@ -68,7 +68,9 @@ struct stage {
     char addr[32];
 };
 
-static inline void stage_open(struct stage *s)
+/* A port that is taken but not listened on, so that connecting to it is refused whatever other
+ * tests bind. */
+static inline void stage_reserve(struct stage *s)
 {
     struct sockaddr_in sa = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof sa;
@@ -76,9 +78,14 @@ static inline void stage_open(struct stage *s)
     s->fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(s->fd >= 0);
     assert_int_equal(bind(s->fd, (const struct sockaddr *)&sa, sizeof sa), 0);
-    assert_int_equal(listen(s->fd, 8), 0);
     assert_int_equal(getsockname(s->fd, (struct sockaddr *)&sa, &len), 0);
     (void)snprintf(s->addr, sizeof s->addr, "127.0.0.1:%u", ntohs(sa.sin_port));
+}
+
+static inline void stage_open(struct stage *s)
+{
+    stage_reserve(s);
+    assert_int_equal(listen(s->fd, 8), 0);
 }
 
 static inline void stage_accept(const struct stage *s, struct peer *p)
