@@ -9,13 +9,9 @@
 
 #include "edge/answer/site.h"
 #include "ron/base/assert.h"
+#include "ron/base/str.h"
 #include "ron/http/date.h"
 #include "ron/http/stream.h"
-
-static struct ron_str text_of(const char *text)
-{
-    return (struct ron_str){text, strlen(text)};
-}
 
 static void add(struct edg_out *out, const char *name, struct ron_str value)
 {
@@ -32,7 +28,7 @@ void edg_fail(struct edg_out *out, enum edg_error error)
 
     RON_ASSERT_MSG((out->call != NULL) != (out->reply != NULL), "a request has one way back");
     edg_add_site(out);
-    add(out, "X-Reason", text_of(e.reason));
+    add(out, "X-Reason", ron_str_of(e.reason));
     if (out->call != NULL) {
         ron_http_fail_with(out->call, &e);
     } else {
@@ -81,7 +77,7 @@ void edg_refusal(void *arg, struct ron_http_call *call, const struct ron_http_he
         .site = RON_OBJ(arg, struct edg_site, EDG_SITE_MAGIC), .call = call, .head = head};
 
     edg_add_site(&out);
-    add(&out, "X-Reason", text_of(error->reason));
+    add(&out, "X-Reason", ron_str_of(error->reason));
 }
 
 /* ---- CORS ------------------------------------------------------------------------------------ */
@@ -102,10 +98,10 @@ static bool allow_origin(struct edg_out *out)
         return false;
     }
     if (list.count == 1 && list.items[0].len == 1 && list.items[0].text[0] == '*') {
-        add(out, "Access-Control-Allow-Origin", text_of("*"));
+        add(out, "Access-Control-Allow-Origin", ron_str_of("*"));
         return true;
     }
-    add(out, "Vary", text_of("Origin"));
+    add(out, "Vary", ron_str_of("Origin"));
     if (!header_of(out->head, "Origin", &origin)) {
         return false;
     }
@@ -122,26 +118,26 @@ static bool allow_origin(struct edg_out *out)
 void edg_add_site(struct edg_out *out)
 {
     if (!out->stored) {
-        add(out, "Referrer-Policy", text_of("no-referrer"));
+        add(out, "Referrer-Policy", ron_str_of("no-referrer"));
     }
     if (!out->stored && out->site->hsts) {
-        add(out, "Strict-Transport-Security", text_of("max-age=31536000"));
+        add(out, "Strict-Transport-Security", ron_str_of("max-age=31536000"));
     }
     if (allow_origin(out)) {
         add(out, "Access-Control-Expose-Headers",
-            text_of("Accept-Ranges, Age, Cache-Status, Content-Length, Content-Range, ETag, "
-                    "Retry-After, X-Corr-ID, X-Reason"));
+            ron_str_of("Accept-Ranges, Age, Cache-Status, Content-Length, Content-Range, ETag, "
+                       "Retry-After, X-Corr-ID, X-Reason"));
     }
 }
 
 void edg_add_preflight(struct edg_out *out)
 {
     if (allow_origin(out)) {
-        add(out, "Access-Control-Allow-Methods", text_of("GET, HEAD"));
+        add(out, "Access-Control-Allow-Methods", ron_str_of("GET, HEAD"));
         add(out, "Access-Control-Allow-Headers",
-            text_of("Range, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, "
-                    "If-Range, Cache-Control, Request-Timeout, Deadline, X-Corr-ID"));
-        add(out, "Access-Control-Max-Age", text_of("86400"));
+            ron_str_of("Range, If-Match, If-None-Match, If-Modified-Since, If-Unmodified-Since, "
+                       "If-Range, Cache-Control, Request-Timeout, Deadline, X-Corr-ID"));
+        add(out, "Access-Control-Max-Age", ron_str_of("86400"));
     }
 }
 
@@ -166,11 +162,11 @@ static void add_stored(struct edg_out *out, const struct edg_extra *x,
         bool keep = (a->with & RON_HTTP_WITH_CONTENT) != 0;
 
         for (size_t j = 0; j < RON_ARRAY_LEN(ours); j++) {
-            skip = skip || edg_is(name, ours[j]);
+            skip = skip || ron_str_is_nocase(name, ours[j]);
         }
-        skip = skip || (parts && edg_is(name, "Content-Type"));
+        skip = skip || (parts && ron_str_is_nocase(name, "Content-Type"));
         for (size_t j = 0; j < RON_ARRAY_LEN(always); j++) {
-            keep = keep || edg_is(name, always[j]);
+            keep = keep || ron_str_is_nocase(name, always[j]);
         }
         if (keep && !skip) {
             (void)snprintf(text, sizeof text, "%.*s", (int)name.len, name.ptr);
@@ -178,7 +174,7 @@ static void add_stored(struct edg_out *out, const struct edg_extra *x,
         }
     }
     (void)snprintf(text, sizeof text, "%" PRIu64, x->age_s);
-    add(out, "Age", text_of(text));
+    add(out, "Age", ron_str_of(text));
     ron_buf_init_over(&status, memory, sizeof memory);
     if (edg_status_write(&x->status, &status) == RON_OK) {
         add(out, "Cache-Status",
@@ -204,19 +200,19 @@ static void add_fields(struct edg_out *out, const struct edg_content *c,
     }
     if ((a->with & RON_HTTP_WITH_CACHE) != 0 && c->cache_control != NULL &&
         *c->cache_control != '\0') {
-        add(out, "Cache-Control", text_of(c->cache_control));
+        add(out, "Cache-Control", ron_str_of(c->cache_control));
     }
     if ((a->with & RON_HTTP_WITH_CACHE) != 0 && c->vary_encoding) {
-        add(out, "Vary", text_of("Accept-Encoding"));
+        add(out, "Vary", ron_str_of("Accept-Encoding"));
     }
     if ((a->with & RON_HTTP_WITH_ACCEPT_RANGES) != 0) {
-        add(out, "Accept-Ranges", text_of("bytes"));
+        add(out, "Accept-Ranges", ron_str_of("bytes"));
     }
     if ((a->with & RON_HTTP_WITH_CONTENT_RANGE) != 0) {
         add(out, "Content-Range", (struct ron_str){a->content_range, a->content_range_len});
     }
     if ((a->with & RON_HTTP_WITH_CONTENT) != 0 && c->encoding != NULL) {
-        add(out, "Content-Encoding", text_of(c->encoding));
+        add(out, "Content-Encoding", ron_str_of(c->encoding));
     }
     if (c->extra != NULL && a->status != 416 && a->status != 412) {
         add_stored(out, c->extra, a);

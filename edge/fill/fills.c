@@ -16,11 +16,7 @@
 #include "edge/fill/tier.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-
-static bool same(struct ron_str a, struct ron_str b)
-{
-    return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0;
-}
+#include "ron/base/str.h"
 
 /* With the lock held: one that may be joined. */
 static struct edg_fill *find(struct edg_fills *f, const struct edg_want *want)
@@ -30,7 +26,7 @@ static struct edg_fill *find(struct edg_fills *f, const struct edg_want *want)
         struct edg_fill *x = RON_LIST_ENTRY(node, struct edg_fill, link);
 
         if (!x->want.alone && !x->spoiled && x->want.origin == want->origin &&
-            (want->shared || !x->want.shared) && same(x->want.target, want->target)) {
+            (want->shared || !x->want.shared) && ron_str_equal(x->want.target, want->target)) {
             return x;
         }
     }
@@ -211,7 +207,7 @@ void edg_fills_spoil(struct edg_fills *fills, uint32_t origin, struct ron_str ta
     {
         struct edg_fill *x = RON_LIST_ENTRY(node, struct edg_fill, link);
 
-        if (x->want.origin == origin && same(x->want.target, target)) {
+        if (x->want.origin == origin && ron_str_equal(x->want.target, target)) {
             x->spoiled = true;
         }
     }

@@ -24,7 +24,8 @@ static void vary_of(struct edg_fields fields, struct edg_vary *ret_vary)
 
     if (edg_fields_has(fields, "Content-Encoding") && fields.count <= EDG_STORED_FIELDS_MAX) {
         memcpy(more, fields.at, fields.count * sizeof more[0]);
-        more[fields.count] = (struct ron_http_field){edg_str("Vary"), edg_str("Accept-Encoding")};
+        more[fields.count] =
+            (struct ron_http_field){ron_str_of("Vary"), ron_str_of("Accept-Encoding")};
         fields = (struct edg_fields){more, fields.count + 1};
     }
     edg_vary_parse(fields, ret_vary);

@@ -38,7 +38,7 @@ void edg_gateway_invalidate(struct edg_gateway *g, const struct ron_http_head *h
 {
     static const char *const names[] = {"Location", "Content-Location"};
     struct edg_base base = {
-        .host = head->host, .origin = edg_str(g->authority), .target = head->target};
+        .host = head->host, .origin = ron_str_of(g->authority), .target = head->target};
     char room[EDG_LOCATION_MAX];
     struct ron_str value;
     struct ron_str target;
@@ -62,7 +62,8 @@ static bool agrees(struct edg_fields stored, struct edg_fields response, const c
     struct ron_str then;
 
     return edg_fields_get(response, name, &now) == 0 ||
-           (edg_fields_get(stored, name, &then) == 1 && now.len == then.len && edg_same(now, then));
+           (edg_fields_get(stored, name, &then) == 1 && now.len == then.len &&
+            ron_str_equal_nocase(now, then));
 }
 
 static bool same_bytes(const struct edg_stored *stored, struct edg_fields response)

@@ -152,7 +152,7 @@ const char *edg_gateway_url(const struct edg_gateway *g)
 static enum ron_rc spell_host(const struct edg_gateway *g, struct ron_str host,
                               char room[EDG_HOST_MAX], struct ron_str *ret_host)
 {
-    struct ron_str port = edg_str(g->port);
+    struct ron_str port = ron_str_of(g->port);
 
     if (host.len > port.len && memcmp(host.ptr + host.len - port.len, port.ptr, port.len) == 0) {
         host.len -= port.len;
@@ -161,7 +161,7 @@ static enum ron_rc spell_host(const struct edg_gateway *g, struct ron_str host,
         return RON_LIMIT;
     }
     for (size_t i = 0; i < host.len; i++) {
-        room[i] = edg_lower(host.ptr[i]);
+        room[i] = ron_lower(host.ptr[i]);
     }
     *ret_host = (struct ron_str){room, host.len};
     return RON_OK;
@@ -192,7 +192,7 @@ enum ron_rc edg_call_add(struct edg_call *call, const char *name, struct ron_str
     if (call->count == RON_ARRAY_LEN(call->fields)) {
         return RON_LIMIT;
     }
-    call->fields[call->count++] = (struct ron_http_field){edg_str(name), value};
+    call->fields[call->count++] = (struct ron_http_field){ron_str_of(name), value};
     return RON_OK;
 }
 
@@ -214,7 +214,7 @@ enum ron_rc edg_call_make(struct edg_gateway *g, enum edg_hop way, struct ron_st
     RON_TRY(edg_call_add(ret_call, "Via",
                          (struct ron_str){(const char *)ron_buf_data(&via), ron_buf_len(&via)}));
     RON_TRY(edg_call_add(ret_call, "Surrogate-Capability",
-                         edg_str(EDG_PSEUDONYM "=\"Surrogate/1.0\"")));
+                         ron_str_of(EDG_PSEUDONYM "=\"Surrogate/1.0\"")));
     if (g->pass_host && edg_fields_get(request, "Host", &host) == 1) {
         RON_TRY(spell_host(g, host, ret_call->host, &host));
         RON_TRY(edg_call_add(ret_call, "Host", host));
@@ -350,7 +350,8 @@ static void on_request(struct ron_http_call *call, void *arg)
     struct edg_gateway *g = RON_OBJ(arg, struct edg_gateway, EDG_GATEWAY_MAGIC);
     struct edg_out out = {.site = g->site, .call = call, .head = ron_http_head(call)};
 
-    if (is_ours(out.head->path) || (g->host.len > 0 && !edg_same(g->host, out.head->host))) {
+    if (is_ours(out.head->path) ||
+        (g->host.len > 0 && !ron_str_equal_nocase(g->host, out.head->host))) {
         edg_fail(&out, EDG_ERROR_NOT_FOUND);
     } else if (!edg_path_stays(out.head->path)) {
         edg_fail(&out, EDG_ERROR_BAD_PATH); /* The prefix is all that is open of the origin. */

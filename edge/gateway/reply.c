@@ -35,7 +35,7 @@ static void add_number(struct edg_out *out, const char *name, uint64_t n)
     char text[24];
     int len = snprintf(text, sizeof text, "%" PRIu64, n);
 
-    add(out, edg_str(name), (struct ron_str){text, (size_t)len});
+    add(out, ron_str_of(name), (struct ron_str){text, (size_t)len});
 }
 
 /* Behind the origin's own, if it sent some. */
@@ -46,10 +46,10 @@ static void add_ours(struct edg_out *out, const struct edg_status *status)
 
     ron_buf_init_over(&text, memory, sizeof memory);
     if (edg_status_write(status, &text) == RON_OK) {
-        add(out, edg_str("Cache-Status"),
+        add(out, ron_str_of("Cache-Status"),
             (struct ron_str){(const char *)ron_buf_data(&text), ron_buf_len(&text)});
     }
-    add(out, edg_str("Via"), edg_str("1.1 " EDG_PSEUDONYM));
+    add(out, ron_str_of("Via"), ron_str_of("1.1 " EDG_PSEUDONYM));
 }
 
 /* Of a field that describes the bytes, which a 304 and a 412 do not have. */
@@ -57,7 +57,7 @@ static bool of_content(struct ron_str name)
 {
     struct ron_str start = {name.ptr, RON_MIN(name.len, (size_t)8)};
 
-    return edg_is(start, "Content-") && !edg_is(name, "Content-Location");
+    return ron_str_is_nocase(start, "Content-") && !ron_str_is_nocase(name, "Content-Location");
 }
 
 static void add_stored(struct edg_out *out, const struct edg_extra *x,
@@ -70,17 +70,18 @@ static void add_stored(struct edg_out *out, const struct edg_extra *x,
     for (size_t i = 0; i < fields.count; i++) {
         struct ron_str name = fields.at[i].name;
 
-        if (!edg_is(name, "Age") && !edg_is(name, EDG_SURROGATE) && !(bare && of_content(name)) &&
-            !(a->status == 206 && edg_is(name, "Content-Range"))) {
+        if (!ron_str_is_nocase(name, "Age") && !ron_str_is_nocase(name, EDG_SURROGATE) &&
+            !(bare && of_content(name)) &&
+            !(a->status == 206 && ron_str_is_nocase(name, "Content-Range"))) {
             add(out, name, fields.at[i].value);
         }
     }
     if (!edg_fields_has(fields, "Date")) {
         ron_http_date_format(x->stored->life.response_ms / 1000, date);
-        add(out, edg_str("Date"), (struct ron_str){date, RON_HTTP_DATE_LEN});
+        add(out, ron_str_of("Date"), (struct ron_str){date, RON_HTTP_DATE_LEN});
     }
     if ((a->with & RON_HTTP_WITH_CONTENT_RANGE) != 0) {
-        add(out, edg_str("Content-Range"),
+        add(out, ron_str_of("Content-Range"),
             (struct ron_str){a->content_range, a->content_range_len});
     }
     add_number(out, "Age", x->age_s);
@@ -239,7 +240,7 @@ enum ron_rc edg_gateway_begin(struct edg_out *out, int status, struct edg_fields
     RON_ASSERT(out->reply != NULL);
     for (size_t i = 0; i < response.count; i++) {
         if (edg_hop_keeps(EDG_HOP_ANSWER, response, response.at[i].name) &&
-            !edg_is(response.at[i].name, EDG_SURROGATE)) {
+            !ron_str_is_nocase(response.at[i].name, EDG_SURROGATE)) {
             add(out, response.at[i].name, response.at[i].value);
         }
     }

@@ -40,7 +40,8 @@ static void add_control(const struct edg_exchange_opts *o, struct edg_fetched *f
         return;
     }
     for (size_t i = 0; i < *count; i++) {
-        if (!edg_is(f->fields[i].name, "Cache-Control") && !edg_is(f->fields[i].name, "Expires")) {
+        if (!ron_str_is_nocase(f->fields[i].name, "Cache-Control") &&
+            !ron_str_is_nocase(f->fields[i].name, "Expires")) {
             f->fields[kept++] = f->fields[i];
         }
     }
@@ -75,7 +76,8 @@ static enum ron_rc start(const struct edg_exchange_opts *o, struct edg_fetched *
         return ron_err_set(&f->err, RON_NOMEM, "no memory for a URL");
     }
     for (size_t i = 0; i < asked.count; i++) {
-        if (!edg_is(asked.at[i].name, "Accept-Encoding")) { /* The client asks for identity. */
+        if (!ron_str_is_nocase(asked.at[i].name,
+                               "Accept-Encoding")) { /* The client asks for identity. */
             headers[count++] =
                 (struct ron_http_fetch_header){asked.at[i].name.ptr, asked.at[i].value};
         }

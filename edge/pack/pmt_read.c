@@ -3,31 +3,17 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "ron/base/bytes.h"
+
 #include "edge/pack/pmt.h"
 
 enum { VERSION = 3, MAGIC_BYTES = 7, VARINT_BITS = 64 };
 
 /* ---- header ---------------------------------------------------------------------------------- */
 
-static uint64_t get_u64(const uint8_t *p)
-{
-    uint64_t v = 0;
-
-    for (int i = 7; i >= 0; i--) {
-        v = v << 8 | p[i];
-    }
-    return v;
-}
-
-static int32_t get_i32(const uint8_t *p)
-{
-    return (int32_t)((uint32_t)p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 |
-                     (uint32_t)p[3] << 24);
-}
-
 static struct edg_pmt_section get_section(const uint8_t *p)
 {
-    return (struct edg_pmt_section){.offset = get_u64(p), .length = get_u64(p + 8)};
+    return (struct edg_pmt_section){.offset = ron_get_le64(p), .length = ron_get_le64(p + 8)};
 }
 
 /* An empty section may have any offset: writers use 0 or the end of the file. */
@@ -78,22 +64,22 @@ enum ron_rc edg_pmt_header_read(const uint8_t *bytes, size_t len, uint64_t file_
         .metadata = get_section(bytes + 24),
         .leaves = get_section(bytes + 40),
         .tiles = get_section(bytes + 56),
-        .addressed = get_u64(bytes + 72),
-        .entries = get_u64(bytes + 80),
-        .contents = get_u64(bytes + 88),
+        .addressed = ron_get_le64(bytes + 72),
+        .entries = ron_get_le64(bytes + 80),
+        .contents = ron_get_le64(bytes + 88),
         .clustered = bytes[96] == 1,
         .internal_coding = (enum edg_coding)bytes[97],
         .tile_coding = (enum edg_coding)bytes[98],
         .tile_type = bytes[99],
         .zoom_min = bytes[100],
         .zoom_max = bytes[101],
-        .bounds = {.west_e7 = get_i32(bytes + 102),
-                   .south_e7 = get_i32(bytes + 106),
-                   .east_e7 = get_i32(bytes + 110),
-                   .north_e7 = get_i32(bytes + 114)},
+        .bounds = {.west_e7 = (int32_t)ron_get_le32(bytes + 102),
+                   .south_e7 = (int32_t)ron_get_le32(bytes + 106),
+                   .east_e7 = (int32_t)ron_get_le32(bytes + 110),
+                   .north_e7 = (int32_t)ron_get_le32(bytes + 114)},
         .center_zoom = bytes[118],
-        .center_lon_e7 = get_i32(bytes + 119),
-        .center_lat_e7 = get_i32(bytes + 123),
+        .center_lon_e7 = (int32_t)ron_get_le32(bytes + 119),
+        .center_lat_e7 = (int32_t)ron_get_le32(bytes + 123),
     };
     RON_TRY(sections_check(&h, file_bytes, err));
     if (bytes[96] > 1) {

@@ -15,12 +15,12 @@ const char *edg_accept_token(enum edg_accept coding)
 
 enum ron_rc edg_accept_parse(struct ron_str token, enum edg_accept *ret_coding)
 {
-    if (edg_is(token, "x-gzip")) {
+    if (ron_str_is_nocase(token, "x-gzip")) {
         *ret_coding = EDG_ACCEPT_GZIP;
         return RON_OK;
     }
     for (uint32_t i = 0; i < EDG_ACCEPT_COUNT; i++) {
-        if (edg_is(token, tokens[i])) {
+        if (ron_str_is_nocase(token, tokens[i])) {
             *ret_coding = (enum edg_accept)i;
             return RON_OK;
         }

@@ -63,7 +63,7 @@ static struct directive read_directive(struct ron_str item)
 static bool needed(struct ron_str name)
 {
     for (size_t i = 0; i < RON_ARRAY_LEN(needed_fields); i++) {
-        if (edg_is(name, needed_fields[i])) {
+        if (ron_str_is_nocase(name, needed_fields[i])) {
             return true;
         }
     }
@@ -119,19 +119,19 @@ static void set_number(uint64_t *number, const struct directive *d, bool longer)
 static void take(struct edg_cc *cc, const struct directive *d)
 {
     for (uint32_t i = 0; i < EDG_CC_FLAG_COUNT; i++) {
-        if (edg_is(d->name, flag_names[i])) {
+        if (ron_str_is_nocase(d->name, flag_names[i])) {
             set_flag(cc, d, 1u << i);
             return;
         }
     }
-    if (d->bare && edg_is(d->name, "max-stale")) {
-        const struct directive any = {.arg = edg_str("2147483648"), .well_formed = true};
+    if (d->bare && ron_str_is_nocase(d->name, "max-stale")) {
+        const struct directive any = {.arg = ron_str_of("2147483648"), .well_formed = true};
 
         set_number(&cc->max_stale_s, &any, false);
         return;
     }
 #define X(member, text)                                                                            \
-    if (edg_is(d->name, text)) {                                                                   \
+    if (ron_str_is_nocase(d->name, text)) {                                                        \
         set_number(&cc->member, d, &cc->member == &cc->min_fresh_s);                               \
         return;                                                                                    \
     }
@@ -164,7 +164,7 @@ void edg_cc_request(struct edg_fields request, struct edg_cc *ret_cc)
 {
     read_all(request, ret_cc);
     if (!edg_fields_has(request, "Cache-Control") &&
-        edg_list_has(request, "Pragma", edg_str("no-cache"))) {
+        edg_list_has(request, "Pragma", ron_str_of("no-cache"))) {
         ret_cc->flags |= EDG_CC_NO_CACHE;
     }
 }
@@ -184,9 +184,10 @@ bool edg_cc_withheld(struct edg_fields response, struct ron_str name)
         struct edg_list names = edg_list_in(d.arg);
         struct ron_str one;
 
-        if ((edg_is(d.name, "no-cache") || edg_is(d.name, "private")) && of_fields(&d)) {
+        if ((ron_str_is_nocase(d.name, "no-cache") || ron_str_is_nocase(d.name, "private")) &&
+            of_fields(&d)) {
             while (edg_list_next(&names, &one)) {
-                if (edg_same(one, name)) {
+                if (ron_str_equal_nocase(one, name)) {
                     return true;
                 }
             }

@@ -4,41 +4,6 @@
 
 #include <string.h>
 
-static bool blank(char c)
-{
-    return c == ' ' || c == '\t';
-}
-
-bool edg_same(struct ron_str a, struct ron_str b)
-{
-    size_t i = 0;
-
-    if (a.len != b.len) {
-        return false;
-    }
-    while (i < a.len && edg_lower(a.ptr[i]) == edg_lower(b.ptr[i])) {
-        i++;
-    }
-    return i == a.len;
-}
-
-bool edg_is(struct ron_str text, const char *word)
-{
-    return edg_same(text, edg_str(word));
-}
-
-struct ron_str edg_trim(struct ron_str text)
-{
-    while (text.len > 0 && blank(text.ptr[0])) {
-        text.ptr++;
-        text.len--;
-    }
-    while (text.len > 0 && blank(text.ptr[text.len - 1])) {
-        text.len--;
-    }
-    return text;
-}
-
 /* Position of the first comma outside quotes, or the end; whether the quotes before it close. */
 static size_t element_end(struct ron_str text, bool *ret_closed)
 {
@@ -72,11 +37,11 @@ bool edg_str_closed(struct ron_str text)
 
 size_t edg_fields_get(struct edg_fields fields, const char *name, struct ron_str *ret_first)
 {
-    struct ron_str wanted = edg_str(name);
+    struct ron_str wanted = ron_str_of(name);
     size_t count = 0;
 
     for (size_t i = 0; i < fields.count; i++) {
-        if (edg_same(fields.at[i].name, wanted)) {
+        if (ron_str_equal_nocase(fields.at[i].name, wanted)) {
             if (count == 0 && ret_first != NULL) {
                 *ret_first = fields.at[i].value;
             }
@@ -99,11 +64,11 @@ static bool next_line(struct edg_list *list)
     if (list->name == NULL) {
         return false;
     }
-    wanted = edg_str(list->name);
+    wanted = ron_str_of(list->name);
     while (list->next < list->fields.count) {
         const struct ron_http_field *f = &list->fields.at[list->next++];
 
-        if (edg_same(f->name, wanted)) {
+        if (ron_str_equal_nocase(f->name, wanted)) {
             list->rest = f->value;
             return true;
         }
@@ -130,7 +95,7 @@ bool edg_list_next(struct edg_list *list, struct ron_str *ret_item)
             list->rest.ptr++;
             list->rest.len--;
         }
-        item = edg_trim(item);
+        item = ron_str_trim(item);
         if (item.len > 0) {
             *ret_item = item;
             return true;
@@ -144,7 +109,7 @@ bool edg_list_has(struct edg_fields fields, const char *name, struct ron_str wor
     struct ron_str item;
 
     while (edg_list_next(&list, &item)) {
-        if (edg_same(item, word)) {
+        if (ron_str_equal_nocase(item, word)) {
             return true;
         }
     }
@@ -182,13 +147,13 @@ enum ron_rc edg_weighted(struct ron_str item, struct ron_str *ret_name, uint32_t
         struct ron_str q;
 
         name.len = (size_t)(semicolon - item.ptr);
-        q = edg_trim((struct ron_str){semicolon + 1, item.len - name.len - 1});
-        if (q.len < 2 || edg_lower(q.ptr[0]) != 'q' || q.ptr[1] != '=' ||
+        q = ron_str_trim((struct ron_str){semicolon + 1, item.len - name.len - 1});
+        if (q.len < 2 || ron_lower(q.ptr[0]) != 'q' || q.ptr[1] != '=' ||
             !read_weight((struct ron_str){q.ptr + 2, q.len - 2}, &weight)) {
             return RON_INVALID;
         }
     }
-    name = edg_trim(name);
+    name = ron_str_trim(name);
     if (!ron_http_is_token(name)) {
         return RON_INVALID;
     }

@@ -15,6 +15,7 @@
  * Threads: any. */
 #pragma once
 
+#include "ron/base/str.h"
 #include "ron/http/parse.h"
 
 struct edg_fields {
@@ -32,25 +33,6 @@ static inline struct edg_fields edg_fields_of(const struct ron_http_head *head)
     return (struct edg_fields){.at = head->fields, .count = head->field_count};
 }
 
-/* A constant of the program as a slice. */
-static inline struct ron_str edg_str(const char *text)
-{
-    return (struct ron_str){text, __builtin_strlen(text)};
-}
-
-/* ASCII only, whatever the locale. */
-static inline char edg_lower(char c)
-{
-    if (c >= 'A' && c <= 'Z') {
-        return (char)(c + ('a' - 'A'));
-    }
-    return c;
-}
-
-/* The same letters, in any case (ASCII). */
-bool edg_same(struct ron_str a, struct ron_str b);
-bool edg_is(struct ron_str text, const char *word);
-struct ron_str edg_trim(struct ron_str text);
 /* Whether every quoted string in it has its end. */
 bool edg_str_closed(struct ron_str text);
 

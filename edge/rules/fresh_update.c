@@ -9,7 +9,7 @@
 static bool listed(struct ron_str name, const char *const *names, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        if (edg_is(name, names[i])) {
+        if (ron_str_is_nocase(name, names[i])) {
             return true;
         }
     }
@@ -72,7 +72,7 @@ enum ron_rc edg_update_keep(struct edg_fields response, struct ron_http_field *o
 static bool present(struct edg_fields fields, struct ron_str name)
 {
     for (size_t i = 0; i < fields.count; i++) {
-        if (edg_same(fields.at[i].name, name)) {
+        if (ron_str_equal_nocase(fields.at[i].name, name)) {
             return true;
         }
     }
@@ -140,10 +140,11 @@ static struct ron_str portless(struct ron_str authority)
     static const char *const ports[] = {":80", ":443"};
 
     for (size_t i = 0; i < RON_ARRAY_LEN(ports); i++) {
-        struct ron_str port = edg_str(ports[i]);
+        struct ron_str port = ron_str_of(ports[i]);
 
         if (authority.len > port.len &&
-            edg_same((struct ron_str){authority.ptr + authority.len - port.len, port.len}, port)) {
+            ron_str_equal_nocase(
+                (struct ron_str){authority.ptr + authority.len - port.len, port.len}, port)) {
             authority.len -= port.len;
             break;
         }
@@ -153,7 +154,7 @@ static struct ron_str portless(struct ron_str authority)
 
 static bool same_host(struct ron_str a, struct ron_str b)
 {
-    return b.len > 0 && edg_same(portless(a), portless(b));
+    return b.len > 0 && ron_str_equal_nocase(portless(a), portless(b));
 }
 
 /* A path as it grows, without dot segments. */
@@ -183,9 +184,9 @@ static enum ron_rc put_segment(struct path *p, struct ron_str segment, bool last
         continue;
     }
     if (up || ron_str_eq(segment, ".")) {
-        return last ? put(p, edg_str("/")) : RON_OK;
+        return last ? put(p, ron_str_of("/")) : RON_OK;
     }
-    RON_TRY(put(p, edg_str("/")));
+    RON_TRY(put(p, ron_str_of("/")));
     return put(p, segment);
 }
 
@@ -246,7 +247,7 @@ enum ron_rc edg_location(const struct edg_base *base, struct ron_str reference, 
     struct ron_str ignored;
 
     if (rest.len > 0 && rest.ptr[0] == ':') {
-        if (!edg_is(scheme, "http") && !edg_is(scheme, "https")) {
+        if (!ron_str_is_nocase(scheme, "http") && !ron_str_is_nocase(scheme, "https")) {
             return RON_DENIED;
         }
         reference = (struct ron_str){rest.ptr + 1, rest.len - 1};
@@ -263,7 +264,7 @@ enum ron_rc edg_location(const struct edg_base *base, struct ron_str reference, 
             return RON_DENIED;
         }
         if (reference.len == 0 || reference.ptr[0] != '/') {
-            RON_TRY(put(&p, edg_str("/")));
+            RON_TRY(put(&p, ron_str_of("/")));
             RON_TRY(put(&p, cut(&reference, "#")));
             reference.len = 0;
         }

@@ -45,7 +45,8 @@ static const struct rule rules[] = {
 bool edg_hop_keeps(enum edg_hop way, struct edg_fields fields, struct ron_str name)
 {
     for (size_t i = 0; i < RON_ARRAY_LEN(rules); i++) {
-        if ((rules[i].ways & (1u << (uint32_t)way)) != 0 && edg_is(name, rules[i].name)) {
+        if ((rules[i].ways & (1u << (uint32_t)way)) != 0 &&
+            ron_str_is_nocase(name, rules[i].name)) {
             return false;
         }
     }
@@ -96,10 +97,10 @@ bool edg_hop_looped(struct edg_fields fields, const char *pseudonym)
         if (space == NULL) {
             continue;
         }
-        by = edg_trim((struct ron_str){space, (size_t)(item.ptr + item.len - space)});
+        by = ron_str_trim((struct ron_str){space, (size_t)(item.ptr + item.len - space)});
         space = memchr(by.ptr, ' ', by.len);
         by.len = space == NULL ? by.len : (size_t)(space - by.ptr);
-        if (edg_is(by, pseudonym)) {
+        if (ron_str_is_nocase(by, pseudonym)) {
             return true;
         }
     }

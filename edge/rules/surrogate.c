@@ -12,7 +12,7 @@ static struct ron_str up_to(struct ron_str text, char end, struct ron_str *ret_r
     size_t len = at != NULL ? (size_t)(at - text.ptr) : text.len;
 
     *ret_rest = (struct ron_str){text.ptr + len, text.len - len};
-    return edg_trim((struct ron_str){text.ptr, len});
+    return ron_str_trim((struct ron_str){text.ptr, len});
 }
 
 /* Splits `directive[;device]`; the device has its semicolon still. */
@@ -25,14 +25,15 @@ static bool is_for(struct ron_str item, const char *device, struct ron_str *ret_
     if (rest.len == 0) {
         return device == NULL;
     }
-    return device != NULL && edg_is(edg_trim((struct ron_str){rest.ptr + 1, rest.len - 1}), device);
+    return device != NULL &&
+           ron_str_is_nocase(ron_str_trim((struct ron_str){rest.ptr + 1, rest.len - 1}), device);
 }
 
 static bool same_name(struct ron_str a, struct ron_str b)
 {
     struct ron_str rest;
 
-    return edg_same(up_to(a, '=', &rest), up_to(b, '=', &rest));
+    return ron_str_equal_nocase(up_to(a, '=', &rest), up_to(b, '=', &rest));
 }
 
 /* Whether a directive of this name also occurs with our name (O2). */
@@ -68,7 +69,7 @@ static struct ron_str directives(struct edg_fields response, const char *device,
     }
     return ron_buf_error(&text) == RON_OK
                ? (struct ron_str){(const char *)ron_buf_data(&text), ron_buf_len(&text)}
-               : edg_str("no-store");
+               : ron_str_of("no-store");
 }
 
 enum ron_rc edg_surrogate(struct edg_fields response, const char *device,
@@ -84,8 +85,8 @@ enum ron_rc edg_surrogate(struct edg_fields response, const char *device,
     for (size_t i = 0; i < response.count; i++) {
         struct ron_str name = response.at[i].name;
 
-        if (edg_is(name, "Cache-Control") || edg_is(name, "Expires") ||
-            edg_is(name, EDG_SURROGATE)) {
+        if (ron_str_is_nocase(name, "Cache-Control") || ron_str_is_nocase(name, "Expires") ||
+            ron_str_is_nocase(name, EDG_SURROGATE)) {
             continue;
         }
         if (count == max) {
@@ -97,7 +98,7 @@ enum ron_rc edg_surrogate(struct edg_fields response, const char *device,
         return RON_LIMIT;
     }
     out[count++] =
-        (struct ron_http_field){edg_str("Cache-Control"), directives(response, device, room)};
+        (struct ron_http_field){ron_str_of("Cache-Control"), directives(response, device, room)};
     *ret_fields = (struct edg_fields){out, count};
     return RON_OK;
 }

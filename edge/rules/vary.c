@@ -10,7 +10,7 @@
 static int compare(struct ron_str a, struct ron_str b)
 {
     for (size_t i = 0; i < a.len && i < b.len; i++) {
-        int diff = (unsigned char)edg_lower(a.ptr[i]) - (unsigned char)edg_lower(b.ptr[i]);
+        int diff = (unsigned char)ron_lower(a.ptr[i]) - (unsigned char)ron_lower(b.ptr[i]);
 
         if (diff != 0) {
             return diff;
@@ -22,7 +22,7 @@ static int compare(struct ron_str a, struct ron_str b)
 static void append_lower(struct ron_buf *out, struct ron_str text)
 {
     for (size_t i = 0; i < text.len; i++) {
-        RON_IGNORE(ron_buf_append_byte(out, (uint8_t)edg_lower(text.ptr[i])));
+        RON_IGNORE(ron_buf_append_byte(out, (uint8_t)ron_lower(text.ptr[i])));
     }
 }
 
@@ -93,11 +93,12 @@ enum kind {
 
 static enum kind kind_of(struct ron_str name)
 {
-    if (edg_is(name, "accept")) {
+    if (ron_str_is_nocase(name, "accept")) {
         return ACCEPT;
     }
-    return edg_is(name, "accept-charset") || edg_is(name, "accept-encoding") ||
-                   edg_is(name, "accept-language")
+    return ron_str_is_nocase(name, "accept-charset") ||
+                   ron_str_is_nocase(name, "accept-encoding") ||
+                   ron_str_is_nocase(name, "accept-language")
                ? WEIGHTED
                : AS_SENT;
 }
@@ -107,8 +108,9 @@ static struct ron_str stem(struct ron_str item)
 {
     const char *semicolon = memchr(item.ptr, ';', item.len);
 
-    return semicolon == NULL ? item
-                             : edg_trim((struct ron_str){item.ptr, (size_t)(semicolon - item.ptr)});
+    return semicolon == NULL
+               ? item
+               : ron_str_trim((struct ron_str){item.ptr, (size_t)(semicolon - item.ptr)});
 }
 
 static int compare_items(struct ron_str a, struct ron_str b)

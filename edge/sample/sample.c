@@ -8,6 +8,7 @@
 #include "edge/pack/pmt.h"
 #include "edge/sample/priv.h"
 #include "ron/base/alloc.h"
+#include "ron/base/bytes.h"
 
 enum {
     TILES = 341,        /* of zooms 0 to 4 */
@@ -33,20 +34,6 @@ struct sample {
 };
 
 /* ---- bytes ----------------------------------------------------------------------------------- */
-
-static void put_u64(uint8_t *at, uint64_t v)
-{
-    for (int i = 0; i < 8; i++) {
-        at[i] = (uint8_t)(v >> (8 * i));
-    }
-}
-
-static void put_i32(uint8_t *at, int32_t v)
-{
-    for (int i = 0; i < 4; i++) {
-        at[i] = (uint8_t)((uint32_t)v >> (8 * i));
-    }
-}
 
 static void varint(struct ron_buf *out, uint64_t v)
 {
@@ -75,8 +62,8 @@ static void gzip(struct ron_buf *out, const struct ron_buf *in)
         p += len;
         left -= len;
     } while (left > 0);
-    put_i32(tail, (int32_t)crc32(0, ron_buf_data(in), (uInt)ron_buf_len(in)));
-    put_i32(tail + 4, (int32_t)ron_buf_len(in));
+    (void)ron_put_le32(tail, (uint32_t)crc32(0, ron_buf_data(in), (uInt)ron_buf_len(in)));
+    (void)ron_put_le32(tail + 4, (uint32_t)ron_buf_len(in));
     ron_buf_append(out, tail, sizeof tail);
 }
 
@@ -177,29 +164,29 @@ static void header(const struct sample *s, size_t root_len, size_t meta_len,
 
     memset(head, 0, EDG_PMT_HEADER_BYTES);
     memcpy(head, "PMTiles\3", 8);
-    put_u64(head + 8, root);
-    put_u64(head + 16, root_len);
-    put_u64(head + 24, root + root_len);
-    put_u64(head + 32, meta_len);
-    put_u64(head + 40, root + root_len + meta_len); /* no leaves */
-    put_u64(head + 56, root + root_len + meta_len);
-    put_u64(head + 64, ron_buf_len(&s->tiles));
-    put_u64(head + 72, s->addressed);
-    put_u64(head + 80, s->count);
-    put_u64(head + 88, s->contents);
+    (void)ron_put_le64(head + 8, root);
+    (void)ron_put_le64(head + 16, root_len);
+    (void)ron_put_le64(head + 24, root + root_len);
+    (void)ron_put_le64(head + 32, meta_len);
+    (void)ron_put_le64(head + 40, root + root_len + meta_len); /* no leaves */
+    (void)ron_put_le64(head + 56, root + root_len + meta_len);
+    (void)ron_put_le64(head + 64, ron_buf_len(&s->tiles));
+    (void)ron_put_le64(head + 72, s->addressed);
+    (void)ron_put_le64(head + 80, s->count);
+    (void)ron_put_le64(head + 88, s->contents);
     head[96] = 1;
     head[97] = EDG_CODING_GZIP;
     head[98] = EDG_CODING_GZIP;
     head[99] = EDG_TILE_MVT;
     head[100] = 0;
     head[101] = EDG_SAMPLE_ZOOM_MAX;
-    put_i32(head + 102, -1800000000);
-    put_i32(head + 106, -850511287);
-    put_i32(head + 110, 1800000000);
-    put_i32(head + 114, 850511287);
+    (void)ron_put_le32(head + 102, (uint32_t)-1800000000);
+    (void)ron_put_le32(head + 106, (uint32_t)-850511287);
+    (void)ron_put_le32(head + 110, 1800000000);
+    (void)ron_put_le32(head + 114, 850511287);
     head[118] = 1;
-    put_i32(head + 119, 100000000);
-    put_i32(head + 123, 250000000);
+    (void)ron_put_le32(head + 119, 100000000);
+    (void)ron_put_le32(head + 123, 250000000);
 }
 
 enum ron_rc edg_sample_build(struct ron_buf *out, struct ron_err *err)

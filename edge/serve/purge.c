@@ -104,7 +104,7 @@ static bool find_target(struct edg_serve *s, const char *path, uint32_t *ret_ori
     const char *slash;
 
     *ret_origin = EDG_GATEWAY;
-    *ret_target = edg_str(path);
+    *ret_target = ron_str_of(path);
     if (strncmp(path, live, sizeof live - 1) == 0) {
         name = path + sizeof live - 1;
     } else if (strncmp(path, ledger, sizeof ledger - 1) == 0) {
@@ -113,7 +113,7 @@ static bool find_target(struct edg_serve *s, const char *path, uint32_t *ret_ori
         return s->gateway != NULL;
     }
     slash = strchr(name, '/');
-    *ret_target = edg_str(slash != NULL ? slash : "");
+    *ret_target = ron_str_of(slash != NULL ? slash : "");
     return slash != NULL &&
            edg_origins_find(&s->fills->origins, (struct ron_str){name, (size_t)(slash - name)},
                             ret_origin) != NULL;

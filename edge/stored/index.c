@@ -94,8 +94,8 @@ static void put_begin(const struct edg_index_opts *opts, struct ron_buf *out)
     (void)ron_buf_append(out, MAGIC, MAGIC_LEN);
     put(out, opts->origin_count, 1);
     for (size_t i = 0; i < opts->origin_count; i++) {
-        put_text(out, edg_str(opts->origins[i].name));
-        put_text(out, edg_str(opts->origins[i].url));
+        put_text(out, ron_str_of(opts->origins[i].name));
+        put_text(out, ron_str_of(opts->origins[i].url));
     }
 }
 

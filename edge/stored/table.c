@@ -13,6 +13,7 @@
 #include "ron/base/assert.h"
 #include "ron/base/buf.h"
 #include "ron/base/list.h"
+#include "ron/base/str.h"
 #include "ron/sync/sync.h"
 
 enum { SHARDS = 16, BUCKETS = 1024 };
@@ -83,18 +84,13 @@ static struct target **bucket_of(struct shard *sh, uint64_t hash)
     return &sh->buckets[(hash >> 8) % BUCKETS];
 }
 
-static bool same(struct ron_str a, struct ron_str b)
-{
-    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
-}
-
 /* With the lock held: NULL when it is not there. */
 static struct target *find(struct shard *sh, uint64_t hash, uint32_t origin, struct ron_str target)
 {
     struct target *x = *bucket_of(sh, hash);
 
     while (x != NULL && (x->hash != hash || x->variants[0]->origin != origin ||
-                         !same(x->variants[0]->target, target))) {
+                         !ron_str_equal(x->variants[0]->target, target))) {
         x = x->next;
     }
     return x;
@@ -218,8 +214,9 @@ static const struct edg_stored *choose(const struct target *x, struct edg_fields
         }
         ron_buf_clear(scratch);
         if (edg_vary_key(r->vary, request, scratch) == RON_OK &&
-            same((struct ron_str){(const char *)ron_buf_data(scratch), ron_buf_len(scratch)},
-                 r->key)) {
+            ron_str_equal(
+                (struct ron_str){(const char *)ron_buf_data(scratch), ron_buf_len(scratch)},
+                r->key)) {
             return r;
         }
     }
@@ -267,8 +264,8 @@ static const struct edg_stored *make_place(struct shard *sh, struct target *x,
     const struct edg_stored *leaves = NULL;
     size_t at = 0;
 
-    while (at < x->count &&
-           !(same(x->variants[at]->vary, r->vary) && same(x->variants[at]->key, r->key))) {
+    while (at < x->count && !(ron_str_equal(x->variants[at]->vary, r->vary) &&
+                              ron_str_equal(x->variants[at]->key, r->key))) {
         at++;
     }
     RON_ASSERT_MSG(x->count > 0, "T2: a target has a variant");
@@ -401,7 +398,7 @@ bool edg_target_is(struct ron_str target, struct ron_str path, bool prefix)
     if (prefix) {
         has.len = RON_MIN(has.len, path.len);
     }
-    return same(has, path);
+    return ron_str_equal(has, path);
 }
 
 size_t edg_table_drop_path(struct edg_table *t, uint32_t origin, struct ron_str path, bool prefix)

@@ -32,7 +32,7 @@ static inline struct ron_str lines_read(struct lines *l, struct ron_str text)
         if (colon != NULL && l->count < LINES_MAX) {
             l->at[l->count].name = (struct ron_str){text.ptr, (size_t)(colon - text.ptr)};
             l->at[l->count].value =
-                edg_trim((struct ron_str){colon + 1, (size_t)(text.ptr + len - colon - 1)});
+                ron_str_trim((struct ron_str){colon + 1, (size_t)(text.ptr + len - colon - 1)});
             l->count++;
         }
         text = (struct ron_str){text.ptr + used, text.len - used};

@@ -58,7 +58,7 @@ static void check_store(const struct edg_exchange *ex)
 
     memcpy(more, ex->request.at, ex->request.count * sizeof more[0]);
     more[ex->request.count] =
-        (struct ron_http_field){edg_str("cache-control"), edg_str("no-store")};
+        (struct ron_http_field){ron_str_of("cache-control"), ron_str_of("no-store")};
     forbidden.request = (struct edg_fields){.at = more, .count = ex->request.count + 1};
     RON_ASSERT(edg_store_judge(&forbidden, &policy) != EDG_STORE_OK);
     RON_ASSERT(edg_store_label(verdict) != NULL);

@@ -78,7 +78,7 @@ static void check_vary(struct edg_fields fields)
     }
     ron_buf_init_over(&a, memory[0], sizeof memory[0]);
     ron_buf_init_over(&b, memory[1], sizeof memory[1]);
-    more[0] = (struct ron_http_field){edg_str("(no name)"), edg_str("x")};
+    more[0] = (struct ron_http_field){ron_str_of("(no name)"), ron_str_of("x")};
     memcpy(more + 1, fields.at, fields.count * sizeof fields.at[0]);
     if (edg_vary_key((struct ron_str){vary.text, vary.len}, fields, &a) == RON_OK) {
         RON_ASSERT(edg_vary_key((struct ron_str){vary.text, vary.len},
@@ -105,7 +105,7 @@ static void check_hop(struct edg_fields fields)
 
 static void check_location(struct edg_fields fields)
 {
-    const struct edg_base base = {.host = edg_str("a.example"), .target = edg_str("/b/c?d")};
+    const struct edg_base base = {.host = ron_str_of("a.example"), .target = ron_str_of("/b/c?d")};
     char out[2][256];
     struct ron_str value;
     struct ron_str once;

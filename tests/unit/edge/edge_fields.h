@@ -85,7 +85,7 @@ static inline void add_line(struct fields *f, const char *line, size_t len)
 
     assert_non_null(colon);
     assert_true(f->count < FIELDS_MAX);
-    value = edg_trim((struct ron_str){colon + 1, (size_t)(line + len - colon - 1)});
+    value = ron_str_trim((struct ron_str){colon + 1, (size_t)(line + len - colon - 1)});
     field->name = expand(f, line, (size_t)(colon - line));
     field->value = expand(f, value.ptr, value.len);
     f->count++;

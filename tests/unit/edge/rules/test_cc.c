@@ -47,8 +47,8 @@ static void test_fields__list__elements_of_all_lines(void **state)
         assert_string_equal(got, rows[i].elements);
     }
     set_lines(&f, "Connection: close\nConnection: X-One , tWo");
-    assert_true(edg_list_has(view(&f), "connection", edg_str("TWO")));
-    assert_false(edg_list_has(view(&f), "connection", edg_str("tw")));
+    assert_true(edg_list_has(view(&f), "connection", ron_str_of("TWO")));
+    assert_false(edg_list_has(view(&f), "connection", ron_str_of("tw")));
 }
 
 static void test_fields__weights__by_the_grammar(void **state)
@@ -87,7 +87,7 @@ static void test_fields__weights__by_the_grammar(void **state)
     for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
         struct ron_str name;
         uint32_t weight = 7777;
-        enum ron_rc rc = edg_weighted(edg_str(rows[i].item), &name, &weight);
+        enum ron_rc rc = edg_weighted(ron_str_of(rows[i].item), &name, &weight);
 
         if (rows[i].weight < 0) {
             assert_int_equal(rc, RON_INVALID);
@@ -236,15 +236,15 @@ static void test_cc__named_fields__withheld(void **state)
     (void)state;
     set_lines(&f,
               "Cache-Control: no-cache=\"a, B\", max-age=1\nCache-Control: private=\"Set-Cookie\"");
-    assert_true(edg_cc_withheld(view(&f), edg_str("A")));
-    assert_true(edg_cc_withheld(view(&f), edg_str("b")));
-    assert_true(edg_cc_withheld(view(&f), edg_str("set-cookie")));
-    assert_false(edg_cc_withheld(view(&f), edg_str("c")));
-    assert_false(edg_cc_withheld(view(&f), edg_str("max-age")));
+    assert_true(edg_cc_withheld(view(&f), ron_str_of("A")));
+    assert_true(edg_cc_withheld(view(&f), ron_str_of("b")));
+    assert_true(edg_cc_withheld(view(&f), ron_str_of("set-cookie")));
+    assert_false(edg_cc_withheld(view(&f), ron_str_of("c")));
+    assert_false(edg_cc_withheld(view(&f), ron_str_of("max-age")));
     set_lines(&f, "Cache-Control: no-cache=a, private=\"b, content-type\", other=\"c\"");
-    assert_false(edg_cc_withheld(view(&f), edg_str("a")));
-    assert_false(edg_cc_withheld(view(&f), edg_str("b")));
-    assert_false(edg_cc_withheld(view(&f), edg_str("c")));
+    assert_false(edg_cc_withheld(view(&f), ron_str_of("a")));
+    assert_false(edg_cc_withheld(view(&f), ron_str_of("b")));
+    assert_false(edg_cc_withheld(view(&f), ron_str_of("c")));
 }
 
 /* ---- age and dates --------------------------------------------------------------------------- */

@@ -36,7 +36,7 @@ static void vary_key(const char *vary, struct edg_fields request, char key[512])
     struct ron_buf buf;
 
     ron_buf_init_over(&buf, key, 512);
-    assert_int_equal(edg_vary_key(edg_str(vary), request, &buf), RON_OK);
+    assert_int_equal(edg_vary_key(ron_str_of(vary), request, &buf), RON_OK);
     RON_IGNORE(ron_buf_text(&buf));
 }
 
@@ -149,7 +149,8 @@ static void invalidate(struct gateway *g, const char *target, size_t len)
 static bool refers(struct gateway *g, const struct step *s, const struct message *m,
                    const char *name, bool drop)
 {
-    const struct edg_base base = {.host = edg_str("cache.example"), .target = edg_str(s->target)};
+    const struct edg_base base = {.host = ron_str_of("cache.example"),
+                                  .target = ron_str_of(s->target)};
     struct ron_str value;
     struct ron_str target;
     char out[256];
@@ -178,7 +179,7 @@ static void serve(const struct gateway *g, const struct step *s, const struct fi
 
     memset(ret, 0, sizeof *ret);
     for (size_t i = 0; i < stored.count; i++) {
-        if (!edg_is(stored.at[i].name, "Age")) {
+        if (!ron_str_is_nocase(stored.at[i].name, "Age")) {
             ret->fields.at[ret->fields.count++] = stored.at[i];
         }
     }
@@ -221,11 +222,12 @@ static void forward(struct gateway *g, const struct step *s, const struct step *
         edg_conditions(view(&e->stored.fields), &c);
     }
     if (c.if_none_match.len > 0) {
-        out->at[out->count++] = (struct ron_http_field){edg_str("If-None-Match"), c.if_none_match};
+        out->at[out->count++] =
+            (struct ron_http_field){ron_str_of("If-None-Match"), c.if_none_match};
     }
     if (c.if_modified_since.len > 0) {
         out->at[out->count++] =
-            (struct ron_http_field){edg_str("If-Modified-Since"), c.if_modified_since};
+            (struct ron_http_field){ron_str_of("If-Modified-Since"), c.if_modified_since};
     }
     origin_answer(&g->origin, s, before, ret);
 }
@@ -309,8 +311,8 @@ static bool field_is(struct edg_fields fields, const char *line, uint64_t base_s
     add_line(&wanted, line, strlen(line));
     for (size_t i = 0; i < fields.count; i++) {
         value = fields.at[i].value;
-        if (edg_same(fields.at[i].name, wanted.at[0].name) &&
-            (wanted.at[0].value.len == 0 || edg_same(value, wanted.at[0].value))) {
+        if (ron_str_equal_nocase(fields.at[i].name, wanted.at[0].name) &&
+            (wanted.at[0].value.len == 0 || ron_str_equal_nocase(value, wanted.at[0].value))) {
             return true;
         }
     }

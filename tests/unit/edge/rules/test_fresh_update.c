@@ -239,15 +239,16 @@ static void test_location__references__resolved_on_the_same_host(void **state)
         {"/12345678901234567890123456789012", NULL, RON_LIMIT},
         {"/?234567890123456789012345678901234", NULL, RON_LIMIT},
     };
-    const struct edg_base base = {.host = edg_str("a"),
-                                  .origin = edg_str("origin.example:8080"),
-                                  .target = edg_str("/b/c/d;p?q")};
+    const struct edg_base base = {.host = ron_str_of("a"),
+                                  .origin = ron_str_of("origin.example:8080"),
+                                  .target = ron_str_of("/b/c/d;p?q")};
 
     (void)state;
     for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
         struct ron_str target = {NULL, 0};
         char out[32];
-        enum ron_rc rc = edg_location(&base, edg_str(rows[i].reference), out, sizeof out, &target);
+        enum ron_rc rc =
+            edg_location(&base, ron_str_of(rows[i].reference), out, sizeof out, &target);
 
         if (rc != rows[i].rc || (rc == RON_OK && !ron_str_eq(target, rows[i].target)) ||
             (rc != RON_OK && target.ptr != NULL)) {
@@ -259,14 +260,14 @@ static void test_location__references__resolved_on_the_same_host(void **state)
 
 static void test_location__base_without_origin__no_empty_host(void **state)
 {
-    const struct edg_base base = {.host = edg_str("a"), .target = edg_str("/")};
+    const struct edg_base base = {.host = ron_str_of("a"), .target = ron_str_of("/")};
     struct ron_str target = {NULL, 0};
     char out[32];
 
     (void)state;
-    assert_int_equal(edg_location(&base, edg_str("http:///x"), out, sizeof out, &target),
+    assert_int_equal(edg_location(&base, ron_str_of("http:///x"), out, sizeof out, &target),
                      RON_DENIED);
-    assert_int_equal(edg_location(&base, edg_str("//a/x"), out, sizeof out, &target), RON_OK);
+    assert_int_equal(edg_location(&base, ron_str_of("//a/x"), out, sizeof out, &target), RON_OK);
     assert_true(ron_str_eq(target, "/x"));
 }
 

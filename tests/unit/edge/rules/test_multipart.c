@@ -35,7 +35,7 @@ static void test_multipart__two_ranges__byte_for_byte(void **state)
 
     (void)state;
     assert_int_equal(
-        edg_multipart_plan(ranges, 2, sizeof data - 1, edg_str("text/plain"), digits, &plan),
+        edg_multipart_plan(ranges, 2, sizeof data - 1, ron_str_of("text/plain"), digits, &plan),
         RON_OK);
     assert_int_equal(write_out(&plan, body, sizeof body), plan.length);
     assert_string_equal(body, "--0123456789abcdef00ff10f00faa5599\r\n"
@@ -94,7 +94,7 @@ static void test_multipart__largest_of_everything__fits(void **state)
                                         &plan),
                      RON_LIMIT);
     assert_int_equal(
-        edg_multipart_plan(ranges, 1, UINT64_MAX, edg_str("text/plain\r\nX: y"), digits, &plan),
+        edg_multipart_plan(ranges, 1, UINT64_MAX, ron_str_of("text/plain\r\nX: y"), digits, &plan),
         RON_INVALID);
     assert_int_equal(plan.piece_count, 7);
 }

@@ -281,13 +281,13 @@ static void test_accept__token__known_or_not(void **state)
     enum edg_accept coding = EDG_ACCEPT_IDENTITY;
 
     (void)state;
-    assert_int_equal(edg_accept_parse(edg_str("X-GZip"), &coding), RON_OK);
+    assert_int_equal(edg_accept_parse(ron_str_of("X-GZip"), &coding), RON_OK);
     assert_int_equal(coding, EDG_ACCEPT_GZIP);
-    assert_int_equal(edg_accept_parse(edg_str("zstd"), &coding), RON_OK);
+    assert_int_equal(edg_accept_parse(ron_str_of("zstd"), &coding), RON_OK);
     assert_int_equal(coding, EDG_ACCEPT_ZSTD);
-    assert_int_equal(edg_accept_parse(edg_str("deflate"), &coding), RON_NOTFOUND);
-    assert_int_equal(edg_accept_parse(edg_str("gzip, br"), &coding), RON_NOTFOUND);
-    assert_int_equal(edg_accept_parse(edg_str(""), &coding), RON_NOTFOUND);
+    assert_int_equal(edg_accept_parse(ron_str_of("deflate"), &coding), RON_NOTFOUND);
+    assert_int_equal(edg_accept_parse(ron_str_of("gzip, br"), &coding), RON_NOTFOUND);
+    assert_int_equal(edg_accept_parse(ron_str_of(""), &coding), RON_NOTFOUND);
 }
 
 int main(void)

@@ -45,7 +45,7 @@ static void test_surrogate__answers__are_judged_by_it(void **state)
 
 static void test_surrogate__too_long__is_not_stored(void **state)
 {
-    struct ron_http_field field = {edg_str("Surrogate-Control"), {NULL, 0}};
+    struct ron_http_field field = {ron_str_of("Surrogate-Control"), {NULL, 0}};
     struct ron_http_field out[2];
     char room[EDG_SURROGATE_MAX];
     char text[EDG_SURROGATE_MAX + 64];

@@ -80,7 +80,7 @@ static void key_of(const char *vary, const char *lines, char *out, size_t size)
 
     set_lines(&f, lines);
     ron_buf_init_over(&buf, out, size);
-    assert_int_equal(edg_vary_key(edg_str(vary), view(&f), &buf), RON_OK);
+    assert_int_equal(edg_vary_key(ron_str_of(vary), view(&f), &buf), RON_OK);
     RON_IGNORE(ron_buf_text(&buf));
 }
 
@@ -176,11 +176,11 @@ static void test_vary__many_elements__sorted_to_the_limit_only(void **state)
     (void)state;
     many(&f, EDG_VARY_ITEMS_MAX);
     ron_buf_init_over(&buf, key, sizeof key);
-    assert_int_equal(edg_vary_key(edg_str("accept-language"), view(&f), &buf), RON_OK);
+    assert_int_equal(edg_vary_key(ron_str_of("accept-language"), view(&f), &buf), RON_OK);
     assert_memory_equal(key, "accept-language:z01,z02,", 24);
     many(&f, EDG_VARY_ITEMS_MAX + 1);
     ron_buf_init_over(&buf, key, sizeof key);
-    assert_int_equal(edg_vary_key(edg_str("accept-language"), view(&f), &buf), RON_OK);
+    assert_int_equal(edg_vary_key(ron_str_of("accept-language"), view(&f), &buf), RON_OK);
     assert_memory_equal(key, "accept-language:z65,z64,", 24);
 }
 
@@ -188,21 +188,21 @@ static void test_vary__long_key__refused(void **state)
 {
     static char value[EDG_VARY_KEY_MAX + 1];
     static char memory[2 * EDG_VARY_KEY_MAX];
-    const struct ron_http_field field = {edg_str("Foo"), {value, EDG_VARY_KEY_MAX - 5}};
-    struct ron_http_field longer = {edg_str("Foo"), {value, EDG_VARY_KEY_MAX - 4}};
+    const struct ron_http_field field = {ron_str_of("Foo"), {value, EDG_VARY_KEY_MAX - 5}};
+    struct ron_http_field longer = {ron_str_of("Foo"), {value, EDG_VARY_KEY_MAX - 4}};
     struct ron_buf buf;
 
     (void)state;
     memset(value, 'v', sizeof value);
     ron_buf_init_over(&buf, memory, sizeof memory);
-    assert_int_equal(edg_vary_key(edg_str("foo"), (struct edg_fields){&field, 1}, &buf), RON_OK);
+    assert_int_equal(edg_vary_key(ron_str_of("foo"), (struct edg_fields){&field, 1}, &buf), RON_OK);
     assert_int_equal(ron_buf_len(&buf), EDG_VARY_KEY_MAX);
     ron_buf_clear(&buf);
-    assert_int_equal(edg_vary_key(edg_str("foo"), (struct edg_fields){&longer, 1}, &buf),
+    assert_int_equal(edg_vary_key(ron_str_of("foo"), (struct edg_fields){&longer, 1}, &buf),
                      RON_LIMIT);
     ron_buf_init_over(&buf, memory, 8);
     longer.value.len = 10;
-    assert_int_equal(edg_vary_key(edg_str("foo"), (struct edg_fields){&longer, 1}, &buf),
+    assert_int_equal(edg_vary_key(ron_str_of("foo"), (struct edg_fields){&longer, 1}, &buf),
                      RON_LIMIT);
 }
 

@@ -28,13 +28,13 @@ static struct edg_index_opts opts_of(struct edg_table *t)
 
 static void put_one(struct edg_table *t, uint32_t origin, const char *target, const char *lang)
 {
-    struct ron_http_field fields[] = {{edg_str("ETag"), edg_str("\"x\"")},
-                                      {edg_str("X-Empty"), edg_str("")}};
+    struct ron_http_field fields[] = {{ron_str_of("ETag"), ron_str_of("\"x\"")},
+                                      {ron_str_of("X-Empty"), ron_str_of("")}};
     struct edg_stored like = {.origin = origin,
                               .status = 203,
-                              .target = edg_str(target),
-                              .vary = edg_str(lang[0] != '\0' ? "accept-language" : ""),
-                              .key = edg_str(lang),
+                              .target = ron_str_of(target),
+                              .vary = ron_str_of(lang[0] != '\0' ? "accept-language" : ""),
+                              .key = ron_str_of(lang),
                               .fields = {fields, 2},
                               .life = {.response_ms = UINT64_C(1700000000123),
                                        .initial_age_s = 1,
@@ -68,7 +68,7 @@ static void test_index__written_and_read__the_same_bytes(void **state)
     struct edg_index_opts first = opts_of(a);
     struct edg_index_opts second = opts_of(b);
     const struct edg_stored *r = NULL;
-    struct ron_http_field lang = {edg_str("Accept-Language"), edg_str("de")};
+    struct ron_http_field lang = {ron_str_of("Accept-Language"), ron_str_of("de")};
     struct ron_buf out;
     size_t records = 0;
     bool others;
@@ -81,7 +81,8 @@ static void test_index__written_and_read__the_same_bytes(void **state)
                      RON_OK);
     assert_int_equal(records, 3);
     assert_int_equal(
-        edg_table_find(b, 32, edg_str("/a"), (struct edg_fields){&lang, 1}, &r, &others), RON_OK);
+        edg_table_find(b, 32, ron_str_of("/a"), (struct edg_fields){&lang, 1}, &r, &others),
+        RON_OK);
     assert_int_equal(r->status, 203);
     assert_int_equal(r->size, UINT64_C(1) << 40);
     assert_int_equal(r->life.response_ms, UINT64_C(1700000000123));
@@ -114,7 +115,7 @@ static void test_index__one_record__comes_back_whole_or_not_at_all(void **state)
 
     (void)state;
     ron_buf_init(&out, 1 << 20);
-    assert_int_equal(edg_table_find(t, 0, edg_str("/a"), (struct edg_fields){0}, &r, &others),
+    assert_int_equal(edg_table_find(t, 0, ron_str_of("/a"), (struct edg_fields){0}, &r, &others),
                      RON_OK);
     assert_int_equal(edg_index_pack(&one, r, &out), RON_OK);
     len = ron_buf_len(&out);
@@ -192,7 +193,7 @@ static void test_index__an_origin_that_moved__left_out(void **state)
     assert_int_equal(records, 2);
     edg_table_get_stats(opts.table, &stats);
     assert_int_equal(stats.records, 2);
-    assert_int_equal(edg_table_drop(opts.table, 5, edg_str("/a")), 2);
+    assert_int_equal(edg_table_drop(opts.table, 5, ron_str_of("/a")), 2);
     edg_table_free(opts.table);
     edg_table_free(a);
     ron_buf_done(&out);
