@@ -18,7 +18,7 @@
 #include "ron/base/arena.h"
 #include "ron/base/assert.h"
 #include "ron/base/hex.h"
-#include "ron/merkle/lines.h"
+#include "ron/base/str.h"
 
 enum {
     RECV_DEFAULT = 10,
@@ -44,11 +44,6 @@ struct box_call {
     struct ron_arena arena;
     char text[]; /* of the request */
 };
-
-static struct ron_str str_of(const char *text)
-{
-    return (struct ron_str){text, strlen(text)};
-}
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -379,7 +374,7 @@ static const struct ron_json_shape batch_shape =
 /* NULL, or what is wrong. */
 static const char *take_msg(struct box_call *c, const struct in_msg *in, struct iop_msg *out)
 {
-    *out = (struct iop_msg){.topic = in->topic.len > 0 ? in->topic : str_of(c->topic),
+    *out = (struct iop_msg){.topic = in->topic.len > 0 ? in->topic : ron_str_of(c->topic),
                             .head = in->head,
                             .body = in->body,
                             .delay_ms = in->delay_ms};
@@ -448,7 +443,7 @@ static void send_http(struct ron_http_call *call, void *arg, bool batch)
 
         /* No provider has such a name: keys of senders and of deliveries cannot meet. */
         (void)snprintf(name, sizeof name, "mailbox/%s", c->topic);
-        iop_key_make(c->front->mail, str_of(name), in.key, NULL, &c->op.put.key);
+        iop_key_make(c->front->mail, ron_str_of(name), in.key, NULL, &c->op.put.key);
         c->op.put.has_key = true;
     }
     submit(call, c);
@@ -495,7 +490,7 @@ void iop_box_recv_http(struct ron_http_call *call, void *arg)
     }
     left_ms = ron_deadline_left_ms(ron_http_deadline(call), ron_env_now_ns(c->front->core->env));
     left_ms = left_ms > MARGIN_MS ? left_ms - MARGIN_MS : 0;
-    c->op.recv.topic = str_of(c->topic);
+    c->op.recv.topic = ron_str_of(c->topic);
     c->op.recv.max = (uint32_t)in.max;
     c->op.recv.max_bytes = (uint32_t)in.max_bytes;
     c->op.recv.visibility_ms = (uint32_t)in.visibility_ms;
@@ -554,7 +549,7 @@ static void ack_http(struct ron_http_call *call, void *arg, enum iop_op_kind kin
             return;
         }
     }
-    c->op.ack.topic = str_of(c->topic);
+    c->op.ack.topic = ron_str_of(c->topic);
     c->op.ack.receipts = c->receipts;
     c->op.ack.rcs = c->rcs;
     c->op.ack.count = (uint32_t)in.receipts.count;
@@ -581,7 +576,7 @@ void iop_box_stats_http(struct ron_http_call *call, void *arg)
     struct box_call *c = begin(arg, call, IOP_OP_STATS, "mailbox.inspect", true, 0);
 
     if (c != NULL) {
-        c->op.stats.topic = str_of(c->topic);
+        c->op.stats.topic = ron_str_of(c->topic);
         submit(call, c);
     }
 }
@@ -634,7 +629,7 @@ void iop_box_dead_http(struct ron_http_call *call, void *arg)
         refuse(call, c, "", "expected numbers for after and limit, limit at most 1000");
         return;
     }
-    c->op.dead.topic = str_of(c->topic);
+    c->op.dead.topic = ron_str_of(c->topic);
     c->op.dead.after_id = after;
     c->op.dead.max = (uint32_t)limit;
     c->op.dead.max_bytes = LIST_BYTES;
@@ -664,13 +659,13 @@ static void dead_http(struct ron_http_call *call, void *arg, enum iop_op_kind ki
         char text[IOP_RECEIPT_SIZE];
 
         (void)snprintf(text, sizeof text, "%.*s-1", (int)in.id.len, in.id.ptr);
-        if (!iop_receipt_parse(str_of(text), &r)) {
+        if (!iop_receipt_parse(ron_str_of(text), &r)) {
             refuse(call, c, "id", "invalid message id");
             return;
         }
         c->op.dead.id = r.id;
     }
-    c->op.dead.topic = str_of(c->topic);
+    c->op.dead.topic = ron_str_of(c->topic);
     submit(call, c);
 }
 
@@ -728,7 +723,7 @@ void iop_box_switch_http(struct ron_http_call *call, void *arg)
     }
     (void)snprintf(name, sizeof IOP_REMOTE_JOURNAL + in.name.len, "%s%.*s", IOP_REMOTE_JOURNAL,
                    (int)in.name.len, in.name.ptr);
-    c->op.target.name = str_of(name);
+    c->op.target.name = ron_str_of(name);
     c->op.target.set = (in.present >> SWITCH_OFF & 1) != 0;
     c->op.target.off = in.off;
     c->op.target.reason = in.reason.ptr != NULL ? in.reason : (struct ron_str){"", 0};

@@ -6,6 +6,7 @@
 #include "interop/offline/tool.h"
 #include "interop/provider/sign.h"
 #include "ron/base/alloc.h"
+#include "ron/base/str.h"
 
 _Static_assert((int)IOP_TOOL_FIELDS_MAX == (int)IOP_SIGNED_FIELDS &&
                    (int)IOP_TOOL_NAME_SIZE == (int)IOP_SIGNED_NAME_MAX &&
@@ -137,11 +138,6 @@ enum ron_rc iop_tool_sample(const char *kind, const char *event, const char *id,
 
 /* ---- signatures ------------------------------------------------------------------------------ */
 
-static struct ron_str str(const char *text)
-{
-    return text == NULL ? (struct ron_str){"", 0} : (struct ron_str){text, strlen(text)};
-}
-
 enum ron_rc iop_tool_sign(const struct iop_tool_request *r, struct iop_tool_headers *ret_headers,
                           struct ron_err *err)
 {
@@ -162,10 +158,10 @@ enum ron_rc iop_tool_sign(const struct iop_tool_request *r, struct iop_tool_head
     RON_GOTO(iop_signer_init(&signer, iop_scheme_of(kind), r->secret, r->secret_len, err), out);
     RON_GOTO(iop_sign(&signer,
                       &(struct iop_to_sign){
-                          .id = str(r->id),
-                          .event = str(r->event),
+                          .id = ron_str_of(r->id),
+                          .event = ron_str_of(r->event),
                           .now_unix_ms = r->now_unix_ms,
-                          .url = str(r->url),
+                          .url = ron_str_of(r->url),
                           .body = r->body,
                           .len = r->len,
                           .form = r->content_type != NULL &&

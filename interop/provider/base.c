@@ -4,92 +4,16 @@
 
 #include "interop/provider/priv.h"
 #include "ron/base/assert.h"
+#include "ron/base/hex.h"
 
 /* ---- encodings ------------------------------------------------------------------------------- */
 
-static const char base64_digits[] =
-    "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/* -1 for what is no digit. These values are compared with a secret, but are the sender's own. */
-static int hex_digit(char c, bool upper)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    if (upper) {
-        return c >= 'A' && c <= 'F' ? c - 'A' + 10 : -1;
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
-static bool hex_read(struct ron_str text, bool upper, uint8_t *out, size_t len)
-{
-    if (text.len != 2 * len) {
-        return false;
-    }
-    for (size_t i = 0; i < len; i++) {
-        int high = hex_digit(text.ptr[2 * i], upper);
-        int low = hex_digit(text.ptr[2 * i + 1], upper);
-
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        out[i] = (uint8_t)(high << 4 | low);
-    }
-    return true;
-}
-
-static int base64_digit(char c)
-{
-    if (c >= 'A' && c <= 'Z') {
-        return c - 'A';
-    }
-    if (c >= 'a' && c <= 'z') {
-        return c - 'a' + 26;
-    }
-    if (c >= '0' && c <= '9') {
-        return c - '0' + 52;
-    }
-    return c == '+' ? 62 : c == '/' ? 63 : -1;
-}
-
-/* Without padding; the bits that are left over must be zero, so that each value has one text. */
-static bool base64_bare(struct ron_str text, uint8_t *out, size_t size, size_t *ret_len)
-{
-    uint32_t bits = 0;
-    uint32_t count = 0;
-    size_t len = 0;
-
-    if (text.len % 4 == 1) {
-        return false;
-    }
-    for (size_t i = 0; i < text.len; i++) {
-        int digit = base64_digit(text.ptr[i]);
-
-        if (digit < 0) {
-            return false;
-        }
-        bits = bits << 6 | (uint32_t)digit;
-        count += 6;
-        if (count >= 8) {
-            if (len == size) {
-                return false;
-            }
-            count -= 8;
-            out[len++] = (uint8_t)(bits >> count);
-        }
-    }
-    *ret_len = len;
-    return (bits & ((1u << count) - 1)) == 0;
-}
-
+/* These values are compared with a secret, but are the sender's own: no constant time. */
 bool iop__base64_read(struct ron_str text, uint8_t *out, size_t size, size_t *ret_len)
 {
-    if (text.len > 0 && text.len % 4 == 0) {
-        text.len -= text.ptr[text.len - 1] == '=';
-        text.len -= text.len % 4 == 3 && text.ptr[text.len - 1] == '=';
-    }
-    return base64_bare(text, out, size, ret_len);
+    bool padded = text.len > 0 && text.ptr[text.len - 1] == '=';
+
+    return ron_base64_read(text, padded ? RON_BASE64_PADDED : RON_BASE64_BARE, out, size, ret_len);
 }
 
 bool iop__decode_exact(enum iop_encoding encoding, struct ron_str text, uint8_t *out, size_t len)
@@ -98,12 +22,11 @@ bool iop__decode_exact(enum iop_encoding encoding, struct ron_str text, uint8_t 
 
     switch (encoding) {
     case IOP_HEX:
-        return hex_read(text, false, out, len);
+        return ron_unhex(text, RON_HEX_LOWER, out, len);
     case IOP_HEX_UPPER:
-        return hex_read(text, true, out, len);
+        return ron_unhex(text, RON_HEX_UPPER, out, len);
     case IOP_BASE64:
-        return text.len == (len + 2) / 3 * 4 && iop__base64_read(text, out, len, &got) &&
-               got == len;
+        return ron_base64_read(text, RON_BASE64_PADDED, out, len, &got) && got == len;
     }
     RON_UNREACHABLE();
 }
@@ -111,30 +34,15 @@ bool iop__decode_exact(enum iop_encoding encoding, struct ron_str text, uint8_t 
 size_t iop__encode(enum iop_encoding encoding, const uint8_t *bytes, size_t len, char *out,
                    size_t size)
 {
-    const char *digits = encoding == IOP_HEX ? "0123456789abcdef" : "0123456789ABCDEF";
-    size_t n = 0;
+    size_t n = encoding == IOP_BASE64 ? ron_base64_size(len, RON_BASE64_PADDED) : 2 * len;
 
-    RON_ASSERT(size > (encoding == IOP_BASE64 ? (len + 2) / 3 * 4 : 2 * len));
-    if (encoding != IOP_BASE64) {
-        for (size_t i = 0; i < len; i++) {
-            out[n++] = digits[bytes[i] >> 4];
-            out[n++] = digits[bytes[i] & 15];
-        }
+    RON_ASSERT(size > n);
+    if (encoding == IOP_BASE64) {
+        ron_base64(bytes, len, RON_BASE64_PADDED, out);
         out[n] = '\0';
-        return n;
+    } else {
+        (encoding == IOP_HEX ? ron_hex : ron_hex_upper)(bytes, len, out);
     }
-    for (size_t i = 0; i < len; i += 3) {
-        uint32_t left = (uint32_t)RON_MIN(len - i, (size_t)3);
-        uint32_t v = (uint32_t)bytes[i] << 16;
-
-        v |= left > 1 ? (uint32_t)bytes[i + 1] << 8 : 0;
-        v |= left > 2 ? bytes[i + 2] : 0;
-        out[n++] = base64_digits[v >> 18];
-        out[n++] = base64_digits[v >> 12 & 63];
-        out[n++] = (char)(left > 1 ? base64_digits[v >> 6 & 63] : '=');
-        out[n++] = (char)(left > 2 ? base64_digits[v & 63] : '=');
-    }
-    out[n] = '\0';
     return n;
 }
 
@@ -212,18 +120,9 @@ static bool form_decode(struct ron_str in, char **to, struct ron_str *ret)
 
         if (c == '%') {
             uint8_t byte;
-            char pair[2];
 
-            if (in.len - i < 3) {
-                return false;
-            }
-            for (size_t k = 0; k < 2; k++) {
-                pair[k] = in.ptr[i + 1 + k];
-                if (pair[k] >= 'A' && pair[k] <= 'F') {
-                    pair[k] = (char)(pair[k] | 0x20);
-                }
-            }
-            if (!hex_read((struct ron_str){pair, 2}, false, &byte, 1)) {
+            if (in.len - i < 3 ||
+                !ron_unhex((struct ron_str){in.ptr + i + 1, 2}, RON_HEX_ANY, &byte, 1)) {
                 return false;
             }
             c = (char)byte;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ron/base/assert.h"
+#include "ron/base/hex.h"
 
 bool iop_doc_init(struct iop_doc *doc, const void *bytes, size_t len)
 {
@@ -57,9 +58,7 @@ static uint32_t hex4(const char *p)
     uint32_t v = 0;
 
     for (int i = 0; i < 4; i++) {
-        char c = p[i];
-
-        v = v << 4 | (uint32_t)(c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
+        v = v << 4 | (uint32_t)ron_hex_digit(p[i]); /* the scanner has checked it */
     }
     return v;
 }
