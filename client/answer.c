@@ -6,8 +6,10 @@
  * account may hold more assets than any array here, and nothing is allocated. */
 #include <string.h>
 
-#include "client/bytes.h"
 #include "client/client.h"
+#include "ron/base/bytes.h"
+#include "ron/base/hex.h"
+#include "ron/base/str.h"
 
 #define SHAPE(type_, fields_)                                                                      \
     {                                                                                              \
@@ -24,37 +26,15 @@ static enum ron_rc scan(char *json, size_t len, const struct ron_json_shape *sha
 
 /* ---- texts ----------------------------------------------------------------------------------- */
 
-static int hex_digit(char c)
-{
-    if (c >= '0' && c <= '9') {
-        return c - '0';
-    }
-    return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
-}
-
 static bool read_hash(struct ron_str text, uint8_t ret[LC_HASH_BYTES])
 {
     uint8_t hash[LC_HASH_BYTES];
 
-    if (text.len != sizeof hash * 2) {
+    if (!ron_unhex(text, RON_HEX_LOWER, hash, sizeof hash)) {
         return false;
-    }
-    for (size_t i = 0; i < sizeof hash; i++) {
-        int high = hex_digit(text.ptr[2 * i]);
-        int low = hex_digit(text.ptr[2 * i + 1]);
-
-        if (high < 0 || low < 0) {
-            return false;
-        }
-        hash[i] = (uint8_t)(high << 4 | low);
     }
     memcpy(ret, hash, sizeof hash);
     return true;
-}
-
-static bool same(struct ron_str a, struct ron_str b)
-{
-    return a.len == b.len && memcmp(a.ptr, b.ptr, a.len) == 0;
 }
 
 /* ---- lists ----------------------------------------------------------------------------------- */
@@ -139,9 +119,9 @@ enum ron_rc lc_done_read(const void *bytes, size_t len, struct lc_done *ret)
     }
     d = (struct lc_done){.dry_run = p[0] == 2,
                          .replayed = p[1] == 1,
-                         .seq_first = lc__get(p + 2, 8),
-                         .seq_last = lc__get(p + 10, 8),
-                         .commit_ms = lc__get(p + 50, 8)};
+                         .seq_first = ron_get_be64(p + 2),
+                         .seq_last = ron_get_be64(p + 10),
+                         .commit_ms = ron_get_be64(p + 50)};
     memcpy(d.root, p + 18, sizeof d.root);
     if (d.seq_first > d.seq_last || (d.seq_first == 0) != d.dry_run ||
         (d.dry_run && (d.seq_last != 0 || d.commit_ms != 0))) {
@@ -285,7 +265,7 @@ enum ron_rc lc_account_read(char *json, size_t len, struct ron_str asset, struct
         struct balance one = {0};
 
         RON_TRY(scan_item(item, &balance_shape, &one));
-        if (same(one.asset, asset)) {
+        if (ron_str_equal(one.asset, asset)) {
             if (found) {
                 return RON_CORRUPT;
             }

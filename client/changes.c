@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client/changes.c - events that name the accounts of a commit (docs/formats/ledger-oap.md). */
-#include "client/bytes.h"
 #include "client/client.h"
+#include "ron/base/bytes.h"
 
 enum { HEAD = 8 + 1 + 2 };
 
@@ -12,7 +12,7 @@ bool lc_changes_next(struct lc_changes *c, struct ron_str *ret_account)
     if (c->_at == c->_end) {
         return false;
     }
-    len = (size_t)lc__get(c->_at, 2);
+    len = ron_get_be16(c->_at);
     *ret_account = (struct ron_str){(const char *)c->_at + 2, len};
     c->_at += 2 + len;
     return true;
@@ -28,9 +28,9 @@ enum ron_rc lc_changes_read(const void *payload, size_t len, struct lc_changes *
     if (len < HEAD || p[8] > 1) {
         return RON_CORRUPT;
     }
-    c = (struct lc_changes){.seq = lc__get(p, 8),
+    c = (struct lc_changes){.seq = ron_get_be64(p),
                             .last = p[8] == 1,
-                            .count = (uint16_t)lc__get(p + 9, 2),
+                            .count = ron_get_be16(p + 9),
                             ._at = at,
                             ._end = end};
     if (c.seq == 0) {
@@ -42,7 +42,7 @@ enum ron_rc lc_changes_read(const void *payload, size_t len, struct lc_changes *
         if (end - at < 2) {
             return RON_CORRUPT;
         }
-        name = (size_t)lc__get(at, 2);
+        name = ron_get_be16(at);
         at += 2;
         if (name == 0 || name > LC_ACCOUNT_MAX || (size_t)(end - at) < name) {
             return RON_CORRUPT;

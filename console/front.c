@@ -17,11 +17,10 @@
 
 #include "console/svc.h"
 #include "ron/base/assert.h"
+#include "ron/base/str.h"
 #include "ron/http/etag.h"
 
 enum { COOKIE_NAME_MAX = 24, COOKIE_MAX = 256, BODY_MAX = 1024, SESSION_MAX = 2048 };
-
-#define STR(literal) ((struct ron_str){(literal), sizeof(literal) - 1})
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
@@ -30,7 +29,7 @@ void con_fail(struct con_svc *s, struct ron_http_call *call, enum con_error erro
     struct ron_http_error e = con_http_error(error);
 
     con_count_of(s, CON_M_REJECTS, con_error_label(error));
-    RON_IGNORE(ron_http_add_header(call, "Cache-Control", STR("no-store")));
+    RON_IGNORE(ron_http_add_header(call, "Cache-Control", RON_STR_LIT("no-store")));
     ron_http_fail_with(call, &e);
 }
 
@@ -39,14 +38,14 @@ void con_reply_fail(struct con_svc *s, struct ron_http_reply *take_reply, enum c
     struct ron_http_error e = con_http_error(error);
 
     con_count_of(s, CON_M_REJECTS, con_error_label(error));
-    RON_IGNORE(ron_http_reply_add_header(take_reply, "Cache-Control", STR("no-store")));
+    RON_IGNORE(ron_http_reply_add_header(take_reply, "Cache-Control", RON_STR_LIT("no-store")));
     ron_http_reply_fail_with(take_reply, &e);
 }
 
 void con_answer_json(struct ron_http_call *call, int status, const struct ron_buf *body)
 {
-    RON_IGNORE(ron_http_add_header(call, "Cache-Control", STR("no-store")));
-    RON_IGNORE(ron_http_add_header(call, "X-Content-Type-Options", STR("nosniff")));
+    RON_IGNORE(ron_http_add_header(call, "Cache-Control", RON_STR_LIT("no-store")));
+    RON_IGNORE(ron_http_add_header(call, "X-Content-Type-Options", RON_STR_LIT("nosniff")));
     ron_http_answer(call, status, "application/json", ron_buf_data(body), ron_buf_len(body));
 }
 
@@ -193,15 +192,15 @@ static void answer_file(struct con_svc *s, struct ron_http_call *call, const str
 
     add_page_headers(call);
     RON_IGNORE(ron_http_add_header(call, "ETag", quoted));
-    RON_IGNORE(ron_http_add_header(call, "Vary", STR("Accept-Encoding")));
-    RON_IGNORE(ron_http_add_header(call, "Cache-Control", STR("no-cache")));
+    RON_IGNORE(ron_http_add_header(call, "Vary", RON_STR_LIT("Accept-Encoding")));
+    RON_IGNORE(ron_http_add_header(call, "Cache-Control", RON_STR_LIT("no-cache")));
     if (ron_http_precondition(head, &etag, RON_HTTP_NO_MTIME, ron_env_wall_ms(s->env) / 1000) ==
         RON_HTTP_NOT_MODIFIED) {
         ron_http_answer(call, 304, NULL, NULL, 0);
         return;
     }
     if (packed) {
-        RON_IGNORE(ron_http_add_header(call, "Content-Encoding", STR("gzip")));
+        RON_IGNORE(ron_http_add_header(call, "Content-Encoding", RON_STR_LIT("gzip")));
     }
     ron_http_answer_blob(call, 200, f->type,
                          &(struct ron_http_blob){.bytes = bytes.ptr, .length = bytes.len});
@@ -347,7 +346,7 @@ static void on_open(struct ron_http_call *call, void *arg)
         con_count_of(s, CON_M_LINKS, "refused");
         con_count_of(s, CON_M_REJECTS, con_error_label(CON_ERROR_LINK));
         add_page_headers(call);
-        RON_IGNORE(ron_http_add_header(call, "Cache-Control", STR("no-store")));
+        RON_IGNORE(ron_http_add_header(call, "Cache-Control", RON_STR_LIT("no-store")));
         ron_http_answer(call, 410, "text/html; charset=utf-8",
                         s->assets.at[CON_ASSET_gone_html].plain.ptr,
                         s->assets.at[CON_ASSET_gone_html].plain.len);
@@ -359,7 +358,7 @@ static void on_open(struct ron_http_call *call, void *arg)
         (int)name.len, name.ptr, session, (until_ms - now_ms) / 1000, s->tls ? "; Secure" : "");
     add_page_headers(call);
     RON_IGNORE(ron_http_add_header(call, "Set-Cookie", (struct ron_str){cookie, (size_t)len}));
-    RON_IGNORE(ron_http_add_header(call, "Cache-Control", STR("no-store")));
+    RON_IGNORE(ron_http_add_header(call, "Cache-Control", RON_STR_LIT("no-store")));
     ron_http_answer(call, 200, "text/html; charset=utf-8", page, sizeof page - 1);
 }
 

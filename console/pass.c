@@ -15,8 +15,7 @@
 #include "ron/base/alloc.h"
 #include "ron/base/clock.h"
 #include "ron/base/secret.h"
-
-#define STR(literal) ((struct ron_str){(literal), sizeof(literal) - 1})
+#include "ron/base/str.h"
 
 /* X(SERVICE, "name", METHOD, "path") */
 #define CON_PASSES(X)                                                                              \
@@ -170,8 +169,9 @@ static void answer(struct con_call *c, const struct ron_http_fetch *f,
     /* A tile may be stored packed; whoever draws it is a browser and unpacks it. */
     static const char *const passed[] = {"Content-Encoding", "Idempotent-Replayed", "Retry-After"};
 
-    RON_IGNORE(ron_http_reply_add_header(c->reply, "Cache-Control", STR("no-store")));
-    RON_IGNORE(ron_http_reply_add_header(c->reply, "X-Content-Type-Options", STR("nosniff")));
+    RON_IGNORE(ron_http_reply_add_header(c->reply, "Cache-Control", RON_STR_LIT("no-store")));
+    RON_IGNORE(
+        ron_http_reply_add_header(c->reply, "X-Content-Type-Options", RON_STR_LIT("nosniff")));
     for (size_t i = 0; i < RON_ARRAY_LEN(passed); i++) {
         struct ron_str value = {0};
 
@@ -235,7 +235,8 @@ static enum ron_rc start(struct con_svc *s, struct ron_http_call *call, const st
         headers[count++] = (struct ron_http_fetch_header){"Authorization", {bearer, (size_t)len}};
     }
     if (o->write) {
-        headers[count++] = (struct ron_http_fetch_header){"Content-Type", STR("application/json")};
+        headers[count++] =
+            (struct ron_http_fetch_header){"Content-Type", RON_STR_LIT("application/json")};
         if (ron_http_field_get(ron_http_head(call), "idempotency-key", &key) == RON_OK) {
             headers[count++] = (struct ron_http_fetch_header){"Idempotency-Key", key};
         }
@@ -361,9 +362,9 @@ void con_topology(struct ron_http_call *call, void *arg)
 
         if (ron_str_eq(name, con_service_name(svc)) && s->up[i].url != NULL) {
             if (!answer_kept(s, call, svc)) {
-                pass_on(
-                    s, call,
-                    &(struct send){.svc = svc, .target = STR("/debug/topology"), .share = true});
+                pass_on(s, call,
+                        &(struct send){
+                            .svc = svc, .target = RON_STR_LIT("/debug/topology"), .share = true});
             }
             return;
         }

@@ -14,6 +14,7 @@
 #include "cli/base/cli.h"
 #include "cli/verb/cap_files.h"
 #include "ron/base/macros.h"
+#include "ron/base/str.h"
 #include "ron/cap/cap.h"
 #include "ron/io/file.h"
 #include "ron/io/linux_env.h"
@@ -30,11 +31,6 @@ static int failed(const char *verb, const struct ron_err *err)
 {
     fprintf(stderr, "ron %s: %s\n", verb, err->msg);
     return CLI_FAILED;
-}
-
-static struct ron_str str_of(const char *text)
-{
-    return (struct ron_str){.ptr = text, .len = strlen(text)};
 }
 
 static int load_keys(const char *verb, const char *file, struct ron_cap_keys **ret_keys)
@@ -110,7 +106,7 @@ int cli_cap_key_new(int argc, char **argv)
         return code;
     }
     if (make_parent(env, real, &err) != RON_OK ||
-        ron_cap_keyfile_add(env, real, str_of(id), &info, &err) != RON_OK) {
+        ron_cap_keyfile_add(env, real, ron_str_of(id), &info, &err) != RON_OK) {
         return failed("cap key new", &err);
     }
     ron_buf_init(&out, LISTING_MAX);
@@ -203,7 +199,7 @@ int cli_cap_key_retire(int argc, char **argv)
     if (code != CLI_OK) {
         return code;
     }
-    if (ron_cap_keyfile_retire(ron_env_linux(), real, str_of(id), &err) != RON_OK) {
+    if (ron_cap_keyfile_retire(ron_env_linux(), real, ron_str_of(id), &err) != RON_OK) {
         return failed("cap key retire", &err);
     }
     return CLI_OK;
@@ -408,7 +404,7 @@ int cli_cap_mint(int argc, char **argv)
     }
     ron_buf_init_over(&out, memory, sizeof memory);
     rc = ron_cap_mint(keys, ron_env_linux(),
-                      &(struct ron_cap_mint_opts){.location = str_of(location),
+                      &(struct ron_cap_mint_opts){.location = ron_str_of(location),
                                                   .form = form_of(form),
                                                   .caveats = list.items,
                                                   .caveat_count = list.count},
