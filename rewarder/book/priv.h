@@ -198,4 +198,3 @@ RON_MUST_USE enum ron_rc rwd__epoch_move(struct rwd_book *b, const struct rwd_ep
                                          const char *reason, uint64_t now_ms, struct ron_err *err);
 /* RON_CONFLICT with a sentence: the epoch is in a state that does not allow it. */
 enum ron_rc rwd__epoch_refuse(const struct rwd_epoch *epoch, const char *what, struct ron_err *err);
-
