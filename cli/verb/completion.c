@@ -22,6 +22,21 @@ static const char *last_word(const char *path)
     return blank == NULL ? path : blank + 1;
 }
 
+/* The inside of a string in single quotes. In bash and zsh nothing is special there, so a quote is
+ * written outside of the string; fish knows two escapes. */
+static void print_quoted(const char *text, bool fish_rules)
+{
+    for (; *text != '\0'; text++) {
+        if (*text == '\'') {
+            fputs(fish_rules ? "\\'" : "'\\''", stdout);
+        } else if (*text == '\\' && fish_rules) {
+            fputs("\\\\", stdout);
+        } else {
+            fputc(*text, stdout);
+        }
+    }
+}
+
 static bool has_below(const char *path)
 {
     for (size_t i = 0; i < cli_program()->count; i++) {
@@ -41,10 +56,13 @@ static void print_cases(void)
         if (!has_below(path)) {
             continue;
         }
-        printf("    '%s') echo '", path);
+        printf("    '");
+        print_quoted(path, false);
+        printf("') echo '");
         for (size_t k = 0; k < cli_program()->count; k++) {
             if (cli_verb_below(&cli_program()->verbs[k], path)) {
-                printf(" %s", last_word(cli_program()->verbs[k].path));
+                printf(" ");
+                print_quoted(last_word(cli_program()->verbs[k].path), false);
             }
         }
         printf("' ;;\n");
@@ -110,14 +128,14 @@ static void zsh(void)
            "_ron \"$@\"\n");
 }
 
-/* The condition of fish under which the words below a path are offered. */
+/* The condition of fish under which the words below a path are offered; inside double quotes. */
 static void fish_condition(const char *path)
 {
     if (path[0] == '\0') {
         printf("__fish_use_subcommand");
         return;
     }
-    printf("string match -qr -- '^ron %s( -.*)?$' (commandline -opc | string join ' ')", path);
+    printf("string match -qr -- '^ron %s( -.*)?\\$' (commandline -opc | string join ' ')", path);
 }
 
 static void fish(void)
@@ -132,7 +150,11 @@ static void fish(void)
         (void)snprintf(parent, sizeof parent, "%.*s", (int)(len > 0 ? len - 1 : 0), v->path);
         printf("complete -c ron -n \"");
         fish_condition(parent);
-        printf("\" %s-a '%s' -d '%s'\n", len == 0 ? "-f " : "", last_word(v->path), v->summary);
+        printf("\" %s-a '", len == 0 ? "-f " : "");
+        print_quoted(last_word(v->path), true);
+        printf("' -d '");
+        print_quoted(v->summary, true);
+        printf("'\n");
     }
     printf("function __ron_options\n"
            "    set -l words (commandline -opc | string match -v -- '-*')\n"

@@ -2,14 +2,13 @@
 # SPDX-License-Identifier: Apache-2.0
 """Shell completion as a shell runs it, and the man pages as a formatter reads them.
 
-Method: the script of `ron completion bash` is loaded into bash and asked by setting the variables
-that bash sets; the others are compared with it verb by verb, and parsed by their shell where the
-machine has it. Every man page goes through groff with all warnings on; one that is spoilt must be
-noticed.
+Method: every script is parsed by its shell. The script of `ron completion bash` is then loaded into
+bash and asked by setting the variables that bash sets; fish completes a command line itself; zsh
+is compared with bash verb by verb. Every man page goes through groff with all warnings on. A
+script and a page that are spoilt must be noticed. What the machine lacks is named and left out.
 """
 import os
 import re
-import shutil
 import subprocess
 import tempfile
 from pathlib import Path
@@ -50,17 +49,53 @@ def bash(folder):
     return complete(script, "")
 
 
-def others(folder, verbs):
-    for shell, command in (("zsh", ["zsh", "-n"]), ("fish", ["fish", "-n"])):
+def parse(shell, script):
+    """What the shell says of a script that it only parses, and its exit status."""
+    ran = subprocess.run([shell, "-n", str(script)], capture_output=True, text=True, check=False)
+    return ran.returncode, ran.stdout + ran.stderr
+
+
+def syntax(folder, verbs):
+    for shell in ("bash", "zsh", "fish"):
         code, text, _ = ron("completion", shell)
         check(f"{shell}: has every verb", code == 0 and
               all(re.search(rf"\b{re.escape(v)}\b", text) for v in verbs), text[:500])
-        if shutil.which(shell):
-            script = folder / f"ron.{shell}"
-            script.write_text(text)
-            ran = subprocess.run([*command, str(script)], capture_output=True, text=True,
-                                 check=False)
-            check(f"{shell}: parses it", ran.returncode == 0, ran.stderr)
+        if missing(shell):
+            continue
+        script = folder / f"ron.{shell}"
+        script.write_text(text)
+        code, said = parse(shell, script)
+        check(f"{shell}: parses it without a remark", code == 0 and said == "", said)
+        script.write_text(text.replace("'", "", 1))
+        check(f"{shell}: a script that lacks a quote is noticed", parse(shell, script)[0] != 0)
+
+
+def offered_by_fish(folder, line):
+    """The words and descriptions that fish offers for a command line."""
+    script = folder / "loaded.fish"
+    script.write_text(ron("completion", "fish")[1])
+    done = subprocess.run(
+        ["fish", "--no-config", "-c", f"source {script}; complete -C '{line}'"],
+        capture_output=True, text=True, check=False,
+        env={**os.environ, "PATH": f"{Path(PROGRAM).parent}:{os.environ['PATH']}"})
+    check(f"fish: no complaint about '{line}'", done.stderr == "", done.stderr)
+    return dict(row.partition("\t")[::2] for row in done.stdout.splitlines())
+
+
+def fish(folder, verbs):
+    if missing("fish"):
+        return
+    offered = offered_by_fish(folder, "ron ")
+    check("fish: offers all verbs", verbs <= set(offered), verbs - set(offered))
+    check("fish: describes them", offered.get("doctor", "") != "", offered)
+    check("fish: verbs below a verb", {"mint", "show", "key"} <=
+          set(offered_by_fish(folder, "ron cap ")))
+    check("fish: an apostrophe in a description", any(
+        "'" in text for text in offered_by_fish(folder, "ron reward tree ").values()))
+    check("fish: options of a verb", "--memo" in offered_by_fish(folder, "ron transfer --me"))
+
+
+def others():
     code, _, err = ron("completion", "tcsh")
     check("another shell is told", code == 2 and "bash, zsh, fish" in err, err)
 
@@ -92,7 +127,9 @@ def main():
         verbs = bash(folder)
         check("bash: offers all verbs", {"up", "doctor", "issue", "reward", "ledger"} <= verbs,
               verbs)
-        others(folder, verbs)
+        syntax(folder, verbs)
+        fish(folder, verbs)
+        others()
         man_pages(folder, verbs)
     finish()
 
