@@ -17,8 +17,8 @@ int main(int argc, char **argv)
         .name = "ron",
         .verbs = verbs,
         .count = RON_ARRAY_LEN(verbs),
-        .examples = "  ron up                        start everything, here\n"
-                    "  ron issue alice 500           and, in another terminal, use it\n"
+        .examples = "  ron up                        start all services\n"
+                    "  ron issue alice 500           in another terminal\n"
                     "  ron transfer alice bob 40\n"
                     "  ron help transfer\n",
     };

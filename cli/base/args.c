@@ -51,11 +51,11 @@ static void print_help(const char *verb, const char *summary, const struct cli_o
 
         printf("%*s%s", width < HELP_COLUMN ? HELP_COLUMN - width : 1, "", o->help);
         if (o->number != NULL) {
-            printf(" (%" PRIu64 "-%" PRIu64 ", default %" PRIu64 ")", o->min, o->max, *o->number);
+            printf(" (%" PRIu64 "-%" PRIu64 ", default: %" PRIu64 ")", o->min, o->max, *o->number);
         }
         printf("\n");
     }
-    printf("  --help                    show this and exit\n");
+    printf("  --help                    print this text and exit\n");
     if (examples[0] != '\0') {
         printf("%s\n", examples + 1);
     }
@@ -101,7 +101,8 @@ static void print_man(const char *summary, const struct cli_option *options, siz
         printf("\n");
         print_roff(o->help, strlen(o->help), true);
         if (o->number != NULL) {
-            printf(" (%" PRIu64 "\\-%" PRIu64 ", default %" PRIu64 ")", o->min, o->max, *o->number);
+            printf(" (%" PRIu64 "\\-%" PRIu64 ", default: %" PRIu64 ")", o->min, o->max,
+                   *o->number);
         }
         printf("\n");
     }

@@ -2,7 +2,7 @@
 /* cli/base/cli.h - what the verbs of the program share: exit codes and option parsing. The verbs
  * themselves are in verbs.h.
  *
- * A summary may have a part that begins with a line `example:` or `examples:`; it is shown behind
+ * A summary may have a part that begins with a line `example:` or `examples:`; it is shown after
  * the options. */
 #pragma once
 
@@ -12,15 +12,15 @@
 
 #include "cli/base/verbs.h"
 
-/* Exit codes. X(NAME, number, "meaning") */
+/* Exit statuses. X(NAME, number, "meaning") */
 #define CLI_EXIT_CODES(X)                                                                          \
-    X(OK, 0, "done; a service: drained")                                                           \
-    X(FAILED, 1, "it failed, was refused, or what was checked is not good")                        \
-    X(USAGE, 2, "used wrongly; a service: a task had to be aborted, or accepted work was left")    \
+    X(OK, 0, "success; a service drained")                                                         \
+    X(FAILED, 1, "failure, refusal, or a check that did not pass")                                 \
+    X(USAGE, 2, "usage error; a service aborted a task or left accepted work")                     \
     X(FATAL, 3, "an essential task or the ledger kept failing")                                    \
-    X(UNREACHABLE, 4, "no running system was found, or it does not answer")                        \
+    X(UNREACHABLE, 4, "no running instance found, or it does not answer")                          \
     X(DENIED, 5, "the capability does not allow it (401, 403)")                                    \
-    X(RETRY, 6, "not now (429, 503): send the same again, with the same key")
+    X(RETRY, 6, "temporary refusal (429, 503): retry with the same key")
 
 enum cli_exit {
 #define X(name, number, text) CLI_##name = (number),
@@ -62,9 +62,9 @@ struct cli_option {
 int cli_parse(const char *verb, const char *summary, const struct cli_option *options, size_t count,
               int argc, char **argv, bool *ret_done);
 
-/* The same with words that are no options (accounts, files), in their order: at least `min` and at
- * most `max` of them, put into `words`. They and options may stand in any order; behind `--` all
- * are words, and `-` is one. */
+/* The same with words other than options (accounts, files), in their order: at least `min` and at
+ * most `max` of them, put into `words`. Words and options may be mixed; after `--` everything is a
+ * word, and `-` is one. */
 struct cli_words {
     const char **words;
     size_t min;

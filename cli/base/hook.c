@@ -34,9 +34,9 @@ int cli_hook_secret(const char *verb, const struct cli_system *sys, const char *
                                      CLI_SECRET_SIZE - 1, ret_len, &err);
     if (rc == RON_NOTFOUND && option == NULL) {
         fprintf(stderr,
-                "ron %s: --secret-file FILE is needed: the secret that the provider signs with, as "
-                "interop has it; `ron up` has those of " CLI_HOOK_GITHUB " and " CLI_HOOK_STRIPE
-                "\n",
+                "ron %s: missing --secret-file FILE: the signing secret of the provider, as "
+                "configured in "
+                "interop; `ron up` has those of " CLI_HOOK_GITHUB " and " CLI_HOOK_STRIPE "\n",
                 verb);
         return CLI_USAGE;
     }
@@ -86,7 +86,7 @@ int cli_hook_send(struct cli_client *c, const struct cli_hook *h, struct cli_ans
     int code;
 
     if (root == NULL || !cli_url_escape(h->provider, name, sizeof name)) {
-        fprintf(stderr, "ron %s: no interop runs here\n", c->verb);
+        fprintf(stderr, "ron %s: interop is not running\n", c->verb);
         return CLI_UNREACHABLE;
     }
     (void)snprintf(path, sizeof path, "/webhooks/%s", name);

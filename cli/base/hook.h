@@ -2,8 +2,8 @@
 /* cli/base/hook.h - a webhook as its provider would send it, to the running bridge; for `ron
  * webhook send` and `ron demo`.
  *
- * `ron up` switches on two providers, demo_github and demo_stripe, whose secrets it makes and keeps
- * in DATA/keys/NAME.secret: so both verbs have somebody to be. */
+ * `ron up` switches on two providers, demo_github and demo_stripe, whose secrets it creates
+ * in DATA/keys/NAME.secret; both verbs sign as one of them. */
 #pragma once
 
 #include "cli/base/net.h"

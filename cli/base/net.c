@@ -6,6 +6,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <strings.h>
 
 #include "cli/base/cli.h"
 #include "ron/base/alloc.h"
@@ -132,7 +133,7 @@ int cli_client_open(struct cli_client *c, const char *verb)
     (void)sigaction(SIGPIPE, &ignore, NULL);
     c->net = ron_alloc_zero(sizeof *c->net);
     if (c->net == NULL || net_open(c->net, &c->sys, &err) != RON_OK) {
-        fprintf(stderr, "ron %s: %s\n", verb, c->net == NULL ? "no memory" : err.msg);
+        fprintf(stderr, "ron %s: %s\n", verb, c->net == NULL ? "out of memory" : err.msg);
         return CLI_FAILED;
     }
     return CLI_OK;
@@ -277,7 +278,7 @@ int cli_call_quiet(struct cli_client *c, const struct cli_call *call, struct cli
 
     *ret_answer = (struct cli_answer){0};
     if (p == NULL) {
-        (void)snprintf(ret_answer->message, sizeof ret_answer->message, "there is no %s here",
+        (void)snprintf(ret_answer->message, sizeof ret_answer->message, "%s is not running",
                        call->service);
         return CLI_UNREACHABLE;
     }
@@ -298,6 +299,13 @@ void cli_answer_done(struct cli_answer *a)
 
 /* ---- what is wrong --------------------------------------------------------------------------- */
 
+/* Whether a reason says more than its code, which many repeat in lower case. */
+static bool tells_more(struct ron_str code, struct ron_str reason)
+{
+    return reason.len > 0 &&
+           (reason.len != code.len || strncasecmp(reason.ptr, code.ptr, code.len) != 0);
+}
+
 int cli_tell_refusal(const struct cli_client *c, const struct cli_call *call, struct cli_answer *a)
 {
     struct envelope {
@@ -305,6 +313,7 @@ int cli_tell_refusal(const struct cli_client *c, const struct cli_call *call, st
         struct ron_str message;
         struct ron_str reason;
         struct ron_str corr_id;
+        bool retryable;
         uint64_t present;
     } e = {0};
     static const struct ron_json_field fields[] = {
@@ -312,6 +321,7 @@ int cli_tell_refusal(const struct cli_client *c, const struct cli_call *call, st
         RON_JSON_FIELD(struct envelope, message, STRING, .required = true),
         RON_JSON_FIELD(struct envelope, reason, STRING, .required = false, .nullable = true),
         RON_JSON_FIELD(struct envelope, corr_id, STRING, .required = false, .nullable = true),
+        RON_JSON_FIELD(struct envelope, retryable, BOOL, .required = false),
     };
     struct ron_json_shape shape = RON_JSON_SHAPE(struct envelope, fields, present);
     struct ron_json_error bad;
@@ -324,7 +334,7 @@ int cli_tell_refusal(const struct cli_client *c, const struct cli_call *call, st
         return code;
     }
     if (a->status == 0) {
-        fprintf(stderr, "ron %s: %s does not answer: %s; `ron status` shows what runs\n", c->verb,
+        fprintf(stderr, "ron %s: %s does not answer: %s; check with `ron status`\n", c->verb,
                 call->service, a->message[0] != '\0' ? a->message : ron_rc_doc(a->rc));
         return code;
     }
@@ -332,11 +342,15 @@ int cli_tell_refusal(const struct cli_client *c, const struct cli_call *call, st
     ron_buf_append(&copy, ron_buf_data(&a->body), ron_buf_len(&a->body));
     if (ron_json_scan((char *)(uintptr_t)ron_buf_text(&copy), ron_buf_len(&copy), &shape, NULL, &e,
                       &bad) == RON_OK) {
-        fprintf(stderr, "ron %s: %.*s (%.*s, %.*s)%s\n", c->verb, (int)e.message.len, e.message.ptr,
-                (int)e.code.len, e.code.ptr, (int)e.reason.len, e.reason.ptr,
-                code == CLI_RETRY ? "; send it again with the same key" : "");
+        bool again = e.retryable && call->idem != NULL;
+
+        fprintf(stderr, "ron %s: %.*s (%.*s%s%.*s)%s\n", c->verb, (int)e.message.len, e.message.ptr,
+                (int)e.code.len, e.code.ptr, tells_more(e.code, e.reason) ? ", " : "",
+                tells_more(e.code, e.reason) ? (int)e.reason.len : 0, e.reason.ptr,
+                again ? "; retry with the same key" : "");
     } else {
-        fprintf(stderr, "ron %s: %s answered %d\n", c->verb, call->service, a->status);
+        fprintf(stderr, "ron %s: unexpected response from %s: status %d\n", c->verb, call->service,
+                a->status);
     }
     ron_buf_done(&copy);
     return code;
@@ -349,7 +363,7 @@ int cli_print_body(const struct cli_client *c, struct cli_answer *a)
 
     if (fwrite(ron_buf_data(&a->body), 1, len, stdout) != len || (!line && putchar('\n') == EOF) ||
         fflush(stdout) != 0) {
-        fprintf(stderr, "ron %s: standard output cannot be written\n", c->verb);
+        fprintf(stderr, "ron %s: cannot write to standard output\n", c->verb);
         return CLI_FAILED;
     }
     return CLI_OK;

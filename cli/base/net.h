@@ -29,11 +29,12 @@ struct cli_client {
 };
 
 #define CLI_CLIENT_OPTIONS(c)                                                                      \
-    CLI_CHOICE("data", "DIR", "directory of the system (RON_DATA, else ron-data upward)",          \
+    CLI_CHOICE("data", "DIR", "data directory (default: RON_DATA, else ron-data here or above)",   \
                &(c)->data, NULL),                                                                  \
-        CLI_CHOICE("token-file", "FILE", "show this token (RON_TOKEN_FILE, else the operator's)",  \
+        CLI_CHOICE("token-file", "FILE",                                                           \
+                   "token to use (default: RON_TOKEN_FILE, else the operator's)",                  \
                    &(c)->token_file, NULL),                                                        \
-        CLI_FLAG("json", "print as JSON, for scripts", &(c)->json)
+        CLI_FLAG("json", "JSON output", &(c)->json)
 
 /* Finds the system and its token and makes a net; tells what is wrong. Done in any case by
  * cli_client_done. */

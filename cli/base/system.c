@@ -208,15 +208,15 @@ int cli_system_find(const char *verb, const char *option, struct cli_system *ret
         return CLI_OK;
     }
     if (rc == RON_CORRUPT) {
-        fprintf(stderr, "ron %s: %s/run.json is damaged; start the system anew: ron up\n", verb,
-                dir);
+        fprintf(stderr, "ron %s: %s/run.json is corrupt; restart with: ron up\n", verb, dir);
     } else if (found) {
-        fprintf(stderr, "ron %s: no system runs on %s; start it in another terminal: ron up\n",
+        fprintf(stderr, "ron %s: nothing is running on %s; start it in another terminal: ron up\n",
                 verb, dir);
     } else {
         fprintf(stderr,
-                "ron %s: no running system was found; start one in another terminal: ron up\n"
-                "  or say where it is: --data DIR, or RON_DATA\n",
+                "ron %s: no running instance found; start one in another terminal with `ron up`, "
+                "or name "
+                "its directory with --data or RON_DATA\n",
                 verb);
     }
     return CLI_UNREACHABLE;
@@ -245,7 +245,8 @@ int cli_token_read(const char *verb, const struct cli_system *sys, const char *o
     } else if (sys->data[0] != '\0') {
         (void)snprintf(path, sizeof path, "%s/operator.token", sys->data);
     } else {
-        fprintf(stderr, "ron %s: no token: give one with --token-file or RON_TOKEN_FILE\n", verb);
+        fprintf(stderr, "ron %s: missing token; give one with --token-file or RON_TOKEN_FILE\n",
+                verb);
         return CLI_FAILED;
     }
     if (ron_file_read_private(ron_env_linux(), path, ret_token, CLI_TOKEN_SIZE - 1, &len, &err) !=
@@ -258,7 +259,7 @@ int cli_token_read(const char *verb, const struct cli_system *sys, const char *o
     }
     ret_token[len] = '\0';
     if (len == 0 || strpbrk(ret_token, " \r\n\t") != NULL) {
-        fprintf(stderr, "ron %s: there is no token in %s\n", verb, path);
+        fprintf(stderr, "ron %s: no token in %s\n", verb, path);
         return CLI_FAILED;
     }
     return CLI_OK;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/base/system.h - how the verbs find the running system: the run file that `ron up` keeps in
- * its data directory, and the operator's token beside it.
+ * its data directory, and the operator's token next to it.
  *
  * The data directory is that of --data, else of RON_DATA, else `ron-data` in this folder or in the
  * nearest one above it. Where services run without `ron up`, RON_<SERVICE>_URL names one

@@ -81,7 +81,7 @@ int cli_version(int argc, char **argv)
 {
     bool done = false;
     int code = cli_parse("version",
-                         "Prints the version of the program and what it was built from.\n\n"
+                         "Prints the version and the build id.\n\n"
                          "example:\n  ron version",
                          NULL, 0, argc, argv, &done);
 
@@ -226,7 +226,7 @@ int cli_help(int argc, char **argv)
         return CLI_OK;
     }
     if (argc > DEPTH_MAX + 1) {
-        fprintf(stderr, "%s help: at most %d words name a verb\n", cli_program()->name, DEPTH_MAX);
+        fprintf(stderr, "%s help: a verb has at most %d words\n", cli_program()->name, DEPTH_MAX);
         return CLI_USAGE;
     }
     for (int i = 1; i < argc; i++) {

@@ -4,11 +4,11 @@
  * Dispatch, `ron help`, the lists of a group, the words of shell completion and the section VERBS
  * of the man page are all made from these rows; a verb that is not here does not exist.
  *
- *     V("path", function, GROUP, "arguments", "what it does, without a full stop")
+ *     V("path", function, GROUP, "arguments", "imperative summary without a full stop")
  *     G("path", GROUP, "what its verbs are about", "example")   a word that only has verbs below
  *
  * The path is the words after `ron`, joined by a blank. A function is given its last word as
- * argv[0]. A row of the group SERVICE runs until it is told to stop and has a man page of its own,
+ * argv[0]. A row of the group SERVICE runs until it is stopped and has a man page of its own,
  * ron-PATH(1). */
 #pragma once
 
@@ -17,62 +17,61 @@
 
 /* X(NAME, "title in the list of verbs") */
 #define CLI_GROUPS(X)                                                                              \
-    X(SYSTEM, "the system")                                                                        \
+    X(SYSTEM, "instance")                                                                          \
     X(MONEY, "money")                                                                              \
     X(PROOF, "proofs")                                                                             \
     X(REWARD, "rewards")                                                                           \
-    X(BRIDGE, "the bridge to the outside")                                                         \
+    X(BRIDGE, "webhooks and mailbox")                                                              \
     X(CONTENT, "maps and files")                                                                   \
     X(TOKEN, "capabilities")                                                                       \
-    X(SERVICE, "services, one by one")                                                             \
-    X(OFFLINE, "journals and trails, while no service runs")                                       \
+    X(SERVICE, "single services")                                                                  \
+    X(OFFLINE, "offline tools")                                                                    \
     X(OTHER, "other")
 
 #define CLI_VERBS(V, G)                                                                            \
-    V("up", cli_up, SYSTEM, "", "start all services here and look after them")                     \
-    V("down", cli_down, SYSTEM, "", "stop them")                                                   \
-    V("status", cli_status, SYSTEM, "", "what runs, and whether it is ready")                      \
-    V("topology", cli_topology, SYSTEM, "[SERVICE]",                                               \
-      "queues and tasks of the services, as they are now")                                         \
-    V("logs", cli_logs, SYSTEM, "", "the merged log of all services")                              \
-    V("doctor", cli_doctor, SYSTEM, "",                                                            \
-      "look for what is wrong with a set-up, and say what to do")                                  \
-    V("demo", cli_demo, SYSTEM, "", "fill a believable economy at a visible pace")                 \
-    V("bench", cli_bench, SYSTEM, "", "how many transfers the running system takes in a second")   \
-    V("console link", cli_console_link, SYSTEM, "", "a link that opens the console, once")         \
-    V("issue", cli_issue, MONEY, "TO AMOUNT", "make new units on an account")                      \
+    V("up", cli_up, SYSTEM, "", "start all services and supervise them")                           \
+    V("down", cli_down, SYSTEM, "", "stop all services")                                           \
+    V("status", cli_status, SYSTEM, "", "show running services and their readiness")               \
+    V("topology", cli_topology, SYSTEM, "[SERVICE]", "show queues and tasks of running services")  \
+    V("logs", cli_logs, SYSTEM, "", "print the merged log of all services")                        \
+    V("doctor", cli_doctor, SYSTEM, "", "check an instance and suggest fixes")                     \
+    V("demo", cli_demo, SYSTEM, "", "generate sample traffic")                                     \
+    V("bench", cli_bench, SYSTEM, "", "measure transfers per second against the running instance") \
+    V("console link", cli_console_link, SYSTEM, "", "create a one-time link to the console")       \
+    V("issue", cli_issue, MONEY, "TO AMOUNT", "create new units on an account")                    \
     V("transfer", cli_transfer, MONEY, "FROM TO AMOUNT", "move units from one account to another") \
     V("burn", cli_burn, MONEY, "FROM AMOUNT", "destroy units of an account")                       \
-    V("hold", cli_hold, MONEY, "FROM AMOUNT", "set units aside")                                   \
+    V("hold", cli_hold, MONEY, "FROM AMOUNT", "reserve units of an account")                       \
     V("capture", cli_capture, MONEY, "HOLD FROM TO AMOUNT", "pay from a hold")                     \
-    V("release", cli_release, MONEY, "HOLD FROM AMOUNT", "give back what a hold set aside")        \
-    V("balance", cli_balance, MONEY, "ACCOUNT", "what an account has")                             \
-    V("history", cli_history, MONEY, "ACCOUNT", "the entries of an account, newest first")         \
-    V("tx", cli_tx, MONEY, "TXID", "the receipt of an operation")                                  \
-    V("root", cli_root, PROOF, "", "the last entry of the ledger and the root of its tree")        \
-    V("receipt", cli_receipt, PROOF, "TXID|SEQ", "the proof that an entry is in the ledger")       \
-    V("verify", cli_verify, PROOF, "FILE", "check a receipt offline")                              \
-    V("audit", cli_audit, PROOF, "[DIR]",                                                          \
-      "recompute a whole journal with the independent auditor")                                    \
-    V("export", cli_export, PROOF, "", "write the journal of the running ledger as text")          \
-    V("import", cli_import, PROOF, "FILE", "read an export into a new data directory")             \
+    V("release", cli_release, MONEY, "HOLD FROM AMOUNT", "release units of a hold")                \
+    V("balance", cli_balance, MONEY, "ACCOUNT", "print the balance of an account")                 \
+    V("history", cli_history, MONEY, "ACCOUNT", "list entries of an account, newest first")        \
+    V("tx", cli_tx, MONEY, "TXID", "print the wallet receipt of an operation")                     \
+    V("root", cli_root, PROOF, "", "print the last entry and the tree root of the ledger")         \
+    V("receipt", cli_receipt, PROOF, "TXID|SEQ", "print an offline proof for an entry")            \
+    V("verify", cli_verify, PROOF, "FILE", "verify a receipt offline")                             \
+    V("audit", cli_audit, PROOF, "[DIR]", "recompute a journal with the independent auditor")      \
+    V("export", cli_export, PROOF, "", "export the journal of the running ledger as text")         \
+    V("import", cli_import, PROOF, "FILE", "import an export into a new data directory")           \
     G("reward", REWARD, "compute epoch payouts from files, verify published runs, check proofs",   \
       "ron reward submit 2026-w46 --snapshot usage.ndjson --policy policy.json")                   \
     V("reward submit", cli_reward_submit, REWARD, "EPOCH",                                         \
-      "have the running rewarder compute and settle an epoch")                                     \
-    V("reward list", cli_reward_list, REWARD, "", "the epochs of the running rewarder")            \
-    V("reward show", cli_reward_show, REWARD, "EPOCH", "how far an epoch is")                      \
-    V("reward payouts", cli_reward_payouts, REWARD, "EPOCH", "who is paid how much")               \
+      "compute and settle an epoch with the running rewarder")                                     \
+    V("reward list", cli_reward_list, REWARD, "", "list the epochs of the running rewarder")       \
+    V("reward show", cli_reward_show, REWARD, "EPOCH", "show the progress of an epoch")            \
+    V("reward payouts", cli_reward_payouts, REWARD, "EPOCH", "list the payouts of an epoch")       \
     V("reward emit", cli_reward_emit, REWARD, "EPOCH", "settle an epoch now")                      \
-    V("reward compute", cli_reward_compute, REWARD, "", "compute the payouts of an epoch")         \
-    V("reward verify", cli_reward_verify, REWARD, "", "compute a published run anew and compare")  \
-    V("reward proof", cli_reward_proof, REWARD, "", "write the proof of one payee")                \
-    V("reward check-proof", cli_reward_check_proof, REWARD, "FILE", "check such a proof offline")  \
-    G("reward key", REWARD, "make and show keys that sign runs and policies",                      \
+    V("reward compute", cli_reward_compute, REWARD, "",                                            \
+      "compute the payouts of an epoch from files")                                                \
+    V("reward verify", cli_reward_verify, REWARD, "", "recompute a published run and compare")     \
+    V("reward proof", cli_reward_proof, REWARD, "", "write the payout proof of one payee")         \
+    V("reward check-proof", cli_reward_check_proof, REWARD, "FILE",                                \
+      "verify a payout proof offline")                                                             \
+    G("reward key", REWARD, "create and show keys that sign runs and policies",                    \
       "ron reward key new reward.key --key-id rewarder-2026")                                      \
-    V("reward key new", cli_reward_key_new, REWARD, "FILE", "make a key file")                     \
+    V("reward key new", cli_reward_key_new, REWARD, "FILE", "create a key file")                   \
     V("reward key show", cli_reward_key_show, REWARD, "FILE",                                      \
-      "print the public half of a key file")                                                       \
+      "print the public key of a key file")                                                        \
     G("reward policy", REWARD, "sign and show policies",                                           \
       "ron reward policy sign --key gov.key policy.json > signed.json")                            \
     V("reward policy sign", cli_reward_policy_sign, REWARD, "FILE", "sign a policy")               \
@@ -80,59 +79,61 @@
       "print hash and members of a policy")                                                        \
     V("reward snapshot", cli_reward_snapshot, REWARD, "FILE",                                      \
       "write the canonical form of a snapshot")                                                    \
-    G("reward tree", REWARD, "make, check and prove with trees that contracts pay from",           \
+    G("reward tree", REWARD, "build, verify and prove payout trees for contracts",                 \
       "ron reward tree check tree.json")                                                           \
     V("reward tree oz", cli_reward_tree_oz, REWARD, "",                                            \
-      "OpenZeppelin's merkle-tree package (standard-v1)")                                          \
+      "build a tree for OpenZeppelin's merkle-tree (standard-v1)")                                 \
     V("reward tree rocketpool", cli_reward_tree_rocketpool, REWARD, "",                            \
-      "a rewards file as Rocket Pool has them")                                                    \
-    V("reward tree check", cli_reward_tree_check, REWARD, "FILE", "compute every hash anew")       \
-    V("reward tree proof", cli_reward_tree_proof, REWARD, "FILE", "the proof of one address")      \
-    G("webhook", BRIDGE, "events as their providers send them", "ron webhook send demo_github")    \
+      "build a Rocket Pool rewards file")                                                          \
+    V("reward tree check", cli_reward_tree_check, REWARD, "FILE",                                  \
+      "recompute every hash of a tree")                                                            \
+    V("reward tree proof", cli_reward_tree_proof, REWARD, "FILE",                                  \
+      "print the proofs of one address")                                                           \
+    G("webhook", BRIDGE, "send signed sample webhooks", "ron webhook send demo_github")            \
     V("webhook send", cli_webhook_send, BRIDGE, "PROVIDER",                                        \
-      "send a sample event, signed as its provider would")                                         \
-    G("mailbox", BRIDGE, "messages that wait until somebody ends them",                            \
-      "ron mailbox recv builds --ack")                                                             \
-    V("mailbox send", cli_mailbox_send, BRIDGE, "TOPIC [TEXT]", "put a message into a topic")      \
+      "send a sample event, signed as by its provider")                                            \
+    G("mailbox", BRIDGE, "durable message queue", "ron mailbox recv builds --ack")                 \
+    V("mailbox send", cli_mailbox_send, BRIDGE, "TOPIC [TEXT]", "send a message to a topic")       \
     V("mailbox recv", cli_mailbox_recv, BRIDGE, "TOPIC", "receive messages under a lease")         \
-    V("mailbox ack", cli_mailbox_ack, BRIDGE, "TOPIC RECEIPT...", "end received messages")         \
-    V("mailbox nack", cli_mailbox_nack, BRIDGE, "TOPIC RECEIPT...", "give received messages back") \
-    V("mailbox dead", cli_mailbox_dead, BRIDGE, "TOPIC",                                           \
-      "dead letters: look, receive them again, forget them")                                       \
-    V("mailbox list", cli_mailbox_list, BRIDGE, "[TOPIC]", "what waits in which topic")            \
-    V("edge packs", cli_edge_packs, CONTENT, "", "the packs that the running edge serves")         \
+    V("mailbox ack", cli_mailbox_ack, BRIDGE, "TOPIC RECEIPT...", "acknowledge received messages") \
+    V("mailbox nack", cli_mailbox_nack, BRIDGE, "TOPIC RECEIPT...",                                \
+      "return received messages to the queue")                                                     \
+    V("mailbox dead", cli_mailbox_dead, BRIDGE, "TOPIC", "list, replay or purge dead letters")     \
+    V("mailbox list", cli_mailbox_list, BRIDGE, "[TOPIC]", "list topics and their message counts") \
+    V("edge packs", cli_edge_packs, CONTENT, "", "list the packs of the running edge")             \
     V("edge purge", cli_edge_purge, CONTENT, "PATH|ID",                                            \
-      "have the running edge forget what it stored")                                               \
-    V("edge verify", cli_edge_verify, CONTENT, "FILE...", "look at whole packs and report")        \
-    V("edge tile", cli_edge_tile, CONTENT, "FILE Z/X/Y", "take a tile out of a pack")              \
+      "remove cached responses from the running edge")                                             \
+    V("edge verify", cli_edge_verify, CONTENT, "FILE...", "verify whole packs")                    \
+    V("edge tile", cli_edge_tile, CONTENT, "FILE Z/X/Y", "extract a tile from a pack")             \
     V("edge sample", cli_edge_sample, CONTENT, "FILE", "write the sample pack")                    \
-    G("cap", TOKEN, "make keys and capability tokens, narrow and show them",                       \
+    G("cap", TOKEN, "create keys; mint, attenuate and show capability tokens",                     \
       "ron cap show --in ron-data/operator.token")                                                 \
-    G("cap key", TOKEN, "make, list and retire root keys", "ron cap key list")                     \
-    V("cap key new", cli_cap_key_new, TOKEN, "", "add a key, which mints from then on")            \
+    G("cap key", TOKEN, "create, list and retire root keys", "ron cap key list")                   \
+    V("cap key new", cli_cap_key_new, TOKEN, "", "add a key; new tokens use it")                   \
     V("cap key list", cli_cap_key_list, TOKEN, "", "list the keys")                                \
-    V("cap key retire", cli_cap_key_retire, TOKEN, "", "take a key away and void its tokens")      \
-    V("cap mint", cli_cap_mint, TOKEN, "", "make a token")                                         \
-    V("cap attenuate", cli_cap_attenuate, TOKEN, "", "narrow a token")                             \
-    V("cap show", cli_cap_show, TOKEN, "", "list what a token says")                               \
-    V("ledger", cli_ledger, SERVICE, "", "run the ledger: entries, roots, proofs, receipts")       \
-    V("wallet", cli_wallet, SERVICE, "", "run the wallet: issue, transfer, burn and hold by HTTP") \
+    V("cap key retire", cli_cap_key_retire, TOKEN, "", "remove a key and invalidate its tokens")   \
+    V("cap mint", cli_cap_mint, TOKEN, "", "mint a token")                                         \
+    V("cap attenuate", cli_cap_attenuate, TOKEN, "", "attenuate a token")                          \
+    V("cap show", cli_cap_show, TOKEN, "", "show the caveats of a token")                          \
+    V("ledger", cli_ledger, SERVICE, "", "run the ledger: entries, proofs, receipts")              \
+    V("wallet", cli_wallet, SERVICE, "",                                                           \
+      "run the wallet: issue, transfer, burn and hold over HTTP")                                  \
     V("rewarder", cli_rewarder, SERVICE, "",                                                       \
-      "run the rewarder: epoch payouts, published and settled once")                               \
+      "run the rewarder: epoch payouts, settled exactly once")                                     \
     V("edge", cli_edge, SERVICE, "", "run the edge: map packs and files for browsers")             \
     V("interop", cli_interop, SERVICE, "",                                                         \
-      "run the bridge: verified webhooks, a mailbox, objects by address")                          \
-    V("console", cli_console, SERVICE, "",                                                         \
-      "run the web console: what every service is doing, and a form to pay")                       \
-    V("ledger verify", cli_ledger_verify, OFFLINE, "", "check a whole journal, change nothing")    \
+      "run the bridge: webhooks, mailbox, objects by content id")                                  \
+    V("console", cli_console, SERVICE, "", "run the web console")                                  \
+    V("ledger verify", cli_ledger_verify, OFFLINE, "",                                             \
+      "verify a whole journal without changing it")                                                \
     V("ledger rebuild", cli_ledger_rebuild, OFFLINE, "",                                           \
-      "make index, hashes and images anew from the log")                                           \
+      "rebuild index, hashes and images from the log")                                             \
     V("ledger export", cli_ledger_export, OFFLINE, "", "write a journal to standard output")       \
     V("ledger import", cli_ledger_import, OFFLINE, "",                                             \
-      "read an NDJSON export into an empty ledger")                                                \
-    V("interop verify", cli_interop_verify, OFFLINE, "FILE", "check an audit trail of the bridge") \
-    V("completion", cli_completion, OTHER, "bash|zsh|fish|man",                                    \
-      "let a shell complete verbs and options")                                                    \
+      "import an NDJSON export into an empty ledger")                                              \
+    V("interop verify", cli_interop_verify, OFFLINE, "FILE",                                       \
+      "verify an audit trail of the bridge")                                                       \
+    V("completion", cli_completion, OTHER, "bash|zsh|fish|man", "print a shell completion script") \
     V("version", cli_version, OTHER, "", "print version and build")                                \
     V("help", cli_help, OTHER, "[VERB...]", "list the verbs, or explain one")
 

@@ -102,7 +102,7 @@ static enum ron_rc begin(struct up_service *s)
         }
     }
     if (rc != RON_OK) {
-        up_say(s->up, UP_ERROR, "%s cannot be started: %s", s->row->name, err.msg);
+        up_say(s->up, UP_ERROR, "cannot start %s: %s", s->row->name, err.msg);
         ron_task_set_error(s->task, &err);
         return rc;
     }
@@ -141,10 +141,10 @@ static void describe_end(const struct up_service *s, char *text, size_t size)
     if (s->end.signal != 0) {
         const char *name = sigdescr_np(s->end.signal);
 
-        (void)snprintf(text, size, "was ended by signal %d (%s)", s->end.signal,
+        (void)snprintf(text, size, "was killed by signal %d (%s)", s->end.signal,
                        name != NULL ? name : "unknown");
     } else {
-        (void)snprintf(text, size, "ended with code %d", s->end.code);
+        (void)snprintf(text, size, "exited with status %d", s->end.code);
     }
 }
 
@@ -160,7 +160,7 @@ static void never_came_up(struct up_service *s, const char *how)
     for (size_t i = 0; i < s->tail_count; i++) {
         ron_buf_append_fmt(&text, "  | %s\n", s->tail[i]);
     }
-    fprintf(stderr, "ron up: %s did not start: it %s. Its last words:\n%s", s->row->name, how,
+    fprintf(stderr, "ron up: %s did not start: it %s; last output:\n%s", s->row->name, how,
             ron_buf_text(&text));
     ron_buf_done(&text);
     up_fail(s->up);

@@ -138,7 +138,7 @@ void up_log_verifier(struct up *up)
     if (n != NULL) {
         put_note(up, n);
     } else {
-        ron_au32_store(&up->verifier_known, 1); /* nobody waits for what does not come */
+        ron_au32_store(&up->verifier_known, 1); /* no key will come; do not wait for it */
     }
 }
 
@@ -199,7 +199,7 @@ static void open_log(struct up *up)
     if (disk->open(up->env, path, RON_OPEN_WRITE | RON_OPEN_CREATE, 0600, &up->log.fd, &err) !=
             RON_OK ||
         disk->size(up->env, up->log.fd, &up->log.bytes) != RON_OK) {
-        fprintf(stderr, "ron up: the log cannot be written: %s\n", err.msg);
+        fprintf(stderr, "ron up: cannot write the log: %s\n", err.msg);
     }
 }
 

@@ -33,7 +33,7 @@
 
 enum {
     TOKEN_DAYS = 365,
-    TOKEN_LEFT_DAYS = 30, /* a token with less is made anew by the next start */
+    TOKEN_LEFT_DAYS = 30, /* a token with less is replaced by the next start */
     DAY_S = 86400,
     PORT_WAIT_MS = 6000, /* a former run that was killed drains for at most 5 s */
     PORT_LOOK_MS = 50,
@@ -60,9 +60,8 @@ static int not_writable(const struct up *up, const struct ron_err *err)
 {
     char what[RON_ERR_MSG_SIZE + 128];
 
-    (void)snprintf(what, sizeof what, "the directory %s cannot be used: %s", up->opts.data,
-                   err->msg);
-    return wrong(what, "choose another with --data DIR, or give yourself the right to write there");
+    (void)snprintf(what, sizeof what, "cannot use data directory %s: %s", up->opts.data, err->msg);
+    return wrong(what, "choose another with --data, or fix its owner");
 }
 
 static int take_lock(struct up *up)
@@ -81,15 +80,16 @@ static int take_lock(struct up *up)
         char what[RON_FILE_PATH_SIZE + 96];
 
         if (cli_system_read(up->data, &sys) == RON_OK) {
-            (void)snprintf(what, sizeof what, "it runs already on %s, as process %" PRId32,
-                           up->data, sys.pid);
+            (void)snprintf(what, sizeof what, "already running on %s as process %" PRId32, up->data,
+                           sys.pid);
         } else {
             (void)snprintf(what, sizeof what, "another process holds %s", path);
         }
         up->env->disk->close(up->env, up->lock_fd);
         up->lock_fd = -1; /* the run file is that of the other */
-        return wrong(what, "`ron status` shows it, `ron down` stops it; --data DIR starts a second "
-                           "system (with another --port-base)");
+        return wrong(what,
+                     "check with `ron status`, stop with `ron down`; for a second instance give "
+                     "another --data and --port-base");
     }
     return CLI_OK;
 }
@@ -120,9 +120,9 @@ static int read_identity(struct up *up)
         if (ron_json_scan(bytes, ron_buf_len(&text), &shape, NULL, &id, &bad) == RON_OK) {
             memcpy(up->uuid, id.ledger_uuid.ptr, id.ledger_uuid.len);
         } else {
-            code = wrong("ron.json in the data directory is damaged",
-                         "it says which ledger belongs here. Restore it from a backup, or remove "
-                         "it to take the ledger that is there");
+            code = wrong("ron.json in the data directory is corrupt",
+                         "it names the ledger of this directory; restore it from a backup, or "
+                         "remove it to adopt the present ledger");
         }
     } else if (rc != RON_NOTFOUND) {
         code = not_writable(up, &err);
@@ -143,7 +143,7 @@ int up_setup_data(struct up *up)
         return not_writable(up, &err);
     }
     if (realpath(up->opts.data, real) == NULL || strlen(real) + 64 > sizeof up->data) {
-        return wrong("the path of the data directory is too long", "choose a shorter --data DIR");
+        return wrong("path of the data directory too long", "choose a shorter --data DIR");
     }
     memcpy(up->data, real, strlen(real) + 1);
     code = take_lock(up);
@@ -161,10 +161,9 @@ int up_setup_data(struct up *up)
         free_bytes < (uint64_t)UP_DOCTOR_FREE_MIB << 20) {
         char what[128];
 
-        (void)snprintf(what, sizeof what,
-                       "only %" PRIu64 " MiB of disk are free; the ledger wants %d",
+        (void)snprintf(what, sizeof what, "disk space: %" PRIu64 " MiB free, %d MiB required",
                        free_bytes >> 20, UP_DOCTOR_FREE_MIB);
-        code = wrong(what, "make room, or choose another disk with --data DIR");
+        code = wrong(what, "free some space, or choose another disk with --data");
     }
     return code;
 }
@@ -190,13 +189,13 @@ static int bad_key(const struct up *up, const char *name, enum ron_rc rc, const 
     char what[RON_ERR_MSG_SIZE + 64];
     char todo[2 * RON_FILE_PATH_SIZE + 512];
 
-    (void)snprintf(what, sizeof what, "the key file %s cannot be used: %s", name, err->msg);
+    (void)snprintf(what, sizeof what, "cannot use key file %s: %s", name, err->msg);
     if (rc == RON_DENIED) {
         (void)snprintf(todo, sizeof todo, "run: chmod 0600 %s/%s", up->data, name);
     } else {
         (void)snprintf(todo, sizeof todo,
                        "restore it from a backup, or move it away: mv %s/%s %s/%s.bad; the next "
-                       "start makes new ones, and %s",
+                       "start creates a new one, and %s",
                        up->data, name, up->data, name, voids);
     }
     return wrong(what, todo);
@@ -204,7 +203,7 @@ static int bad_key(const struct up *up, const char *name, enum ron_rc rc, const 
 
 static int load_cap_keys(struct up *up, struct ron_cap_keys **ret_keys)
 {
-    static const char voids[] = "all tokens of the old ones are void";
+    static const char voids[] = "tokens minted with the old keys become invalid";
     char path[RON_FILE_PATH_SIZE];
     struct ron_err err = {0};
     enum ron_rc rc;
@@ -342,7 +341,7 @@ static int make_tokens(struct up *up, const struct ron_cap_keys *keys)
 /* A signing key of the rewarder: made when missing. Its public half goes to `ret_hex`. */
 static int signing_key(struct up *up, const char *name, const char *id, char *ret_hex, size_t size)
 {
-    static const char voids[] = "what the old key signed is not accepted any more";
+    static const char voids[] = "signatures of the old key are no longer accepted";
     char path[RON_FILE_PATH_SIZE];
     struct ron_err err = {0};
     struct ron_file_stat st;
@@ -392,15 +391,15 @@ static int ledger_key(struct up *up)
     {
         char what[RON_ERR_MSG_SIZE + 64];
 
-        (void)snprintf(what, sizeof what, "the key file %s cannot be used: %s", UP_SIGNING_KEY,
-                       err.msg);
-        return wrong(what, "restore it from a backup: the ledger's checkpoint is signed with it, "
-                           "and nobody can go on behind that with another key");
+        (void)snprintf(what, sizeof what, "cannot use key file %s: %s", UP_SIGNING_KEY, err.msg);
+        return wrong(what,
+                     "restore it from a backup: it signed the ledger's checkpoint, and no other "
+                     "key can extend it");
     }
 }
 
-/* The secret of a provider that `ron demo` and `ron webhook send` stand in for. It guards nothing
- * but the demo, so one that is damaged is made anew. */
+/* The secret of a provider that `ron demo` and `ron webhook send` imitate. It guards nothing but
+ * the demo, so a corrupt one is replaced. */
 static int demo_secret(struct up *up, const char *provider)
 {
     char name[64];
@@ -461,7 +460,7 @@ static bool any_file(void *arg, const char *name, bool is_dir)
     return true;
 }
 
-/* A first start has a map to show; whoever removes it and keeps another does not get it again. */
+/* The first start writes the sample map; it does not come back after it was removed. */
 int up_setup_packs(struct up *up)
 {
     char path[RON_FILE_PATH_SIZE];
@@ -521,17 +520,18 @@ int up_setup_ports(struct up *up)
             char what[RON_ERR_MSG_SIZE + 96];
             char todo[192];
 
-            (void)snprintf(what, sizeof what, "port %" PRIu64 ", which %s wants, %s", port,
-                           s->row->name, rc == RON_EXISTS ? "is in use" : err.msg);
-            (void)snprintf(todo, sizeof todo,
-                           "stop whoever has it (`ss -ltnp 'sport = :%" PRIu64
-                           "'` names it), or move all ports: --port-base %" PRIu64,
-                           port, up->opts.port_base + 1000);
+            (void)snprintf(what, sizeof what, "port %" PRIu64 " for %s: %s", port, s->row->name,
+                           rc == RON_EXISTS ? "already in use" : err.msg);
+            (void)snprintf(
+                todo, sizeof todo,
+                "stop the process that uses it (find it with `ss -ltnp 'sport = :%" PRIu64
+                "'`), or move all ports: --port-base %" PRIu64,
+                port, up->opts.port_base + 1000);
             return wrong(what, todo);
         }
     }
     if (killed) {
-        fprintf(stderr, "ron up: the last run did not end by itself; starting where it left off\n");
+        fprintf(stderr, "ron up: the last run was not shut down cleanly; recovering\n");
     }
     return CLI_OK;
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/up/table.c - the services that `ron up` starts, and the command line of each.
  *
- * A service stands in DATA, so its paths are relative to that. To add one: a row in UP_SERVICES and
+ * A service runs in DATA, so its paths are relative to that. To add one: a row in UP_SERVICES and
  * a function below. */
 #include <inttypes.h>
 #include <stdarg.h>
@@ -51,7 +51,7 @@ static int choose_one(struct up *up, const char *name, size_t len)
         names[i] = up_rows[i].name;
         if (strlen(names[i]) == len && strncmp(names[i], name, len) == 0) {
             if (cli_verb_find(names[i]) == NULL) {
-                fprintf(stderr, "ron up: this program has no '%s'\n", names[i]);
+                fprintf(stderr, "ron up: service '%s' is not part of this program\n", names[i]);
                 return CLI_USAGE;
             }
             up->services[i].on = true;
@@ -61,7 +61,7 @@ static int choose_one(struct up *up, const char *name, size_t len)
     (void)snprintf(word, sizeof word, "%.*s", (int)RON_MIN(len, (size_t)RON_NEAREST_WORD_MAX),
                    name);
     near = ron_nearest(word, names, UP_SERVICE_COUNT);
-    fprintf(stderr, "ron up: --only knows no service '%s'%s%s%s\n", word,
+    fprintf(stderr, "ron up: unknown service '%s' in --only%s%s%s\n", word,
             near != NULL ? "; did you mean '" : "", near != NULL ? near : "",
             near != NULL ? "'?" : "");
     return CLI_USAGE;
@@ -373,15 +373,15 @@ static int apply(struct up *up, const struct ron_toml_value *root)
         }
         if (i == UP_SERVICE_COUNT || v->type != RON_TOML_TABLE) {
             fprintf(stderr,
-                    "ron up: %s: '%s' is no section of a service; sections are [ledger], "
+                    "ron up: %s: unknown section '%s'; expected [ledger], "
                     "[wallet], [rewarder], [edge], [interop], [console]\n",
                     up->opts.config, v->key);
             return CLI_USAGE;
         }
         if (up->services[i].on && !add_table(&up->services[i].argv, "", v)) {
             fprintf(stderr,
-                    "ron up: %s: a setting of [%s] cannot be handed over: too many, too long, a "
-                    "date or a list item with a comma\n",
+                    "ron up: %s: unsupported setting in [%s]: too many settings, too long, a "
+                    "date, or a list item with a comma\n",
                     up->opts.config, v->key);
             return CLI_USAGE;
         }
@@ -413,7 +413,7 @@ int up_command_lines(struct up *up)
 {
     for (int i = 0; i < UP_SERVICE_COUNT; i++) {
         if (up->services[i].on && !build(up, &up->services[i], (enum up_id)i)) {
-            fprintf(stderr, "ron up: the command line of %s does not fit\n", up_rows[i].name);
+            fprintf(stderr, "ron up: command line of %s too long\n", up_rows[i].name);
             return CLI_FAILED;
         }
     }

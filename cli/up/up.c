@@ -32,14 +32,14 @@ static void on_event(void *arg, const struct ron_sup_event *e)
         return;
     }
     if (e->kind == RON_SUP_EVENT_RESTARTING) {
-        up_say(up, UP_WARN, "%s is started again in %" PRIu64 " ms", e->task, e->delay_ms);
+        up_say(up, UP_WARN, "restarting %s in %" PRIu64 " ms", e->task, e->delay_ms);
     } else if (e->kind == RON_SUP_EVENT_ESCALATED) {
         up_say(up, UP_ERROR,
-               "%s ended more than five times in a minute and stays down; `ron logs --service %s` "
-               "says why, `ron down` and `ron up` start it again",
+               "%s exited more than five times in a minute and stays down; see `ron logs --service "
+               "%s`, then restart with `ron down` and `ron up`",
                e->task, e->task);
     } else if (e->kind == RON_SUP_EVENT_ABORTED) {
-        up_say(up, UP_WARN, "%s did not drain in time and was ended", e->task);
+        up_say(up, UP_WARN, "%s did not drain in time and was killed", e->task);
     }
 }
 
@@ -105,11 +105,11 @@ static int run(struct up *up)
         return CLI_FAILED;
     }
     if (code == RON_EXIT_FATAL) {
-        fprintf(stderr, "ron up: the ledger ended more than five times in a minute; `ron logs "
-                        "--service ledger` says why, `ron doctor` looks for faults\n");
+        fprintf(stderr, "ron up: the ledger exited more than five times in a minute; see `ron logs "
+                        "--service ledger` and `ron doctor`\n");
     } else if (!up->opts.json) {
-        printf("%s\n", code == CLI_OK ? "stopped: everything drained"
-                                      : "stopped: not everything drained in time");
+        printf("%s\n", code == CLI_OK ? "stopped; all services drained"
+                                      : "stopped; some services did not drain in time");
     }
     return code;
 }
@@ -145,10 +145,10 @@ static enum up_level level_of(const char *name)
 }
 
 static const char up_text[] =
-    "Starts all services on this machine, in one directory, and looks after them until\n"
-    "Ctrl-C. Keys and tokens are made at the first start (mode 0600) and used again by the\n"
-    "next ones. When all are ready it prints where they are; then it shows their logs. A\n"
-    "service that ends is started again; Ctrl-C drains all, doors first, the ledger last.\n"
+    "Starts all services in one data directory and supervises them until Ctrl-C. The first\n"
+    "start creates keys and tokens (mode 0600). When all services are ready, prints their\n"
+    "addresses, then their logs. A service that exits is restarted. Ctrl-C drains all\n"
+    "services, the ledger last.\n"
     "\nexamples:\n"
     "  ron up\n"
     "  ron up --data /srv/ron --log-level warn\n"
@@ -168,19 +168,21 @@ int cli_up(int argc, char **argv)
     up->opts = (struct up_opts){.level = "info", .port_base = UP_PORT_BASE};
     up->lock_fd = -1;
     const struct cli_option options[] = {
-        CLI_CHOICE("data", "DIR", "directory of everything (RON_DATA, else ron-data)",
+        CLI_CHOICE("data", "DIR", "data directory (default: RON_DATA, else ron-data)",
                    &up->opts.data, NULL),
-        CLI_NUMBER("port-base", "N", "ports are N, N+100, ... N+500", &up->opts.port_base, 1,
-                   PORT_MAX),
-        CLI_CHOICE("only", "LIST", "these services and what they need: ledger,wallet,...",
+        CLI_NUMBER("port-base", "N", "first port; services use N, N+100, ... N+500",
+                   &up->opts.port_base, 1, PORT_MAX),
+        CLI_CHOICE("only", "LIST",
+                   "services to start, with those they depend on: ledger,wallet,...",
                    &up->opts.only, NULL),
-        CLI_CHOICE("config", "FILE", "TOML with a section of settings for each service",
+        CLI_CHOICE("config", "FILE", "TOML file with a section of settings per service",
                    &up->opts.config, NULL),
-        CLI_CHOICE("log-level", "error|warn|info|debug", "what is shown; all is in DIR/log (info)",
-                   &up->opts.level, levels),
-        CLI_FLAG("adopt-ledger", "take the ledger that is there for this directory's own",
+        CLI_CHOICE("log-level", "error|warn|info|debug",
+                   "least severe level shown (default: info); DIR/log has all", &up->opts.level,
+                   levels),
+        CLI_FLAG("adopt-ledger", "accept the present ledger as this directory's own",
                  &up->opts.adopt),
-        CLI_FLAG("json", "print where everything is as a line of JSON", &up->opts.json),
+        CLI_FLAG("json", "print the addresses as one line of JSON", &up->opts.json),
     };
 
     code = cli_parse("up", up_text, options, RON_ARRAY_LEN(options), argc, argv, &done);
@@ -220,13 +222,14 @@ int cli_down(int argc, char **argv)
     bool done = false;
     uint64_t end_ns;
     const struct cli_option options[] = {
-        CLI_CHOICE("data", "DIR", "directory of the system (RON_DATA, else ron-data upward)", &data,
-                   NULL),
+        CLI_CHOICE("data", "DIR", "data directory (default: RON_DATA, else ron-data here or above)",
+                   &data, NULL),
     };
-    int code = cli_parse("down",
-                         "Stops the system that `ron up` runs, as Ctrl-C does, and waits for its\n"
-                         "end.\n\nexample:\n  ron down",
-                         options, RON_ARRAY_LEN(options), argc, argv, &done);
+    int code =
+        cli_parse("down",
+                  "Stops the instance started by `ron up`, as Ctrl-C does, and waits until it\n"
+                  "has drained.\n\nexample:\n  ron down",
+                  options, RON_ARRAY_LEN(options), argc, argv, &done);
 
     if (code == CLI_OK && !done) {
         code = cli_system_find("down", data, &sys);
@@ -246,7 +249,7 @@ int cli_down(int argc, char **argv)
     while (ron_process_exists(sys.pid) && cli_system_read(sys.data, &now) == RON_OK &&
            now.pid == sys.pid) {
         if (ron_env_now_ns(env) > end_ns) {
-            fprintf(stderr, "ron down: process %" PRId32 " still runs after %d s\n", sys.pid,
+            fprintf(stderr, "ron down: process %" PRId32 " is still running after %d s\n", sys.pid,
                     DOWN_WAIT_S);
             return CLI_FAILED;
         }

@@ -8,7 +8,7 @@
  *     watch.c   a task that asks every service whether it is ready; the table; the run file
  *     log.c     the task that writes: merged log, terminal, run file
  *
- * `ron up` stands on the kernel like a service does. A child is a task of the supervisor, so the
+ * `ron up` uses the kernel like a service does. A child is a task of the supervisor, so the
  * rules for tasks hold for processes: a child that ends is started again after 100 ms, doubling
  * to 5 s, and more than five ends in 60 s escalate: the ledger takes everything down (exit 3), any
  * other service stays down and is told of. Stages give the order of the end: doors to the outside
@@ -16,14 +16,14 @@
  *
  * Threads: children, watch and HTTP client are loop tasks of the one worker, so they share `struct
  * up` without a lock. What blocks (files, the terminal) is done by the task `scribe`, behind a
- * bounded queue that drops its oldest line: a terminal that stands still holds up nobody.
+ * bounded queue that drops its oldest line: a stalled terminal delays no service.
  *
  * Invariants:
  *   U1. Only the holder of DATA/up.lock starts, writes or removes anything in DATA.
  *   U2. Nothing that takes writes starts before the ledger is known to be the one that the
  *       directory belongs to (DATA/ron.json).
  *   U3. Keys are never replaced: a key file that cannot be used stops the start. Tokens follow from
- *       keys and are made anew when they are not good. */
+ *       keys and are replaced when they are invalid. */
 #pragma once
 
 #include "ron/http/client.h"
@@ -226,7 +226,7 @@ void up_child_go(struct up *up);
 /* ---- watch.c ------------------------------------------------------------------------------ */
 
 enum ron_rc up_watch_add(struct up *up, struct ron_err *err);
-/* A child was started, ended or changed: the run file is written anew. */
+/* A child was started, ended or changed: the run file is rewritten. */
 void up_watch_changed(struct up *up);
 /* Stops everything; the exit code will be CLI_FAILED. */
 void up_fail(struct up *up);
@@ -239,8 +239,8 @@ void up_log_line(struct up *up, enum up_level level, const char *text, size_t le
 void up_say(struct up *up, enum up_level level, const char *fmt, ...) RON_PRINTF(3, 4);
 /* The content of a file of DATA, written whole: "run.json", "ron.json". Never waits. */
 void up_log_file(struct up *up, const char *name, const void *bytes, size_t len);
-/* Has the ledger's public key looked for, for whoever checks a receipt: the console's pages and
- * `ron verify`. A ledger whose signing.key_file lies elsewhere keeps it to itself. */
+/* Has the ledger's public key looked for, with which the console's pages and `ron verify` verify
+ * receipts. A ledger whose signing.key_file lies elsewhere keeps it to itself. */
 void up_log_verifier(struct up *up);
 /* To standard output, as it is: the table. */
 void up_print(struct up *up, struct ron_buf *take_text);

@@ -85,7 +85,7 @@ static enum ron_rc ask(struct up *up, const struct ron_http_fetch_opts *base, co
     return ron_http_fetch_start(up->target, &opts, ret_fetch, &err);
 }
 
-/* The causes of an answer of /readyz, as they stand: {"a":"b"} reads well enough. */
+/* The causes of an answer of /readyz, verbatim: {"a":"b"} is readable enough. */
 static void take_cause(struct up_service *s, struct ron_str body)
 {
     struct answer {
@@ -181,12 +181,13 @@ static void keep_identity(struct up *up)
 
 static void wrong_ledger(struct up *up, const char *found)
 {
-    fprintf(
-        stderr,
-        "ron up: the journal in %s/ledger is of ledger %s, but this directory belongs to ledger "
-        "%s\n  put the right journal back; or, if you mean it (a restored backup of another "
-        "ledger), start with --adopt-ledger. Nothing was written to it.\n",
-        up->data, found, up->uuid);
+    fprintf(stderr,
+            "ron up: the journal in %s/ledger belongs to ledger %s, but this directory belongs to "
+            "ledger "
+            "%s; nothing was written\n  restore the right journal, or, for a restored backup of "
+            "another "
+            "ledger, start with --adopt-ledger\n",
+            up->data, found, up->uuid);
     up_fail(up);
 }
 
@@ -345,8 +346,8 @@ static void table_text(struct up *up, struct ron_buf *out)
     ron_buf_append_fmt(out, "\n  ready after %" PRIu64 " ms, data in %s\n", took_ms, up->data);
     if (up->progress.console_link[0] != '\0') {
         ron_buf_append_fmt(out,
-                           "  console: %s  (this link opens once; `ron console link` "
-                           "makes another)\n",
+                           "  console: %s  (valid once; `ron console link` "
+                           "creates another)\n",
                            up->progress.console_link);
     }
     if (up->services[UP_WALLET].on) {

@@ -131,7 +131,7 @@ static void report(struct bench *b, uint64_t took_ms)
                b->good, b->busy, b->bad, took_ms, rate, at_share(b, 1, 2), at_share(b, 99, 100));
         return;
     }
-    printf("transfers  %" PRIu64 " in %" PRIu64 " ms, %" PRIu64 " in a second\n"
+    printf("transfers  %" PRIu64 " in %" PRIu64 " ms, %" PRIu64 " per second\n"
            "latency    p50 %" PRIu32 " us, p99 %" PRIu32 " us, %" PRIu64 " at once\n"
            "refused    %" PRIu64 " busy, %" PRIu64 " failed\n",
            b->good, took_ms, rate, at_share(b, 1, 2), at_share(b, 99, 100), b->width, b->busy,
@@ -179,15 +179,15 @@ int cli_bench(int argc, char **argv)
     struct bench b = {.seconds = 5, .width = 32};
     bool done = false;
     const struct cli_option options[] = {
-        CLI_NUMBER("seconds", "N", "how long", &b.seconds, 1, 600),
-        CLI_NUMBER("at-once", "N", "calls under way at once", &b.width, 1, CLI_CALLS_MAX),
+        CLI_NUMBER("seconds", "N", "duration", &b.seconds, 1, 600),
+        CLI_NUMBER("at-once", "N", "concurrent calls", &b.width, 1, CLI_CALLS_MAX),
         CLI_CLIENT_OPTIONS(&b.c),
     };
     int code =
         cli_parse("bench",
-                  "Sends transfers to the running wallet and tells how many were durable in\n"
-                  "a second. It moves units of an asset of its own, `bench`, between\n"
-                  "accounts of its own.\n\nexample:\n  ron bench --seconds 10 --at-once 64",
+                  "Sends transfers to the running wallet and prints how many per second were\n"
+                  "committed. Uses only accounts and an asset of its own, `bench`.\n\nexample:\n  "
+                  "ron bench --seconds 10 --at-once 64",
                   options, RON_ARRAY_LEN(options), argc, argv, &done);
 
     if (code != CLI_OK || done) {

@@ -40,7 +40,7 @@ static int load_keys(const char *verb, const char *file, struct ron_cap_keys **r
 
     if (rc == RON_NOTFOUND) {
         fprintf(stderr,
-                "ron %s: there is no key file %s; 'ron cap key new' makes one, --keys names "
+                "ron %s: key file %s not found; create one with 'ron cap key new', or name "
                 "another\n",
                 verb, file);
         return CLI_FAILED;
@@ -69,7 +69,7 @@ static enum ron_rc make_parent(const struct ron_env *env, const char *path, stru
         return RON_OK;
     }
     if ((size_t)(slash - path) >= sizeof parent) {
-        return ron_err_set(err, RON_LIMIT, "path of %zu bytes is too long", strlen(path));
+        return ron_err_set(err, RON_LIMIT, "path too long: %zu bytes", strlen(path));
     }
     memcpy(parent, path, (size_t)(slash - path));
     parent[slash - path] = '\0';
@@ -88,15 +88,16 @@ int cli_cap_key_new(int argc, char **argv)
     struct ron_buf out;
     struct ron_err err = {0};
     const struct cli_option options[] = {
-        CLI_WORD("keys", "FILE", "key file (" KEYS_DEFAULT ")", &file),
-        CLI_WORD("id", "ID", "name of the key, 1-32 of a-z 0-9 _ - (made up)", &id),
-        CLI_FLAG("json", "print as JSON", &json),
+        CLI_WORD("keys", "FILE", "key file (default: " KEYS_DEFAULT ")", &file),
+        CLI_WORD("id", "ID", "key id, 1-32 of a-z 0-9 _ - (default: generated)", &id),
+        CLI_FLAG("json", "JSON output", &json),
     };
-    int code = cli_parse("cap key new",
-                         "Adds a random key, which mints from now on; older keys still verify.\n"
-                         "Makes the key file, mode 0600, when there is none.\n\n"
-                         "example:\n  ron cap key new --id 2026-q4",
-                         options, RON_ARRAY_LEN(options), argc, argv, &done);
+    int code =
+        cli_parse("cap key new",
+                  "Adds a random key. New tokens are minted with it; older keys still verify.\n"
+                  "Creates the key file, mode 0600, if it does not exist.\n\n"
+                  "example:\n  ron cap key new --id 2026-q4",
+                  options, RON_ARRAY_LEN(options), argc, argv, &done);
 
     if (code != CLI_OK || done) {
         return code;
@@ -130,13 +131,14 @@ int cli_cap_key_list(int argc, char **argv)
     struct ron_json_writer w;
     struct ron_buf out;
     const struct cli_option options[] = {
-        CLI_WORD("keys", "FILE", "key file (" KEYS_DEFAULT ")", &file),
-        CLI_FLAG("json", "print as JSON", &json),
+        CLI_WORD("keys", "FILE", "key file (default: " KEYS_DEFAULT ")", &file),
+        CLI_FLAG("json", "JSON output", &json),
     };
-    int code = cli_parse("cap key list",
-                         "Lists the keys, oldest first. Shows no secret.\n\nexample:\n  ron cap "
-                         "key list --keys ron-data/cap.keys",
-                         options, RON_ARRAY_LEN(options), argc, argv, &done);
+    int code =
+        cli_parse("cap key list",
+                  "Lists the keys, oldest first, without their secrets.\n\nexample:\n  ron cap "
+                  "key list --keys ron-data/cap.keys",
+                  options, RON_ARRAY_LEN(options), argc, argv, &done);
 
     if (code != CLI_OK || done) {
         return code;
@@ -179,12 +181,12 @@ int cli_cap_key_retire(int argc, char **argv)
     char real[RON_FILE_PATH_SIZE];
     struct ron_err err = {0};
     const struct cli_option options[] = {
-        CLI_WORD("keys", "FILE", "key file (" KEYS_DEFAULT ")", &file),
-        CLI_WORD("id", "ID", "the key", &id),
+        CLI_WORD("keys", "FILE", "key file (default: " KEYS_DEFAULT ")", &file),
+        CLI_WORD("id", "ID", "key id", &id),
     };
     int code = cli_parse("cap key retire",
-                         "Takes a key out of the file. All its tokens are void as soon as the\n"
-                         "services have loaded the file again.\n\n"
+                         "Removes a key from the file. Its tokens become invalid as soon as the\n"
+                         "services reload the file.\n\n"
                          "example:\n  ron cap key retire --id KEY-ID",
                          options, RON_ARRAY_LEN(options), argc, argv, &done);
 
@@ -192,7 +194,7 @@ int cli_cap_key_retire(int argc, char **argv)
         return code;
     }
     if (id == NULL) {
-        fprintf(stderr, "ron cap key retire: --id is needed; 'ron cap key list' shows the ids\n");
+        fprintf(stderr, "ron cap key retire: missing --id; list the ids with 'ron cap key list'\n");
         return CLI_USAGE;
     }
     code = cap_real_path("cap key retire", file, real);
@@ -226,26 +228,24 @@ struct caveat_list {
 };
 
 #define CAVEAT_OPTIONS(w)                                                                          \
-    CLI_WORD("aud", "SERVICE", "the one service that may accept it", &(w)->aud),                   \
-        CLI_WORD("scope", "NAME[,NAME...]", "actions, and those below them", &(w)->scope),         \
-        CLI_WORD("account", "PREFIX",                                                              \
-                 "the account and those below it; PREFIX* for any that "                           \
-                 "begins so",                                                                      \
-                 &(w)->account),                                                                   \
-        CLI_WORD("asset", "NAME", "the asset", &(w)->asset),                                       \
-        CLI_WORD("max", "AMOUNT", "largest amount of one operation, in minor units", &(w)->max),   \
-        CLI_WORD("exp", "SECONDS", "Unix time from which it is void", &(w)->exp),                  \
-        CLI_WORD("ttl", "TIME", "the same from now: 60s, 15m, 1h, 30d", &(w)->ttl),                \
-        CLI_WORD("tenant", "NAME", "the tenant", &(w)->tenant),                                    \
-        CLI_FLAG("amnesia", "only where nothing is kept on disk", &(w)->amnesia)
+    CLI_WORD("aud", "SERVICE", "the only service that accepts the token", &(w)->aud),              \
+        CLI_WORD("scope", "NAME[,NAME...]", "allowed actions, including those below them",         \
+                 &(w)->scope),                                                                     \
+        CLI_WORD("account", "PREFIX", "account and those below it, or PREFIX*", &(w)->account),    \
+        CLI_WORD("asset", "NAME", "asset", &(w)->asset),                                           \
+        CLI_WORD("max", "AMOUNT", "largest amount per operation, in minor units", &(w)->max),      \
+        CLI_WORD("exp", "SECONDS", "expiry as Unix time", &(w)->exp),                              \
+        CLI_WORD("ttl", "TIME", "lifetime: 60s, 15m, 1h, 30d", &(w)->ttl),                         \
+        CLI_WORD("tenant", "NAME", "tenant", &(w)->tenant),                                        \
+        CLI_FLAG("amnesia", "only valid for a service in amnesia mode", &(w)->amnesia)
 
-/* What the value of each kind looks like, for who got it wrong. */
+/* The expected value of each kind, for error messages. */
 static const char *const value_rules[RON_CAP_KIND_COUNT] = {
     [RON_CAP_KIND_AUD] = "a service such as wallet: a-z 0-9 _ -, a letter first, at most 64",
     [RON_CAP_KIND_SCOPE] = "names such as wallet.transfer, of a-z 0-9 _ -, joined by commas",
     [RON_CAP_KIND_ACCOUNT] = "letters, digits and : / _ . @ -, at most 256; '*' only at the end",
     [RON_CAP_KIND_ASSET] = "letters, digits and . _ : -, a letter or digit first, at most 64",
-    [RON_CAP_KIND_MAX] = "a whole number without sign, point or zeros in front, below 2^128",
+    [RON_CAP_KIND_MAX] = "a whole number without sign, point or leading zeros, below 2^128",
     [RON_CAP_KIND_EXP] = "Unix seconds such as 1900000000, or use --ttl 15m",
     [RON_CAP_KIND_TENANT] = "letters, digits and . _ : -, a letter or digit first, at most 64",
     [RON_CAP_KIND_AMNESIA] = "true",
@@ -307,7 +307,7 @@ static bool ttl_to_exp(const char *ttl, char *ret_exp, size_t size)
     return true;
 }
 
-/* Turns the options into caveats; a mistake is told and gives CLI_USAGE. "never" is no limit. */
+/* Turns the options into caveats; CLI_USAGE after reporting an invalid one. "never": no limit. */
 static int gather(const char *verb, const struct caveat_words *w, struct caveat_list *list)
 {
     const char *exp = w->exp;
@@ -315,12 +315,13 @@ static int gather(const char *verb, const struct caveat_words *w, struct caveat_
 
     list->count = 0;
     if (w->exp != NULL && w->ttl != NULL) {
-        fprintf(stderr, "ron %s: --exp and --ttl say the same; give one\n", verb);
+        fprintf(stderr, "ron %s: --exp and --ttl are mutually exclusive\n", verb);
         return CLI_USAGE;
     }
     if (w->ttl != NULL && strcmp(w->ttl, "never") != 0) {
         if (!ttl_to_exp(w->ttl, made, sizeof made)) {
-            fprintf(stderr, "ron %s: --ttl takes a time such as 60s, 15m, 1h or 30d, not '%s'\n",
+            fprintf(stderr,
+                    "ron %s: invalid --ttl '%s': expected a time such as 60s, 15m, 1h or 30d\n",
                     verb, w->ttl);
             return CLI_USAGE;
         }
@@ -330,15 +331,16 @@ static int gather(const char *verb, const struct caveat_words *w, struct caveat_
         !put_caveat(list, "account", w->account) || !put_caveat(list, "asset", w->asset) ||
         !put_caveat(list, "max", w->max) || !put_caveat(list, "tenant", w->tenant) ||
         !put_caveat(list, "amnesia", w->amnesia ? "true" : NULL) || !put_caveat(list, "exp", exp)) {
-        fprintf(stderr, "ron %s: a caveat has at most %d bytes\n", verb, (int)RON_CAP_CAVEAT_MAX);
+        fprintf(stderr, "ron %s: caveat too long (limit %d bytes)\n", verb,
+                (int)RON_CAP_CAVEAT_MAX);
         return CLI_USAGE;
     }
     for (size_t i = 0; i < list->count; i++) {
         struct ron_cap_caveat c;
 
         if (ron_cap_caveat_parse(list->items[i].ptr, list->items[i].len, &c) != RON_CAP_OK) {
-            fprintf(stderr, "ron %s: '%s' is not well formed; it takes %s\n", verb,
-                    list->items[i].ptr, rule_of(list->items[i]));
+            fprintf(stderr, "ron %s: invalid caveat '%s': expected %s\n", verb, list->items[i].ptr,
+                    rule_of(list->items[i]));
             return CLI_USAGE;
         }
     }
@@ -372,16 +374,18 @@ int cli_cap_mint(int argc, char **argv)
     struct ron_err err = {0};
     enum ron_rc rc;
     const struct cli_option options[] = {
-        CLI_WORD("keys", "FILE", "key file (" KEYS_DEFAULT ")", &file),
+        CLI_WORD("keys", "FILE", "key file (default: " KEYS_DEFAULT ")", &file),
         CAVEAT_OPTIONS(&w),
-        CLI_WORD("location", "TEXT", "a hint where it is used (ron)", &location),
-        CLI_CHOICE("format", "v1|v2", "v2 for JavaScript and Go libraries (v1)", &form, forms),
-        CLI_WORD("out", "FILE", "write it there, mode 0600; - is standard output (-)", &to),
+        CLI_WORD("location", "TEXT", "hint where the token is used (default: ron)", &location),
+        CLI_CHOICE("format", "v1|v2",
+                   "macaroon format; v2 for JavaScript and Go libraries (default: v1)", &form,
+                   forms),
+        CLI_WORD("out", "FILE", "output file, mode 0600 (default: - for standard output)", &to),
     };
     int code =
         cli_parse("cap mint",
-                  "Makes a capability token under the newest key. Without --exp or --ttl it\n"
-                  "is good for " TTL_DEFAULT "; '--ttl never' makes one that does not expire.\n\n"
+                  "Mints a capability token with the newest key. Without --exp or --ttl it is\n"
+                  "valid for " TTL_DEFAULT "; '--ttl never' mints one that does not expire.\n\n"
                   "examples:\n"
                   "  ron cap mint --aud wallet --scope wallet.transfer --account u:alice \\\n"
                   "      --asset roc --max 1000 --ttl 15m --out alice.token\n"
@@ -427,14 +431,14 @@ int cli_cap_attenuate(int argc, char **argv)
     struct ron_buf out;
     struct ron_err err = {0};
     const struct cli_option options[] = {
-        CLI_WORD("in", "FILE", "the token; - is standard input (-)", &from),
+        CLI_WORD("in", "FILE", "token file (default: - for standard input)", &from),
         CAVEAT_OPTIONS(&w),
-        CLI_CHOICE("format", "v1|v2", "change the form (that of the token)", &form, forms),
-        CLI_WORD("out", "FILE", "write it there, mode 0600; - is standard output (-)", &to),
+        CLI_CHOICE("format", "v1|v2", "output format (default: that of the token)", &form, forms),
+        CLI_WORD("out", "FILE", "output file, mode 0600 (default: - for standard output)", &to),
     };
     int code = cli_parse("cap attenuate",
-                         "Narrows a token: adds caveats that must hold too. Needs no key and no\n"
-                         "service. Without caveats and with --format it only changes the form.\n\n"
+                         "Attenuates a token by adding caveats. Needs no key and no service.\n"
+                         "With --format and no caveat it only converts the token.\n\n"
                          "example:\n"
                          "  ron cap attenuate --in alice.token --max 10 --ttl 60s",
                          options, RON_ARRAY_LEN(options), argc, argv, &done);
@@ -444,7 +448,7 @@ int cli_cap_attenuate(int argc, char **argv)
     }
     code = gather("cap attenuate", &w, &list);
     if (code == CLI_OK && list.count == 0 && form == NULL) {
-        fprintf(stderr, "ron cap attenuate: no caveat given; see 'ron cap attenuate --help'\n");
+        fprintf(stderr, "ron cap attenuate: missing caveat; see 'ron cap attenuate --help'\n");
         code = CLI_USAGE;
     }
     if (code == CLI_OK) {
@@ -571,15 +575,16 @@ int cli_cap_show(int argc, char **argv)
     struct ron_cap_token t;
     enum ron_cap_why why;
     const struct cli_option options[] = {
-        CLI_WORD("in", "FILE", "the token; - is standard input (-)", &from),
-        CLI_WORD("keys", "FILE", "check the signature by this key file", &file),
-        CLI_FLAG("json", "print as JSON", &json),
+        CLI_WORD("in", "FILE", "token file (default: - for standard input)", &from),
+        CLI_WORD("keys", "FILE", "key file to verify the signature with", &file),
+        CLI_FLAG("json", "JSON output", &json),
     };
-    int code = cli_parse("cap show",
-                         "Lists what a token says, without its signature. Exit 1 when it is no\n"
-                         "token, or when --keys is given and the signature is not good.\n\n"
-                         "example:\n  ron cap show --in alice.token --keys " KEYS_DEFAULT,
-                         options, RON_ARRAY_LEN(options), argc, argv, &done);
+    int code =
+        cli_parse("cap show",
+                  "Prints the members of a token without its signature. Exit status 1 if the\n"
+                  "input is not a token, or if --keys is given and verification fails.\n\n"
+                  "example:\n  ron cap show --in alice.token --keys " KEYS_DEFAULT,
+                  options, RON_ARRAY_LEN(options), argc, argv, &done);
 
     if (code != CLI_OK || done) {
         return code;

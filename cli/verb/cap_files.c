@@ -37,11 +37,11 @@ int cap_real_path(const char *verb, const char *path, char *ret_real)
     if (realpath(path, real) != NULL) {
         found = real;
     } else if (lstat(path, &st) == 0) {
-        fprintf(stderr, "ron %s: %s is a link that leads nowhere\n", verb, path);
+        fprintf(stderr, "ron %s: %s is a dangling symbolic link\n", verb, path);
         return CLI_FAILED;
     }
     if (strlen(found) >= RON_FILE_PATH_SIZE) {
-        fprintf(stderr, "ron %s: path of %zu bytes is too long\n", verb, strlen(found));
+        fprintf(stderr, "ron %s: path too long: %zu bytes\n", verb, strlen(found));
         return CLI_FAILED;
     }
     memcpy(ret_real, found, strlen(found) + 1);
@@ -104,7 +104,7 @@ int cap_read_token(const char *verb, const char *path, char *text, struct ron_st
         token.len--;
     }
     if (token.len == 0) {
-        fprintf(stderr, "ron %s: there is no token in %s\n", verb,
+        fprintf(stderr, "ron %s: no token in %s\n", verb,
                 standard ? "standard input; give one there or with --in FILE" : path);
         return CLI_FAILED;
     }
@@ -118,7 +118,7 @@ int cap_print(const char *verb, struct ron_buf *out)
 
     if (ron_buf_error(out) != RON_OK || fwrite(ron_buf_data(out), 1, len, stdout) != len ||
         fflush(stdout) != 0) {
-        fprintf(stderr, "ron %s: cannot write the result\n", verb);
+        fprintf(stderr, "ron %s: cannot write to standard output\n", verb);
         return CLI_FAILED;
     }
     return CLI_OK;

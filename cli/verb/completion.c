@@ -187,7 +187,7 @@ static void man_verb(const struct cli_verb *v)
     printf("\"\n");
     (void)snprintf(name, sizeof name, "%s", last_word(v->path));
     if (v->group == CLI_GROUP_SERVICE) {
-        printf("Runs until it is told to stop. See\n.BR ron\\-");
+        printf("Runs until stopped. See\n.BR ron\\-");
         man_text(v->path);
         printf(" (1).\n");
     } else if (v->run != NULL) {
@@ -229,12 +229,13 @@ int cli_completion(int argc, char **argv)
     const char *kind = NULL;
     struct cli_words words = {.words = &kind, .min = 1, .max = 1};
     bool done = false;
-    int code = cli_parse_words("completion",
-                               "Prints a script that lets a shell complete verbs and options; or,\n"
-                               "with `man`, the part of the man page that lists them.\n"
-                               "\nexamples:\n  source <(ron completion bash)\n"
-                               "  ron completion fish | source",
-                               NULL, 0, &words, argc, argv, &done);
+    int code =
+        cli_parse_words("completion",
+                        "Prints a completion script for a shell; with `man`, the verbs section\n"
+                        "of the man page.\n"
+                        "\nexamples:\n  source <(ron completion bash)\n"
+                        "  ron completion fish | source",
+                        NULL, 0, &words, argc, argv, &done);
 
     if (code != CLI_OK || done) {
         return code;
@@ -245,6 +246,6 @@ int cli_completion(int argc, char **argv)
             return fflush(stdout) == 0 ? CLI_OK : CLI_FAILED;
         }
     }
-    fprintf(stderr, "ron completion: bash, zsh, fish or man, not '%s'\n", kind);
+    fprintf(stderr, "ron completion: invalid shell '%s': expected bash, zsh, fish or man\n", kind);
     return CLI_USAGE;
 }

@@ -25,12 +25,13 @@
 enum {
     STEPS_MAX = 1000000,
     EPOCH_EVERY = 50,
-    HOOK_EVERY = 5,    /* webhooks: one in so many steps, */
-    CREDIT_EVERY = 25, /* of those that pay one in so many, well before the epoch is computed, */
+    HOOK_EVERY = 5, /* webhooks: one every N steps, */
+    CREDIT_EVERY =
+        25, /* payments among them: one every N steps, well before the epoch is computed, */
     CREDIT_AT = 15,
     PARTS = 3, /* of the archive of the map, read in one step */
     PART_BYTES = 512,
-    FORGED_AT = 20, /* and one that somebody else signed */
+    FORGED_AT = 20, /* and one with a forged signature */
     FIRST_UNITS = 10000,
     BODY_MAX = 1024,
     POLICY_MAX = 1 << 16,
@@ -156,7 +157,7 @@ static int wallet(struct demo *d, const char *op, const char *key, const char *b
     }
     if (a.status == 409) {
         d->declined++;
-        tell(d, "%s declined: not enough units", op);
+        tell(d, "%s declined: insufficient funds", op);
         code = CLI_OK;
     } else if (code != CLI_OK) {
         code = cli_tell_refusal(&d->c, &call, &a);
@@ -248,7 +249,7 @@ static void get_map(struct demo *d, const char *path, const struct ron_http_fetc
     cli_answer_done(&a);
 }
 
-/* Somebody looks at the map of the sample pack: a tile, and parts of the archive as map libraries
+/* Map requests to the sample pack: a tile, and parts of the archive as map libraries
  * read it. */
 static void look_at_map(struct demo *d, struct ron_rand *rand)
 {
@@ -274,7 +275,7 @@ static void look_at_map(struct demo *d, struct ron_rand *rand)
 
 /* ---- webhooks -------------------------------------------------------------------------------- */
 
-/* Somebody pushed, or paid by card, or somebody who does not know the secret says so. */
+/* A push, a card payment, or a forged webhook. */
 static int webhook(struct demo *d, struct ron_rand *rand)
 {
     uint64_t at = d->next % CREDIT_EVERY;
@@ -309,13 +310,13 @@ static int webhook(struct demo *d, struct ron_rand *rand)
             "{\"object\":\"payment_intent\",\"amount_received\":%" PRIu64
             ",\"currency\":\"usd\",\"metadata\":{\"user\":\"%s\"}}}}",
             id, h.event, amount, who);
-        tell(d, "%s pays by card: %" PRIu64 " roc come by webhook", who, amount);
+        tell(d, "%s pays by card: %" PRIu64 " roc arrive by webhook", who, amount);
     } else {
         ron_buf_append_fmt(&body,
                            "{\"ref\":\"refs/heads/main\",\"after\":\"%s\",\"repository\":"
                            "{\"full_name\":\"demo/shop\"},\"pusher\":{\"name\":\"%s\"}}",
                            id, who);
-        tell(d, "%s", h.broken ? "a forged webhook is refused" : "a push is told by webhook");
+        tell(d, "%s", h.broken ? "a forged webhook is refused" : "a push arrives by webhook");
     }
     code = cli_hook_send(&d->c, &h, &a);
     cli_answer_done(&a);
@@ -392,7 +393,7 @@ static int epoch(struct demo *d, struct ron_rand *rand)
         while (len > 0 && ron_buf_data(&policy)[len - 1] == '\n') {
             len--;
         }
-        tell(d, "epoch %s: 5000 roc are shared among %zu people", name, PEOPLE);
+        tell(d, "epoch %s: 5000 roc are split among %zu people", name, PEOPLE);
         code = cli_reward_run(&d->c, name,
                               (struct ron_str){ron_buf_text(&snapshot), ron_buf_len(&snapshot)},
                               (struct ron_str){ron_buf_text(&policy), len}, d->board, &a);
@@ -500,16 +501,16 @@ int cli_demo(int argc, char **argv)
     struct demo d = {.steps = 100, .pace = 5};
     bool done = false;
     const struct cli_option options[] = {
-        CLI_NUMBER("steps", "N", "so many, then end", &d.steps, 1, STEPS_MAX),
-        CLI_NUMBER("pace", "N", "steps in a second", &d.pace, 1, 1000),
-        CLI_FLAG("quiet", "do not tell each step", &d.quiet),
+        CLI_NUMBER("steps", "N", "stop after N steps", &d.steps, 1, STEPS_MAX),
+        CLI_NUMBER("pace", "N", "steps per second", &d.pace, 1, 1000),
+        CLI_FLAG("quiet", "do not print each step", &d.quiet),
         CLI_CLIENT_OPTIONS(&d.c),
     };
     int code =
         cli_parse("demo",
-                  "Fills a believable economy at a visible pace: accounts, payments, holds,\n"
-                  "an epoch of rewards every 50 steps, maps that are looked at, webhooks. It is\n"
-                  "made of numbered steps: stopped and started again it goes on where it was.\n"
+                  "Generates sample traffic: accounts, payments, holds, map requests, webhooks\n"
+                  "and a reward epoch every 50 steps. The steps are numbered; a demo that was\n"
+                  "stopped resumes at its next step.\n"
                   "\nexamples:\n  ron demo\n  ron demo --steps 1000 --pace 20",
                   options, RON_ARRAY_LEN(options), argc, argv, &done);
 
@@ -518,7 +519,7 @@ int cli_demo(int argc, char **argv)
     }
     code = cli_client_open(&d.c, "demo");
     if (code == CLI_OK && (d.c.sys.pid == 0 || !read_board(&d))) {
-        fprintf(stderr, "ron demo: it plays with a system of `ron up`, and this is none\n");
+        fprintf(stderr, "ron demo: only works on an instance started by `ron up`\n");
         code = CLI_FAILED;
     }
     if (code == CLI_OK) {
@@ -530,7 +531,7 @@ int cli_demo(int argc, char **argv)
         printf("{\"steps\":%" PRIu64 ",\"declined\":%" PRIu64 ",\"next\":%" PRIu64 "}\n", d.done,
                d.declined, d.next);
     } else if (code == CLI_OK) {
-        printf("%" PRIu64 " steps, %" PRIu64 " declined; `ron demo` goes on at step %" PRIu64 "\n",
+        printf("%" PRIu64 " steps, %" PRIu64 " declined; `ron demo` resumes at step %" PRIu64 "\n",
                d.done, d.declined, d.next);
     }
     cli_client_done(&d.c);

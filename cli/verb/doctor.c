@@ -94,13 +94,14 @@ static bool check_dir(struct doctor *d)
     uint64_t free_bytes = 0;
 
     if (env->disk->stat(env, d->dir, &st) != RON_OK || !st.is_dir) {
-        tell(d, FAIL, "directory", "start the system once: ron up; or name its directory: --data",
-             "%s is no directory", d->dir);
+        tell(d, FAIL, "directory",
+             "start an instance with `ron up`, or name its directory with --data",
+             "%s is not a directory", d->dir);
         return false;
     }
     if (access(d->dir, W_OK | X_OK) != 0) {
-        tell(d, FAIL, "directory", "give this user the right to write there (chown), or use --data",
-             "%s cannot be written by this user", d->dir);
+        tell(d, FAIL, "directory", "fix its owner (chown), or choose another with --data",
+             "%s is not writable for this user", d->dir);
     } else if (!st.owned) {
         tell(d, WARN, "directory", "run ron as the user that owns it", "%s belongs to another user",
              d->dir);
@@ -108,12 +109,12 @@ static bool check_dir(struct doctor *d)
         tell(d, GOOD, "directory", NULL, "%s", d->dir);
     }
     if (env->disk->free_bytes(env, d->dir, &free_bytes) != RON_OK) {
-        tell(d, WARN, "disk", NULL, "the free space cannot be read");
+        tell(d, WARN, "disk", NULL, "cannot read the free space");
     } else {
         bool low = free_bytes < (uint64_t)UP_DOCTOR_FREE_MIB << 20;
 
         tell(d, low ? FAIL : GOOD, "disk",
-             "make room: below 256 MiB the ledger takes no writes (engine.free_floor)",
+             "free some space: below 256 MiB the ledger refuses writes (engine.free_floor)",
              "%" PRIu64 " MiB free", free_bytes >> 20);
     }
     return true;
@@ -149,13 +150,14 @@ static void check_modes(struct doctor *d)
         seen++;
         if ((st.mode & 077) != 0) {
             (void)snprintf(todo, sizeof todo, "run: chmod 0600 %s", path);
-            tell(d, FAIL, "permissions", todo, "%s has mode %04o: others may read it", files[i],
+            tell(d, FAIL, "permissions", todo, "%s has mode %04o: readable by others", files[i],
                  st.mode);
             good = false;
         }
     }
     if (good) {
-        tell(d, GOOD, "permissions", NULL, "%zu keys and tokens are for their owner alone", seen);
+        tell(d, GOOD, "permissions", NULL, "%zu keys and tokens are readable by their owner only",
+             seen);
     }
 }
 
@@ -175,7 +177,7 @@ static void check_token(struct doctor *d, const struct ron_cap_keys *keys, const
 
     if (ron_file_read_private(env, in_dir(d, name, path), text, sizeof text, &len, &err) !=
         RON_OK) {
-        tell(d, FAIL, "token", "start the system anew: it makes missing tokens", "%s: %s", name,
+        tell(d, FAIL, "token", "restart `ron up`; it creates missing tokens", "%s: %s", name,
              err.msg);
         return;
     }
@@ -184,20 +186,20 @@ static void check_token(struct doctor *d, const struct ron_cap_keys *keys, const
     }
     why = ron_cap_verify_signature(keys, (struct ron_str){text, len});
     if (why != RON_CAP_OK) {
-        tell(d, FAIL, "token", "start the system anew: it makes tokens under the present keys",
+        tell(d, FAIL, "token", "restart `ron up`; it creates tokens with the current keys",
              "%s: %s", name, ron_cap_why_doc(why));
         return;
     }
     /* For the time of its end, which is told whatever the caveats say. */
     RON_IGNORE(ron_cap_verify(keys, (struct ron_str){text, len}, &any, &info));
     if (info.exp_s <= now_s) {
-        tell(d, FAIL, "token", "start the system anew: it makes new ones",
+        tell(d, FAIL, "token", "restart `ron up`; it creates new tokens",
              "%s expired %" PRIu64 " s ago", name, now_s - info.exp_s);
     } else if (info.exp_s - now_s < (uint64_t)SOON_DAYS * DAY_S) {
-        tell(d, WARN, "token", "start the system anew within that time",
-             "%s ends in %" PRIu64 " hours", name, (info.exp_s - now_s) / 3600);
+        tell(d, WARN, "token", "restart `ron up` before that", "%s expires in %" PRIu64 " hours",
+             name, (info.exp_s - now_s) / 3600);
     } else {
-        tell(d, GOOD, "token", NULL, "%s is good for %" PRIu64 " days", name,
+        tell(d, GOOD, "token", NULL, "%s is valid for %" PRIu64 " days", name,
              (info.exp_s - now_s) / DAY_S);
     }
 }
@@ -215,11 +217,11 @@ static void check_keys(struct doctor *d)
 
     if (ron_cap_keyfile_load(env, in_dir(d, "cap.keys", path), &keys, &err) != RON_OK) {
         tell(d, FAIL, "keys",
-             "restore cap.keys from a backup, or move it away: the next start makes new keys and "
-             "voids all tokens",
+             "restore cap.keys from a backup, or move it away: the next start creates new keys "
+             "and invalidates all tokens",
              "%s", err.msg);
     } else {
-        tell(d, GOOD, "keys", NULL, "cap.keys has %zu", ron_cap_keys_count(keys));
+        tell(d, GOOD, "keys", NULL, "cap.keys has %zu keys", ron_cap_keys_count(keys));
         for (size_t i = 0; i < RON_ARRAY_LEN(tokens); i++) {
             check_token(d, keys, tokens[i]);
         }
@@ -231,10 +233,10 @@ static void check_keys(struct doctor *d)
         ron_buf_init(&out, 4096);
         if (rwd_tool_key_show(in_dir(d, signers[i], path), &out, &err) != RON_OK) {
             tell(d, FAIL, "keys",
-                 "restore it from a backup, or move it away: the next start makes another",
+                 "restore it from a backup, or move it away: the next start creates another",
                  "%s: %s", signers[i], err.msg);
         } else {
-            tell(d, GOOD, "keys", NULL, "%s can be used", signers[i]);
+            tell(d, GOOD, "keys", NULL, "%s is usable", signers[i]);
         }
         ron_buf_done(&out);
     }
@@ -251,12 +253,12 @@ static void check_ledger_key(struct doctor *d)
         ron_note_signer_load(env, in_dir(d, "ledger/signing.key", path), &signer, &err);
 
     if (rc == RON_OK) {
-        tell(d, GOOD, "keys", NULL, "ledger/signing.key can be used");
+        tell(d, GOOD, "keys", NULL, "ledger/signing.key is usable");
         ron_note_signer_done(&signer);
     } else if (rc != RON_NOTFOUND && rc != RON_DENIED) { /* modes are told elsewhere */
         tell(d, FAIL, "keys",
-             "restore it from a backup: nobody can go on behind the ledger's checkpoint with "
-             "another key",
+             "restore it from a backup: the ledger cannot extend its checkpoint without this "
+             "key",
              "ledger/signing.key: %s", err.msg);
     }
 }
@@ -273,10 +275,10 @@ static void check_clock(struct doctor *d)
 
     if (env->disk->stat(env, in_dir(d, "ledger/checkpoint", path), &st) == RON_OK &&
         st.mtime_ms > now_ms + CLOCK_BEHIND_MS) {
-        tell(d, FAIL, "clock", "set the clock right (timedatectl set-ntp true)",
-             "it is %" PRIu64 " s behind the last checkpoint", (st.mtime_ms - now_ms) / 1000);
+        tell(d, FAIL, "clock", "set the clock (timedatectl set-ntp true)",
+             "%" PRIu64 " s behind the last checkpoint", (st.mtime_ms - now_ms) / 1000);
     } else {
-        tell(d, GOOD, "clock", NULL, "not behind what was written");
+        tell(d, GOOD, "clock", NULL, "not behind the last checkpoint");
     }
 }
 
@@ -322,15 +324,15 @@ static void check_uuid(struct doctor *d)
 
     if (!read_uuid(d, wanted, sizeof wanted)) {
         tell(d, FAIL, "ledger",
-             "remove it to take the ledger that is there, or restore it from a backup",
-             "ron.json, which says what ledger belongs here, is missing or damaged");
+             "restore it from a backup, or remove it to adopt the present ledger",
+             "ron.json, which names the ledger of this directory, is missing or corrupt");
         return;
     }
     ron_buf_init(&text, 1 << 16);
     if (ron_file_read_all(ron_env_linux(), in_dir(d, "ledger/checkpoint", path), &text, &err) !=
         RON_OK) {
-        tell(d, WARN, "ledger", "it is written within 5 s of the first entry",
-             "there is no checkpoint yet to compare with %s", wanted);
+        tell(d, WARN, "ledger", "the ledger writes one within 5 s of the first entry",
+             "no checkpoint yet to compare with %s", wanted);
     } else {
         const char *line = ron_buf_text(&text);
         size_t len = strcspn(line, "\n");
@@ -339,10 +341,9 @@ static void check_uuid(struct doctor *d)
         if (len >= n && memcmp(line + len - n, wanted, n) == 0) {
             tell(d, GOOD, "ledger", NULL, "%s", wanted);
         } else {
-            tell(d, FAIL, "ledger",
-                 "put the right journal back, or start with --adopt-ledger if you mean it",
-                 "the journal is of %.*s, the directory belongs to %s", (int)RON_MIN(len, 80ul),
-                 line, wanted);
+            tell(d, FAIL, "ledger", "restore the right journal, or start with --adopt-ledger",
+                 "the journal belongs to %.*s, the directory to %s", (int)RON_MIN(len, 80ul), line,
+                 wanted);
         }
     }
     ron_buf_done(&text);
@@ -401,9 +402,10 @@ static void check_ports(struct doctor *d)
             env->net->close(env, fd);
         } else {
             (void)snprintf(todo, sizeof todo,
-                           "stop whoever has it, or: ron up --port-base %" PRIu64,
+                           "stop the process that uses it, or run: ron up --port-base %" PRIu64,
                            d->port_base + 1000);
-            tell(d, FAIL, "ports", todo, "port %" PRIu64 " of %s is taken", port, up_rows[i].name);
+            tell(d, FAIL, "ports", todo, "port %" PRIu64 " for %s is in use", port,
+                 up_rows[i].name);
             good = false;
         }
     }
@@ -420,15 +422,15 @@ static void check_run(struct doctor *d)
     enum ron_rc rc = cli_system_read(d->dir, &sys);
 
     if (rc == RON_CORRUPT) {
-        tell(d, FAIL, "run file", "start the system anew", "run.json is damaged");
+        tell(d, FAIL, "run file", "restart `ron up`", "run.json is corrupt");
     } else if (rc != RON_OK) {
-        tell(d, GOOD, "run file", NULL, "no system runs here");
+        tell(d, GOOD, "run file", NULL, "no instance is running");
     } else if (!ron_process_exists(sys.pid)) {
-        tell(d, WARN, "run file", "start it again: ron up goes on where it left off",
-             "the last run (process %" PRId32 ") did not end by itself", sys.pid);
+        tell(d, WARN, "run file", "restart with `ron up`; it recovers",
+             "the last run (process %" PRId32 ") was not shut down cleanly", sys.pid);
     } else {
         d->running = true;
-        tell(d, GOOD, "run file", NULL, "ron up runs as process %" PRId32, sys.pid);
+        tell(d, GOOD, "run file", NULL, "`ron up` runs as process %" PRId32, sys.pid);
     }
 }
 
@@ -448,7 +450,7 @@ static void examine(struct doctor *d)
     } else if (cli_client_open(&d->c, "doctor") == CLI_OK) {
         check_services(d);
     } else {
-        tell(d, FAIL, "services", "mend what is told above", "they cannot be asked");
+        tell(d, FAIL, "services", "fix the problems above first", "not checked");
     }
 }
 
@@ -457,15 +459,16 @@ int cli_doctor(int argc, char **argv)
     struct doctor d = {.port_base = UP_PORT_BASE};
     bool done = false;
     const struct cli_option options[] = {
-        CLI_NUMBER("port-base", "N", "the ports that ron up would take", &d.port_base, 1, 65000),
+        CLI_NUMBER("port-base", "N", "first port that `ron up` would use", &d.port_base, 1, 65000),
         CLI_CLIENT_OPTIONS(&d.c),
     };
-    int code = cli_parse("doctor",
-                         "Looks for what is wrong with a set-up: directory, disk, permissions, "
-                         "keys,\ntokens, clock, which ledger, ports, and every service with the "
-                         "cause when it is\nnot ready. Says what to do. Changes nothing. Exit 0 "
-                         "when nothing failed.\n\nexamples:\n  ron doctor\n  ron doctor --json",
-                         options, RON_ARRAY_LEN(options), argc, argv, &done);
+    int code =
+        cli_parse("doctor",
+                  "Checks an instance: directory, disk, permissions, keys, tokens, clock, "
+                  "ledger\nidentity, ports and the readiness of every service. Suggests fixes and "
+                  "changes\nnothing. Exit status 0 if no check failed, 1 otherwise.\n\nexamples:\n "
+                  " ron doctor\n  ron doctor --json",
+                  options, RON_ARRAY_LEN(options), argc, argv, &done);
 
     if (code != CLI_OK || done) {
         return code;
@@ -486,9 +489,9 @@ int cli_doctor(int argc, char **argv)
     if (d.c.json) {
         printf("%s\n", ron_buf_text(&d.out));
     } else if (d.failed + d.warned == 0) {
-        printf("\nnothing is wrong\n");
+        printf("\nno problems found\n");
     } else {
-        printf("\n%" PRIu32 " failed, %" PRIu32 " to look at\n", d.failed, d.warned);
+        printf("\n%" PRIu32 " failed, %" PRIu32 " warnings\n", d.failed, d.warned);
     }
     ron_buf_done(&d.out);
     cli_client_done(&d.c);

@@ -34,7 +34,7 @@ static int told(const char *verb, enum ron_rc rc, const struct ron_err *err, str
         fprintf(stderr, "ron %s: %s\n", verb, err->msg[0] != '\0' ? err->msg : ron_rc_doc(rc));
     } else if (fwrite(ron_buf_data(out), 1, ron_buf_len(out), stdout) != ron_buf_len(out) ||
                fflush(stdout) != 0) {
-        fprintf(stderr, "ron %s: standard output cannot be written\n", verb);
+        fprintf(stderr, "ron %s: cannot write to standard output\n", verb);
         rc = RON_IO;
     }
     ron_buf_done(out);
@@ -60,7 +60,7 @@ static int verify_one(const char *file, bool json, bool hash)
     return good ? code : CLI_FAILED;
 }
 
-/* Moves the words that are no options behind the options, in their order; returns how many. */
+/* Moves the words other than options after the options, in their order; returns how many. */
 static int split_files(int argc, char **argv)
 {
     int files = 0;
@@ -85,14 +85,14 @@ int cli_edge_verify(int argc, char **argv)
     bool hash = false;
     bool done = false;
     const struct cli_option options[] = {
-        CLI_FLAG("json", "one line of JSON for each file", &json),
-        CLI_FLAG("hash", "also print the hash of each file, which is its ETag", &hash),
+        CLI_FLAG("json", "one line of JSON per file", &json),
+        CLI_FLAG("hash", "print the hash of each file (its ETag)", &hash),
     };
     int files = split_files(argc, argv);
     int code = cli_parse("edge verify",
-                         "Looks at whole packs (PMTiles 3, MBTiles) and reports: every directory\n"
-                         "and row, counts, and FILE.b3 when it is there (as b3sum writes it).\n"
-                         "Exit 0 when every FILE is good, 1 when one is not, 2 for wrong use.\n\n"
+                         "Verifies whole packs (PMTiles 3, MBTiles): every directory and row,\n"
+                         "counts, and the hash in FILE.b3, if present (as written by b3sum).\n"
+                         "Exit status 0 if every FILE is intact, 1 if one is not.\n\n"
                          "example:\n  ron edge verify planet.pmtiles hills.mbtiles",
                          options, RON_ARRAY_LEN(options), argc - files, argv, &done);
 
@@ -100,7 +100,7 @@ int cli_edge_verify(int argc, char **argv)
         return code;
     }
     if (files == 0) {
-        fprintf(stderr, "ron edge verify: a FILE is needed; see 'ron edge verify --help'\n");
+        fprintf(stderr, "ron edge verify: missing FILE; see 'ron edge verify --help'\n");
         return CLI_USAGE;
     }
     for (int i = argc - files; i < argc; i++) {
@@ -139,7 +139,7 @@ int cli_edge_tile(int argc, char **argv)
     int files = split_files(argc, argv);
     int code = cli_parse("edge tile",
                          "Writes the bytes of the tile Z/X/Y of the pack FILE to standard output,\n"
-                         "as they are stored. Exit 1 when there is none.\n\n"
+                         "as stored. Exit status 1 if the pack has no such tile.\n\n"
                          "example:\n  ron edge tile world.pmtiles 0/0/0 | gunzip > tile.mvt",
                          NULL, 0, argc - files, argv, &done);
 
@@ -147,7 +147,7 @@ int cli_edge_tile(int argc, char **argv)
         return code;
     }
     if (files != 2 || !parse_zxy(argv[argc - 1], at)) {
-        fprintf(stderr, "ron edge tile: FILE and Z/X/Y are needed; see 'ron edge tile --help'\n");
+        fprintf(stderr, "ron edge tile: missing FILE or Z/X/Y; see 'ron edge tile --help'\n");
         return CLI_USAGE;
     }
     ron_buf_init(&out, EDG_TOOL_TILE_MAX);
@@ -162,8 +162,8 @@ int cli_edge_sample(int argc, char **argv)
     bool done = false;
     int files = split_files(argc, argv);
     int code = cli_parse("edge sample",
-                         "Writes the sample pack to FILE: the world, coarse, zooms 0 to 4, vector\n"
-                         "tiles. The same bytes every time; a file is never replaced.\n\n"
+                         "Writes the sample pack to FILE: a coarse world map in vector tiles,\n"
+                         "zooms 0 to 4. The bytes are always the same. Never replaces a file.\n\n"
                          "example:\n  ron edge sample world.pmtiles",
                          NULL, 0, argc - files, argv, &done);
 
@@ -171,7 +171,7 @@ int cli_edge_sample(int argc, char **argv)
         return code;
     }
     if (files != 1) {
-        fprintf(stderr, "ron edge sample: one FILE is needed; see 'ron edge sample --help'\n");
+        fprintf(stderr, "ron edge sample: missing FILE; see 'ron edge sample --help'\n");
         return CLI_USAGE;
     }
     ron_buf_init(&out, EDG_TOOL_REPORT_MAX);

@@ -23,16 +23,17 @@ static void print_text(const char *file, const struct ron_interop_audit_report *
     printf("%s\n  records  %" PRIu64 ", seq %" PRIu64 " to %" PRIu64 "\n", file, r->records,
            r->first_seq, r->last_seq);
     if (r->dropped > 0) {
-        printf("  dropped  %" PRIu64 ", as records tell: the sink was too slow\n", r->dropped);
+        printf("  dropped  %" PRIu64 " according to the records: the sink was too slow\n",
+               r->dropped);
     }
     if (r->torn) {
-        printf("  end      half a line, as a crash leaves it\n");
+        printf("  end      incomplete last line, as after a crash\n");
     }
     if (r->records > 0) {
         printf("  last     %s\n", r->last_hash);
     }
     if (good) {
-        printf("GOOD: the chain holds\n");
+        printf("GOOD: the chain is intact\n");
     } else {
         printf("BAD: line %" PRIu64 ": %s\n", r->bad_line, r->why);
     }
@@ -49,10 +50,9 @@ int cli_interop_verify(int argc, char **argv)
     struct cli_words words = {.words = &file, .min = 1, .max = 1};
     int code = cli_parse_words(
         "interop verify",
-        "Checks an audit trail of the bridge (audit.sink = file) offline: every\n"
-        "record hashes to what it says and follows the one before. Whether lines\n"
-        "are missing at the end tells only a hash that was kept elsewhere: compare\n"
-        "`last` with it. Exit 0 when the chain holds, 1 when it does not.\n\n"
+        "Verifies the hash chain of an audit trail of the bridge (audit.sink = file).\n"
+        "To detect missing lines at the end, compare `last` with a hash that was\n"
+        "kept elsewhere. Exit status 0 if the chain is intact, 1 otherwise.\n\n"
         "example:\n  ron interop verify ron-data/interop/audit.jsonl",
         options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
     enum ron_rc rc;

@@ -35,7 +35,8 @@ static int ended(struct offline *o, enum ron_rc rc, const struct ron_err *err)
 {
     ron_progress_end(&o->bar);
     if (rc == RON_AGAIN) {
-        fprintf(stderr, "ron %s: a ledger is running on %s; stop it first\n", o->verb, o->tool.dir);
+        fprintf(stderr, "ron %s: %s is in use by a running ledger; stop it first\n", o->verb,
+                o->tool.dir);
     } else if (rc != RON_OK) {
         fprintf(stderr, "ron %s: %s\n", o->verb, err->msg);
     }
@@ -95,7 +96,7 @@ static enum ron_rc write_out(void *arg, const void *bytes, size_t len, struct ro
     o->writes = true;
     return fwrite(bytes, 1, len, stdout) == len
                ? RON_OK
-               : ron_err_set(err, RON_IO, "standard output cannot be written");
+               : ron_err_set(err, RON_IO, "cannot write to standard output");
 }
 
 static int export_journal(struct offline *o)
@@ -106,7 +107,7 @@ static int export_journal(struct offline *o)
     o->bar.on = o->bar.on && isatty(STDOUT_FILENO) == 0; /* the text is not drawn over */
     rc = led_tool_export(&o->tool, o->format, o->from, o->to, write_out, o, &err);
     if (rc == RON_OK && fflush(stdout) != 0) {
-        rc = ron_err_set(&err, RON_IO, "standard output cannot be written");
+        rc = ron_err_set(&err, RON_IO, "cannot write to standard output");
     }
     return ended(o, rc, &err);
 }
@@ -118,7 +119,7 @@ static enum ron_rc read_in(void *arg, void *bytes, size_t size, size_t *ret_len,
 
     *ret_len = fread(bytes, 1, size, stdin);
     if (ferror(stdin) != 0) {
-        return ron_err_set(err, RON_IO, "standard input cannot be read");
+        return ron_err_set(err, RON_IO, "cannot read standard input");
     }
     o->in_bytes += *ret_len;
     ron_progress_phase(&o->bar, "reading", "bytes", 0);
@@ -156,11 +157,11 @@ struct sub {
 
 static const struct sub subs[] = {
     {"verify",
-     "Checks the whole journal of a ledger; changes nothing.\n\n"
+     "Verifies the whole journal of a ledger without changing it.\n\n"
      "example:\n  ron ledger verify --dir /srv/backup/ledger",
      verify},
     {"rebuild",
-     "Makes everything that is derived from the log anew.\n\n"
+     "Rebuilds index, hashes and images from the log.\n\n"
      "example:\n  ron ledger rebuild --dir ron-data/ledger",
      rebuild},
     {"export",
@@ -169,7 +170,7 @@ static const struct sub subs[] = {
      "  ron ledger export --dir ron-data/ledger --format hledger | hledger -f- balance",
      export_journal},
     {"import",
-     "Reads an NDJSON export from standard input into an empty directory.\n\n"
+     "Imports an NDJSON export from standard input into an empty directory.\n\n"
      "example:\n  ron ledger import --dir other-data/ledger < journal.ndjson",
      import_journal},
 };
@@ -181,10 +182,11 @@ static int run_sub(const struct sub *sub, int argc, char **argv)
     bool done = false;
     const struct cli_option options[] = {
         CLI_CHOICE("dir", "DIR", "data directory of the ledger (required)", &o.tool.dir, NULL),
-        CLI_CHOICE("format", "NAME", "export: ndjson, hledger, ledger or beancount (ndjson)",
+        CLI_CHOICE("format", "NAME",
+                   "export format: ndjson, hledger, ledger or beancount (default: ndjson)",
                    &o.format, NULL),
-        CLI_NUMBER("from", "SEQ", "export: first entry (1)", &o.from, 0, UINT64_MAX),
-        CLI_NUMBER("to", "SEQ", "export: last entry (the end)", &o.to, 0, UINT64_MAX),
+        CLI_NUMBER("from", "SEQ", "first entry to export", &o.from, 0, UINT64_MAX),
+        CLI_NUMBER("to", "SEQ", "last entry to export; 0 for the end", &o.to, 0, UINT64_MAX),
     };
     int code;
 
@@ -194,7 +196,7 @@ static int run_sub(const struct sub *sub, int argc, char **argv)
         return code;
     }
     if (o.tool.dir == NULL) {
-        fprintf(stderr, "ron %s: --dir DIR is needed\n", verb);
+        fprintf(stderr, "ron %s: missing --dir DIR\n", verb);
         return CLI_USAGE;
     }
     o.tool.progress = show_progress;

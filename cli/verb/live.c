@@ -82,8 +82,8 @@ static int print_packs(struct cli_answer *a)
     shape.allow_unknown = true;
     if (ron_json_scan((char *)(uintptr_t)ron_buf_text(&a->body), ron_buf_len(&a->body), &shape,
                       &arena, &said, &bad) != RON_OK) {
-        fprintf(stderr, "ron edge packs: the answer is not what this program knows (%s: %s)\n",
-                bad.field, bad.reason);
+        fprintf(stderr, "ron edge packs: unexpected response from the edge (%s: %s)\n", bad.field,
+                bad.reason);
         ron_arena_done(&arena);
         return CLI_FAILED;
     }
@@ -144,13 +144,13 @@ int cli_edge_purge(int argc, char **argv)
     bool prefix = false;
     bool done = false;
     const struct cli_option options[] = {
-        CLI_FLAG("prefix", "all paths that begin so", &prefix),
+        CLI_FLAG("prefix", "PATH is a prefix; remove all paths below it", &prefix),
         CLI_CLIENT_OPTIONS(&c),
     };
     int code = cli_parse_words(
         "edge purge",
-        "Has the running edge forget what it stored of a path, or bytes by their content id;\n"
-        "the next request asks the origin. Packs and files are not stored and stay.\n"
+        "Removes the cached responses of a path, or content by its id, from the running edge.\n"
+        "The next request fetches them from the origin. Packs and files are not affected.\n"
         "\nexamples:\n  ron edge purge /edge/assets/o/map/a.png\n"
         "  ron edge purge --prefix /edge/assets/o/map/2024/\n  ron edge purge b3:4f3c...",
         options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
@@ -164,7 +164,7 @@ int cli_edge_purge(int argc, char **argv)
     ron_json_text(&w, prefix ? "prefix" : what[0] == '/' ? "path" : "id", what);
     ron_json_close(&w, '}');
     if (ron_buf_error(&body) != RON_OK) {
-        fprintf(stderr, "ron edge purge: the path is too long\n");
+        fprintf(stderr, "ron edge purge: path too long\n");
         return CLI_USAGE;
     }
     return ask_and_print(&c, "edge purge",
@@ -196,11 +196,11 @@ int cli_console_link(int argc, char **argv)
     bool read_only = false;
     bool done = false;
     const struct cli_option options[] = {
-        CLI_FLAG("read-only", "a link that may look and not write", &read_only),
+        CLI_FLAG("read-only", "read-only session", &read_only),
         CLI_CLIENT_OPTIONS(&c),
     };
     int code = cli_parse("console link",
-                         "Makes a link that opens the console in a browser, once.\n"
+                         "Creates a link that opens the console in a browser. It is valid once.\n"
                          "\nexample:\n  ron console link --read-only",
                          options, RON_ARRAY_LEN(options), argc, argv, &done);
 

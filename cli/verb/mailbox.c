@@ -26,7 +26,7 @@ static int read_body(const char *text, const char *file, struct ron_buf *body)
     size_t n;
 
     if ((text != NULL) == (file != NULL)) {
-        fprintf(stderr, "ron mailbox send: give the message as TEXT or by --file FILE\n");
+        fprintf(stderr, "ron mailbox send: missing message; give TEXT or --file FILE\n");
         return CLI_USAGE;
     }
     if (text != NULL) {
@@ -40,7 +40,8 @@ static int read_body(const char *text, const char *file, struct ron_buf *body)
         return CLI_FAILED;
     }
     if (ron_buf_error(body) != RON_OK) {
-        fprintf(stderr, "ron mailbox send: a message has at most %d MiB\n", CLI_MESSAGE_MAX >> 20);
+        fprintf(stderr, "ron mailbox send: message too large (limit %d MiB)\n",
+                CLI_MESSAGE_MAX >> 20);
         return CLI_USAGE;
     }
     return CLI_OK;
@@ -78,7 +79,8 @@ static int make_send(const struct send_opts *o, struct ron_buf *body, struct ron
 
     if (o->head != NULL &&
         (o->head[0] != '{' || ron_json_check(o->head, strlen(o->head), &bad) != RON_OK)) {
-        fprintf(stderr, "ron mailbox send: --head takes a JSON object: '{\"kind\":\"note\"}'\n");
+        fprintf(stderr, "ron mailbox send: invalid --head: expected a JSON object such as "
+                        "'{\"kind\":\"note\"}'\n");
         return CLI_USAGE;
     }
     ron_json_begin(&j, out);
@@ -115,11 +117,11 @@ static int send_it(struct cli_box *b, const struct send_opts *o, struct ron_buf 
     if (code == CLI_OK) {
         code = cli_box_read(b, &said);
     } else if (code == CLI_RETRY || code == CLI_UNREACHABLE) {
-        fprintf(stderr, "  it may be there: the same command with --key %s sends it once\n",
+        fprintf(stderr, "  outcome unknown; to send it exactly once, retry with --key %s\n",
                 o->key);
     }
     if (code == CLI_OK && said.duplicate) {
-        printf("sent before with this key; nothing was added to %s\n", b->topic);
+        printf("already sent with this key; nothing was added to %s\n", b->topic);
     } else if (code == CLI_OK) {
         printf("sent to %s\n  message  %.*s\n  key      %s\n", b->topic, (int)said.first_id.len,
                said.first_id.ptr, o->key);
@@ -138,16 +140,16 @@ int cli_mailbox_send(int argc, char **argv)
     struct ron_buf request;
     bool done = false;
     const struct cli_option options[] = {
-        CLI_WORD("file", "FILE", "the bytes of this file; - is standard input", &o.file),
-        CLI_WORD("key", "KEY", "idempotency key (made and printed)", &o.key),
-        CLI_WORD("delay", "TIME", "nobody receives it before", &o.delay),
-        CLI_WORD("head", "JSON", "attributes beside the body, an object", &o.head),
+        CLI_WORD("file", "FILE", "file with the message; - for standard input", &o.file),
+        CLI_WORD("key", "KEY", "idempotency key (default: generated and printed)", &o.key),
+        CLI_WORD("delay", "TIME", "delay before the first delivery (default: 0)", &o.delay),
+        CLI_WORD("head", "JSON", "attributes of the message, a JSON object", &o.head),
         CLI_CLIENT_OPTIONS(&b.c),
     };
     int code = cli_parse_words(
         "mailbox send",
-        "Puts a message into a topic of the bridge's mailbox. It is on disk when this returns;\n"
-        "with the same key it is there once.\n"
+        "Sends a message to a topic of the bridge's mailbox. It is on disk when this returns.\n"
+        "Messages with the same key are stored once.\n"
         "\nexamples:\n  ron mailbox send builds 'release 7 is out'\n"
         "  ron mailbox send builds --file report.json --key report-7 --delay 15m\n"
         "  date | ron mailbox send builds --file -",
@@ -213,7 +215,7 @@ static int dead_change(struct cli_box *b, const struct dead_opts *o)
     }
     code = cli_box_read(b, &said);
     if (code == CLI_OK) {
-        printf("%" PRIu64 " %s\n", said.done, o->replay ? "can be received again" : "forgotten");
+        printf("%" PRIu64 " %s\n", said.done, o->replay ? "replayed" : "purged");
     }
     return code;
 }
@@ -227,7 +229,7 @@ static int dead_list(struct cli_box *b, const struct dead_opts *o)
     int code;
 
     if (o->after != NULL && !cli_url_escape(o->after, after, sizeof after)) {
-        fprintf(stderr, "ron mailbox dead: --after takes the id of a message\n");
+        fprintf(stderr, "ron mailbox dead: invalid --after: expected a message id\n");
         return CLI_USAGE;
     }
     (void)snprintf(what, sizeof what, "dead?limit=%" PRIu64 "%s%s", o->limit,
@@ -257,17 +259,17 @@ int cli_mailbox_dead(int argc, char **argv)
     struct cli_words words = {.words = &b.topic, .min = 1, .max = 1};
     bool done = false;
     const struct cli_option options[] = {
-        CLI_NUMBER("limit", "N", "at most so many (100)", &o.limit, 1, CLI_BOX_PAGE_MAX),
-        CLI_WORD("after", "ID", "only those behind this message", &o.after),
-        CLI_FLAG("replay", "let them be received again", &o.replay),
-        CLI_FLAG("purge", "forget them", &o.purge),
-        CLI_WORD("id", "ID", "replay or forget this one alone", &o.id),
+        CLI_NUMBER("limit", "N", "largest number of messages", &o.limit, 1, CLI_BOX_PAGE_MAX),
+        CLI_WORD("after", "ID", "only messages after this one", &o.after),
+        CLI_FLAG("replay", "return them to the queue", &o.replay),
+        CLI_FLAG("purge", "delete them", &o.purge),
+        CLI_WORD("id", "ID", "replay or purge this message only", &o.id),
         CLI_CLIENT_OPTIONS(&b.c),
     };
     int code = cli_parse_words(
         "mailbox dead",
-        "Lists the dead letters of a topic: messages that were delivered ten times and never\n"
-        "ended, or were given back as dead. --replay and --purge change up to 1000 at a time.\n"
+        "Lists the dead letters of a topic: messages that were delivered ten times without an\n"
+        "acknowledgement, or rejected with --dead. --replay and --purge change at most 1000.\n"
         "\nexamples:\n  ron mailbox dead builds\n  ron mailbox dead builds --replay --id 12\n"
         "  ron mailbox dead builds --purge",
         options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
@@ -277,7 +279,8 @@ int cli_mailbox_dead(int argc, char **argv)
     }
     if ((o.replay && o.purge) || (o.id != NULL && !o.replay && !o.purge)) {
         fprintf(stderr, "ron mailbox dead: %s\n",
-                o.id != NULL ? "--id goes with --replay or --purge" : "--replay or --purge");
+                o.id != NULL ? "--id requires --replay or --purge"
+                             : "--replay and --purge are mutually exclusive");
         return CLI_USAGE;
     }
     code = cli_box_open(&b);
@@ -327,8 +330,8 @@ int cli_mailbox_list(int argc, char **argv)
     const struct cli_option options[] = {CLI_CLIENT_OPTIONS(&b.c)};
     int code = cli_parse_words(
         "mailbox list",
-        "Lists what waits in the topics of the mailbox. Those that begin with a dot are the\n"
-        "bridge's own journal.\n"
+        "Lists topics and their message counts. Topics that begin with a dot belong to the\n"
+        "bridge's outbox.\n"
         "\nexamples:\n  ron mailbox list\n  ron mailbox list builds --json",
         options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
 

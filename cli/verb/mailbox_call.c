@@ -90,8 +90,8 @@ int cli_box_read(struct cli_box *b, struct cli_box_answer *ret)
     ron_arena_clear(&b->arena);
     if (ron_json_scan((char *)(uintptr_t)ron_buf_text(&b->a.body), ron_buf_len(&b->a.body),
                       &answer_shape, &b->arena, ret, &bad) != RON_OK) {
-        fprintf(stderr, "ron %s: the answer is not what this program knows (%s: %s)\n", b->verb,
-                bad.field, bad.reason);
+        fprintf(stderr, "ron %s: unexpected response from interop (%s: %s)\n", b->verb, bad.field,
+                bad.reason);
         return CLI_FAILED;
     }
     return CLI_OK;
@@ -103,11 +103,11 @@ int cli_box_call(struct cli_box *b, const char *what, struct ron_buf *body)
     char path[PATH_SIZE * 2];
 
     if (body != NULL && ron_buf_error(body) != RON_OK) {
-        fprintf(stderr, "ron %s: that is too much for one request\n", b->verb);
+        fprintf(stderr, "ron %s: request too large\n", b->verb);
         return CLI_USAGE;
     }
     if (!cli_url_escape(b->topic == NULL ? "" : b->topic, topic, sizeof topic)) {
-        fprintf(stderr, "ron %s: the name of the topic is too long\n", b->verb);
+        fprintf(stderr, "ron %s: topic name too long\n", b->verb);
         return CLI_USAGE;
     }
     (void)snprintf(path, sizeof path, "/mailbox%s%s%s%s", b->topic == NULL ? "" : "/", topic,
@@ -133,8 +133,9 @@ int cli_take_time(const char *verb, const char *option, const char *text, uint64
         return CLI_OK;
     }
     if (ron_conf_parse_duration(text, strlen(text), &value, &err) != RON_OK || value < 0) {
-        fprintf(stderr, "ron %s: --%s takes a time: 500ms, 30s, 15m, 1h; not '%s'\n", verb, option,
-                text);
+        fprintf(stderr,
+                "ron %s: invalid --%s: expected a time such as 500ms, 30s, 15m or 1h, got '%s'\n",
+                verb, option, text);
         return CLI_USAGE;
     }
     *ms = (uint64_t)value;

@@ -66,11 +66,11 @@ static int tell_results(const struct cli_box *b, const struct cli_box_answer *sa
 
     for (size_t i = 0; i < said->results.count; i++) {
         if (ron_str_eq(results[i], "gone")) {
-            fprintf(stderr, "ron %s: %s: no such message; it was ended before\n", b->verb,
+            fprintf(stderr, "ron %s: %s: message not found; it was already acknowledged\n", b->verb,
                     receipts[i]);
             code = CLI_FAILED;
         } else if (!ron_str_eq(results[i], "ok")) {
-            fprintf(stderr, "ron %s: %s: its lease is over, and it was delivered anew\n", b->verb,
+            fprintf(stderr, "ron %s: %s: lease expired; the message was redelivered\n", b->verb,
                     receipts[i]);
             code = CLI_FAILED;
         }
@@ -119,10 +119,11 @@ int cli_mailbox_ack(int argc, char **argv)
     struct cli_words words = {.words = given, .min = 2, .max = RECEIPTS_MAX + 1};
     bool done = false;
     const struct cli_option options[] = {CLI_CLIENT_OPTIONS(&b.c)};
-    int code = cli_parse_words("mailbox ack",
-                               "Ends messages by the receipts that `ron mailbox recv` printed.\n"
-                               "\nexample:\n  ron mailbox ack builds 12-1 13-1",
-                               options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
+    int code = cli_parse_words(
+        "mailbox ack",
+        "Acknowledges messages by the receipt handles printed by `ron mailbox recv`.\n"
+        "\nexample:\n  ron mailbox ack builds 12-1 13-1",
+        options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
 
     if (code != CLI_OK || done) {
         return code;
@@ -139,14 +140,16 @@ int cli_mailbox_nack(int argc, char **argv)
     struct cli_words words = {.words = given, .min = 2, .max = RECEIPTS_MAX + 1};
     bool done = false;
     const struct cli_option options[] = {
-        CLI_WORD("delay", "TIME", "nobody receives it before (grows with each delivery)", &o.delay),
-        CLI_WORD("reason", "TEXT", "why, at most 160 bytes; shown with a dead letter", &o.reason),
-        CLI_FLAG("dead", "make it a dead letter at once", &o.dead),
+        CLI_WORD("delay", "TIME", "delay before redelivery (default: grows with each attempt)",
+                 &o.delay),
+        CLI_WORD("reason", "TEXT", "reason, at most 160 bytes; shown with a dead letter",
+                 &o.reason),
+        CLI_FLAG("dead", "move them to the dead letters immediately", &o.dead),
         CLI_CLIENT_OPTIONS(&b.c),
     };
     int code = cli_parse_words("mailbox nack",
-                               "Gives messages back: they are delivered again later, and after "
-                               "ten deliveries are dead\nletters.\n"
+                               "Returns messages to the queue for redelivery. After ten "
+                               "delivery attempts a\nmessage becomes a dead letter.\n"
                                "\nexamples:\n  ron mailbox nack builds 12-1 --delay 30s\n"
                                "  ron mailbox nack builds 12-1 --dead --reason 'no such build'",
                                options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
@@ -158,7 +161,7 @@ int cli_mailbox_nack(int argc, char **argv)
         return code;
     }
     b.topic = given[0];
-    return ack_verb(&b, "nack", o.dead ? "made dead letters" : "given back", given + 1,
+    return ack_verb(&b, "nack", o.dead ? "moved to the dead letters" : "returned", given + 1,
                     words.count - 1, &o);
 }
 
@@ -259,7 +262,7 @@ static int recv_it(struct cli_box *b, const struct recv_opts *o)
     }
     /* What is ended must have been seen: a pipe that is closed keeps its messages. */
     if (fflush(stdout) != 0) {
-        fprintf(stderr, "ron %s: the messages cannot be printed; they come again\n", b->verb);
+        fprintf(stderr, "ron %s: cannot print the messages; they will be redelivered\n", b->verb);
         return CLI_FAILED;
     }
     return o->ack && said.messages.count > 0 ? ack_received(b, &said) : CLI_OK;
@@ -272,16 +275,16 @@ int cli_mailbox_recv(int argc, char **argv)
     struct cli_words words = {.words = &b.topic, .min = 1, .max = 1};
     bool done = false;
     const struct cli_option options[] = {
-        CLI_NUMBER("max", "N", "at most so many (10)", &o.max, 1, CLI_BOX_PAGE_MAX),
-        CLI_WORD("lease", "TIME", "come again after it unless they are ended (30s)", &o.lease),
-        CLI_WORD("wait", "TIME", "wait so long for the first (0)", &o.wait),
-        CLI_FLAG("ack", "end them as soon as they are printed", &o.ack),
+        CLI_NUMBER("max", "N", "largest number of messages", &o.max, 1, CLI_BOX_PAGE_MAX),
+        CLI_WORD("lease", "TIME", "visibility timeout (default: 30s)", &o.lease),
+        CLI_WORD("wait", "TIME", "longest wait for the first message (default: 0)", &o.wait),
+        CLI_FLAG("ack", "acknowledge them after printing", &o.ack),
         CLI_CLIENT_OPTIONS(&b.c),
     };
     int code = cli_parse_words(
         "mailbox recv",
-        "Receives messages of a topic, oldest first. They are yours for the time of the lease;\n"
-        "`ron mailbox ack` ends them by their receipts, otherwise they come again.\n"
+        "Receives messages of a topic, oldest first. Unless `ron mailbox ack` acknowledges them\n"
+        "by their receipt handles within the visibility timeout, they are redelivered.\n"
         "\nexamples:\n  ron mailbox recv builds\n  ron mailbox recv builds --wait 30s --ack --json",
         options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
 
@@ -295,7 +298,7 @@ int cli_mailbox_recv(int argc, char **argv)
         return code;
     }
     if (o.wait_ms > WAIT_MAX_MS) {
-        fprintf(stderr, "ron mailbox recv: --wait is at most a day\n");
+        fprintf(stderr, "ron mailbox recv: --wait too long (limit 1 day)\n");
         return CLI_USAGE;
     }
     code = cli_box_open(&b);

@@ -2,8 +2,8 @@
 /* cli/verb/money.c - the wallet from the command line: issue, transfer, burn, hold, capture,
  * release, balance, history, tx.
  *
- * Every write has an idempotency key. One is made when none is given, and it is told whatever
- * happens: who got no answer sends the same command with --key and it happens once. */
+ * Every write has an idempotency key. One is made when none is given, and printed in any
+ * case: after a lost answer the same command with --key is applied once. */
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,7 +35,7 @@ static const struct op ops[] = {
      {"to", "amount_minor"},
      2,
      "issued",
-     "Makes AMOUNT new units on the account TO. Amounts are whole minor units.\n"
+     "Creates AMOUNT new units on the account TO. Amounts are whole minor units.\n"
      "\nexamples:\n  ron issue alice 500\n  ron issue alice 500 --asset gold --memo gift"},
     {"transfer",
      {"from", "to", "amount_minor"},
@@ -43,7 +43,7 @@ static const struct op ops[] = {
      "transferred",
      "Moves AMOUNT units from the account FROM to the account TO.\n"
      "\nexamples:\n  ron transfer alice bob 40\n"
-     "  ron transfer alice bob 40 --key lunch-1    # again: the same receipt, moved once"},
+     "  ron transfer alice bob 40 --key lunch-1    # repeated: same receipt, one transfer"},
     {"burn",
      {"from", "amount_minor"},
      2,
@@ -53,20 +53,20 @@ static const struct op ops[] = {
      {"from", "amount_minor"},
      2,
      "held",
-     "Sets AMOUNT units of the account FROM aside. The txid that it prints names the hold for\n"
-     "capture and release; with --expires what is left comes back by itself.\n"
+     "Reserves AMOUNT units of the account FROM. The printed txid identifies the hold for\n"
+     "capture and release. With --expires, the remainder is released automatically.\n"
      "\nexample:\n  ron hold alice 100 --expires 1h"},
     {"capture",
      {"hold", "from", "to", "amount_minor"},
      4,
      "captured",
-     "Pays AMOUNT units of the hold HOLD (its txid) of FROM to the account TO.\n"
+     "Pays AMOUNT units from the hold HOLD (its txid) of FROM to the account TO.\n"
      "\nexample:\n  ron capture tx_7277a17837fe26d0a69d1ba2d9db9c5d alice hotel 80"},
     {"release",
      {"hold", "from", "amount_minor"},
      3,
      "released",
-     "Gives AMOUNT units of the hold HOLD (its txid) back to FROM.\n"
+     "Releases AMOUNT units of the hold HOLD (its txid) to FROM.\n"
      "\nexample:\n  ron release tx_7277a17837fe26d0a69d1ba2d9db9c5d alice 20"},
 };
 
@@ -111,7 +111,9 @@ static int make_body(const struct op *op, const char **words, const struct write
 
         if (strcmp(op->name, "hold") != 0 ||
             ron_conf_parse_duration(w->expires, strlen(w->expires), &ms, &err) != RON_OK) {
-            fprintf(stderr, "ron %s: --expires is for holds and takes a time: 30s, 15m, 1h\n",
+            fprintf(stderr,
+                    "ron %s: invalid --expires: only for holds, expected a time such as 30s, 15m "
+                    "or 1h\n",
                     op->name);
             return CLI_USAGE;
         }
@@ -119,7 +121,7 @@ static int make_body(const struct op *op, const char **words, const struct write
     }
     ron_json_close(&j, '}');
     if (ron_buf_error(body) != RON_OK) {
-        fprintf(stderr, "ron %s: the words are too long\n", op->name);
+        fprintf(stderr, "ron %s: arguments too long\n", op->name);
         return CLI_USAGE;
     }
     return CLI_OK;
@@ -168,7 +170,7 @@ static int print_receipt(struct cli_client *c, const char *done, struct cli_answ
     }
     if (ron_json_scan((char *)(uintptr_t)ron_buf_text(&a->body), ron_buf_len(&a->body),
                       &receipt_shape, NULL, &r, &bad) != RON_OK) {
-        fprintf(stderr, "ron %s: the wallet's answer is no receipt\n", c->verb);
+        fprintf(stderr, "ron %s: unexpected response from the wallet: not a receipt\n", c->verb);
         return CLI_FAILED;
     }
     printf("%s %.*s %.*s", done, (int)r.amount_minor.len, r.amount_minor.ptr, (int)r.asset.len,
@@ -203,13 +205,13 @@ static int write_op(const struct op *op, int argc, char **argv)
     struct cli_answer a;
     bool done = false;
     const struct cli_option options[] = {
-        CLI_WORD("asset", "NAME", "the asset (roc)", &w.asset),
-        CLI_WORD("memo", "TEXT", "a note, at most 256 bytes", &w.memo),
-        CLI_WORD("key", "KEY", "idempotency key (made and printed)", &w.key),
-        CLI_WORD("expires", "TIME", "of a hold: what is left comes back then", &w.expires),
-        CLI_NUMBER("nonce", "N", "refuse unless it is the account's next", &w.nonce, 0,
+        CLI_WORD("asset", "NAME", "asset (default: roc)", &w.asset),
+        CLI_WORD("memo", "TEXT", "note, at most 256 bytes", &w.memo),
+        CLI_WORD("key", "KEY", "idempotency key (default: generated and printed)", &w.key),
+        CLI_WORD("expires", "TIME", "lifetime of a hold", &w.expires),
+        CLI_NUMBER("nonce", "N", "expected next nonce of the account", &w.nonce, 0,
                    (UINT64_C(1) << 62) - 1),
-        CLI_FLAG("dry-run", "decide and change nothing", &w.dry_run),
+        CLI_FLAG("dry-run", "check without changing anything", &w.dry_run),
         CLI_CLIENT_OPTIONS(&c),
     };
     int code = cli_parse_words(op->name, op->summary, options, RON_ARRAY_LEN(options), &words, argc,
@@ -219,7 +221,8 @@ static int write_op(const struct op *op, int argc, char **argv)
         return code;
     }
     if (!amount_good(given[op->words - 1])) {
-        fprintf(stderr, "ron %s: AMOUNT is a whole number above 0 in minor units, not '%s'\n",
+        fprintf(stderr,
+                "ron %s: invalid amount '%s': expected a whole number above 0, in minor units\n",
                 op->name, given[op->words - 1]);
         return CLI_USAGE;
     }
@@ -247,7 +250,7 @@ static int write_op(const struct op *op, int argc, char **argv)
     if (code == CLI_OK) {
         code = print_receipt(&c, op->done, &a);
     } else if (code == CLI_RETRY || code == CLI_UNREACHABLE) {
-        fprintf(stderr, "  it may have happened: the same command with --key %s happens once\n",
+        fprintf(stderr, "  outcome unknown; to apply it exactly once, retry with --key %s\n",
                 w.key);
     }
     cli_answer_done(&a);
@@ -279,7 +282,7 @@ static int read_wallet(struct cli_client *c, const char *verb, const char *prefi
     int code = cli_client_open(c, verb);
 
     if (code == CLI_OK && !cli_url_escape(word, escaped, sizeof escaped)) {
-        fprintf(stderr, "ron %s: '%.40s...' is too long\n", verb, word);
+        fprintf(stderr, "ron %s: '%.40s...' too long\n", verb, word);
         code = CLI_USAGE;
     }
     if (code == CLI_OK) {
@@ -297,7 +300,7 @@ static int read_wallet(struct cli_client *c, const char *verb, const char *prefi
 
 static int bad_answer(const struct cli_client *c)
 {
-    fprintf(stderr, "ron %s: the answer is not what this program knows\n", c->verb);
+    fprintf(stderr, "ron %s: unexpected response\n", c->verb);
     return CLI_FAILED;
 }
 
@@ -348,12 +351,12 @@ int cli_balance(int argc, char **argv)
     bool cached = false;
     bool done = false;
     const struct cli_option options[] = {
-        CLI_WORD("asset", "NAME", "the asset (roc)", &asset),
-        CLI_FLAG("cached", "take what the wallet remembers, at most 250 ms old", &cached),
+        CLI_WORD("asset", "NAME", "asset (default: roc)", &asset),
+        CLI_FLAG("cached", "accept a cached balance, at most 250 ms old", &cached),
         CLI_CLIENT_OPTIONS(&c),
     };
     int code = cli_parse_words("balance",
-                               "Prints what an account has, and what of it is held.\n"
+                               "Prints the balance of an account and the amount held.\n"
                                "\nexamples:\n  ron balance alice\n"
                                "  ron balance alice --asset gold --json",
                                options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
@@ -362,7 +365,7 @@ int cli_balance(int argc, char **argv)
         return code;
     }
     if (!cli_url_escape(asset, escaped, sizeof escaped)) {
-        fprintf(stderr, "ron balance: the name of the asset is too long\n");
+        fprintf(stderr, "ron balance: asset name too long\n");
         return CLI_USAGE;
     }
     (void)snprintf(suffix, sizeof suffix, "&asset=%s%s", escaped,
@@ -467,7 +470,7 @@ static int show_history(struct cli_client *c, struct cli_answer *a)
                (int)with.len, with.ptr);
     }
     if (h.entries.count == 0) {
-        printf("nothing yet\n");
+        printf("no entries\n");
     }
     ron_arena_done(&arena);
     return CLI_OK;
@@ -483,8 +486,8 @@ int cli_history(int argc, char **argv)
     char suffix[96];
     bool done = false;
     const struct cli_option options[] = {
-        CLI_NUMBER("limit", "N", "at most so many", &limit, 1, PAGE_MAX),
-        CLI_NUMBER("before", "SEQ", "only those before this entry", &before, 0, UINT64_MAX),
+        CLI_NUMBER("limit", "N", "largest number of entries", &limit, 1, PAGE_MAX),
+        CLI_NUMBER("before", "SEQ", "only entries before this one", &before, 0, UINT64_MAX),
         CLI_CLIENT_OPTIONS(&c),
     };
     int code = cli_parse_words("history",
@@ -517,7 +520,7 @@ int cli_tx(int argc, char **argv)
     bool done = false;
     const struct cli_option options[] = {CLI_CLIENT_OPTIONS(&c)};
     int code = cli_parse_words("tx",
-                               "Prints the receipt of an operation by its txid, from the ledger.\n"
+                               "Prints the wallet receipt of an operation by its txid.\n"
                                "\nexample:\n  ron tx tx_7277a17837fe26d0a69d1ba2d9db9c5d --json",
                                options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* cli/verb/proof.c - what the ledger proves: root, receipt, verify, audit, export, import.
  *
- * verify and audit hand over to `ron-audit`, which stands beside this program and shares no code
- * with the ledger: whoever checks a ledger must not trust its code. */
+ * verify and audit hand over to `ron-audit`, which is installed next to this program and shares no
+ * code with the ledger: an auditor must not trust the code that it checks. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -63,8 +63,8 @@ int cli_root(int argc, char **argv)
         CLI_CLIENT_OPTIONS(&c),
     };
     int code = cli_parse("root",
-                         "Prints the last durable entry of the ledger and the root of its tree, "
-                         "which\ncommits to every entry before it.\n"
+                         "Prints the sequence number of the last durable entry and the tree "
+                         "root, which\ncommits to every entry up to it.\n"
                          "\nexamples:\n  ron root\n  ron root --checkpoint > checkpoint",
                          options, RON_ARRAY_LEN(options), argc, argv, &done);
 
@@ -125,13 +125,13 @@ int cli_receipt(int argc, char **argv)
     bool done = false;
     bool is_seq;
     const struct cli_option options[] = {
-        CLI_WORD("out", "FILE", "write it there; - is standard output (-)", &out),
+        CLI_WORD("out", "FILE", "output file (default: - for standard output)", &out),
         CLI_CLIENT_OPTIONS(&c),
     };
     int code = cli_parse_words(
         "receipt",
-        "Prints a proof that an entry is in the ledger, by its txid or its number. Anyone\n"
-        "checks it offline, with `ron verify` or `ron-audit` (C2SP tlog-proof).\n"
+        "Prints a proof that an entry is in the ledger, by its txid or sequence number.\n"
+        "`ron verify` and `ron-audit` verify it offline (C2SP tlog-proof).\n"
         "\nexample:\n  ron receipt tx_7277a17837fe26d0a69d1ba2d9db9c5d --out receipt.txt",
         options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
 
@@ -139,7 +139,7 @@ int cli_receipt(int argc, char **argv)
         return code;
     }
     if (!cli_url_escape(id, escaped, sizeof escaped)) {
-        fprintf(stderr, "ron receipt: that is no txid\n");
+        fprintf(stderr, "ron receipt: invalid transaction id; expected 'tx_' and 32 hex digits\n");
         return CLI_USAGE;
     }
     is_seq = id[strspn(id, "0123456789")] == '\0';
@@ -183,12 +183,12 @@ static int become_auditor(const char *verb, const char **args, size_t count)
     list[count + 1] = NULL;
     execv(path, list);
     (void)ron_err_set_sys(&err, RON_IO, errno, "%s", path);
-    fprintf(stderr, "ron %s: the auditor cannot be run: %s\n", verb, err.msg);
+    fprintf(stderr, "ron %s: cannot run ron-audit: %s\n", verb, err.msg);
     return CLI_FAILED;
 }
 
-/* The key of the system here, when the receipt is of its ledger: then its name stands in the
- * receipt, on a line of its own. False: it is not, or there is none. */
+/* The key of this instance, if the receipt belongs to its ledger: the receipt then has the key's
+ * name on a line of its own. False: it does not, or there is no key. */
 static bool own_key(const char *data, const char *file, char ret_path[RON_FILE_PATH_SIZE + 16])
 {
     char dir[RON_FILE_PATH_SIZE];
@@ -231,20 +231,22 @@ int cli_verify(int argc, char **argv)
     bool json = false;
     bool done = false;
     const struct cli_option options[] = {
-        CLI_WORD("key", "VKEY", "the ledger's verifier key, or a file that holds it", &key),
-        CLI_WORD("entry", "FILE", "the entry that it must be for", &entry),
-        CLI_WORD("data", "DIR", "directory of a system that knows its key (as other verbs)", &data),
-        CLI_FLAG("unsigned", "check the arithmetic alone, not who signed it", &no_key),
-        CLI_FLAG("json", "print as JSON, for scripts", &json),
+        CLI_WORD("key", "VKEY", "verifier key of the ledger, or a file that contains it", &key),
+        CLI_WORD("entry", "FILE", "entry that the receipt must prove", &entry),
+        CLI_WORD("data", "DIR", "data directory with ledger.vkey (default: as for other verbs)",
+                 &data),
+        CLI_FLAG("unsigned", "verify the proof without a signature", &no_key),
+        CLI_FLAG("json", "JSON output", &json),
     };
     int code = cli_parse_words(
         "verify",
-        "Checks a receipt offline, with the auditor `ron-audit`. The signature needs the ledger's\n"
-        "verifier key: that of --key, else for a receipt of the system here the one that `ron up`\n"
-        "keeps as ledger.vkey. Without a key nothing is proven and the receipt is not called "
-        "good;\n"
-        "--unsigned checks that the entry is in the tree that the checkpoint tells of, not who\n"
-        "signed that. Exit 0 when it is good, 1 when it is not.\n"
+        "Verifies a receipt offline with `ron-audit`. The signature is verified with the ledger's\n"
+        "verifier key: the one of --key, or, for a receipt of this instance, the one that `ron "
+        "up`\n"
+        "keeps as ledger.vkey. Without a key the receipt is not accepted. --unsigned verifies "
+        "that\n"
+        "the entry is in the tree of the checkpoint, but not the signature. Exit status 0 if the\n"
+        "receipt is valid, 1 otherwise.\n"
         "\nexamples:\n  ron verify receipt.txt\n  ron verify receipt.txt --key ledger.vkey",
         options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
 
@@ -284,15 +286,16 @@ int cli_audit(int argc, char **argv)
     bool json = false;
     bool done = false;
     const struct cli_option options[] = {
-        CLI_WORD("data", "DIR", "directory of the system (RON_DATA, else ron-data upward)", &data),
+        CLI_WORD("data", "DIR", "data directory (default: RON_DATA, else ron-data here or above)",
+                 &data),
         CLI_FLAG("balances", "print all balances, sorted", &balances),
-        CLI_FLAG("json", "print as JSON, for scripts", &json),
+        CLI_FLAG("json", "JSON output", &json),
     };
     int code = cli_parse_words(
         "audit",
         "Recomputes the whole journal of a ledger with `ron-audit`, which shares no code with\n"
-        "the ledger: every hash, root, balance and rule. Also while the ledger runs. Exit 0\n"
-        "when it is good, 1 when a rule is broken.\n"
+        "the ledger: every hash, root, balance and rule. Also works while the ledger runs. Exit\n"
+        "status 0 if the journal is valid, 1 if a rule is violated.\n"
         "\nexamples:\n  ron audit\n  ron audit /srv/backup/ledger --json",
         options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
 
@@ -303,7 +306,7 @@ int cli_audit(int argc, char **argv)
         char found[RON_FILE_PATH_SIZE];
 
         if (!cli_data_dir(data, found)) {
-            fprintf(stderr, "ron audit: no data directory was found; name the ledger's: "
+            fprintf(stderr, "ron audit: no data directory found; name the ledger directory: "
                             "ron audit DIR\n");
             return CLI_UNREACHABLE;
         }
@@ -416,7 +419,7 @@ static int export_to(struct cli_client *c, const char *path, const char *format,
                     &a);
     ron_progress_end(&e->bar);
     if (code == CLI_OK && (e->failed || fflush(e->out) != 0)) {
-        fprintf(stderr, "ron export: the output cannot be written\n");
+        fprintf(stderr, "ron export: cannot write the output\n");
         code = CLI_FAILED;
     }
     cli_answer_done(&a);
@@ -434,15 +437,15 @@ int cli_export(int argc, char **argv)
     char path[PATH_SIZE];
     bool done = false;
     const struct cli_option options[] = {
-        CLI_CHOICE("format", "ndjson|hledger|ledger|beancount", "how it is written (ndjson)",
+        CLI_CHOICE("format", "ndjson|hledger|ledger|beancount", "output format (default: ndjson)",
                    &format, formats),
-        CLI_WORD("out", "FILE", "write it there; - is standard output (-)", &out),
+        CLI_WORD("out", "FILE", "output file (default: - for standard output)", &out),
         CLI_NUMBER("from", "SEQ", "first entry", &from, 1, UINT64_MAX),
         CLI_CLIENT_OPTIONS(&c),
     };
     int code = cli_parse("export",
-                         "Writes the whole journal of the running ledger as text: NDJSON, which\n"
-                         "`ron import` reads, or the journal of a plain-text accounting program.\n"
+                         "Exports the whole journal of the running ledger: as NDJSON for\n"
+                         "`ron import`, or as a journal for a plain-text accounting program.\n"
                          "\nexamples:\n  ron export --out journal.ndjson\n"
                          "  ron export --format hledger | hledger -f - balance",
                          options, RON_ARRAY_LEN(options), argc, argv, &done);
@@ -462,7 +465,7 @@ int cli_export(int argc, char **argv)
     }
     cli_client_done(&c);
     if (e.out != NULL && e.out != stdout && fclose(e.out) != 0 && code == CLI_OK) {
-        fprintf(stderr, "ron export: %s cannot be written\n", out);
+        fprintf(stderr, "ron export: cannot write %s\n", out);
         code = CLI_FAILED;
     }
     if (code == CLI_OK && e.out != stdout) {
@@ -482,13 +485,12 @@ int cli_import(int argc, char **argv)
     char *args[] = {verb, option, dir, NULL};
     bool done = false;
     const struct cli_option options[] = {
-        CLI_WORD("into", "DIR", "data directory for `ron up --data`; must have no ledger yet",
-                 &into),
+        CLI_WORD("into", "DIR", "data directory for `ron up --data`, without a ledger", &into),
     };
     int code =
         cli_parse_words("import",
-                        "Reads an NDJSON export into the ledger of an empty data directory,\n"
-                        "checking every entry. - is standard input.\n"
+                        "Imports an NDJSON export into an empty data directory and verifies\n"
+                        "every entry. - is standard input.\n"
                         "\nexample:\n  ron import journal.ndjson --into other-data",
                         options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
 
@@ -496,7 +498,7 @@ int cli_import(int argc, char **argv)
         return code;
     }
     if (into == NULL) {
-        fprintf(stderr, "ron import: --into DIR is needed; see 'ron import --help'\n");
+        fprintf(stderr, "ron import: missing --into DIR; see 'ron import --help'\n");
         return CLI_USAGE;
     }
     if (strcmp(file, "-") != 0) {
@@ -506,7 +508,7 @@ int cli_import(int argc, char **argv)
             return CLI_FAILED;
         }
         if (dup2(fileno(in), STDIN_FILENO) < 0) {
-            fprintf(stderr, "ron import: %s cannot be read\n", file);
+            fprintf(stderr, "ron import: cannot read %s\n", file);
             return CLI_FAILED;
         }
     }

@@ -2,7 +2,7 @@
 /* cli/verb/reward.c - `ron reward`: epoch payouts computed and checked from files.
  *
  *     ron reward compute ...        a run from a snapshot and a policy
- *     ron reward verify ...         a published run computed anew and compared
+ *     ron reward verify ...         a published run recomputed and compared
  *     ron reward proof ...          the proof of one payee
  *     ron reward check-proof FILE   the same checked, with nothing else in hand
  *     ron reward key new|show FILE  keys that sign runs and policies
@@ -92,7 +92,7 @@ static enum ron_rc stdout_write(void *arg, const void *bytes, size_t len, struct
     (void)arg;
     return fwrite(bytes, 1, len, stdout) == len
                ? RON_OK
-               : ron_err_set(err, RON_IO, "standard output cannot be written");
+               : ron_err_set(err, RON_IO, "cannot write to standard output");
 }
 
 /* Tells what came out of a tool: the text on `to`, or the failure. */
@@ -103,7 +103,7 @@ static int told(const char *verb, enum ron_rc rc, const struct ron_err *err, str
         fprintf(stderr, "ron %s: %s\n", verb, err->msg[0] != '\0' ? err->msg : ron_rc_doc(rc));
     } else if (fwrite(ron_buf_data(out), 1, ron_buf_len(out), to) != ron_buf_len(out) ||
                fflush(to) != 0) {
-        fprintf(stderr, "ron %s: standard output cannot be written\n", verb);
+        fprintf(stderr, "ron %s: cannot write to standard output\n", verb);
         rc = RON_IO;
     }
     ron_buf_done(out);
@@ -130,15 +130,15 @@ struct run_words {
 };
 
 #define RUN_OPTIONS(w)                                                                             \
-    CLI_WORD("snapshot", "FILE", "the snapshot, - is standard input; .gz and .zst are unpacked",   \
+    CLI_WORD("snapshot", "FILE", "snapshot file; - for standard input; .gz and .zst are unpacked", \
              &(w)->snapshot),                                                                      \
-        CLI_WORD("policy", "FILE", "the policy, bare or signed", &(w)->policy),                    \
-        CLI_WORD("policy-key", "ID=HEX", "public key that a signed policy must be of",             \
-                 &(w)->run.policy_key),                                                            \
-        CLI_WORD("salt", "TEXT", "salt of the run key (svc-rewarder|v1)", &(w)->run.salt),         \
-        CLI_WORD("carry-run", "DIR", "folder of the run whose residual is carried in",             \
+        CLI_WORD("policy", "FILE", "policy file, bare or signed", &(w)->policy),                   \
+        CLI_WORD("policy-key", "ID=HEX", "public key of a signed policy", &(w)->run.policy_key),   \
+        CLI_WORD("salt", "TEXT", "salt of the run key (default: svc-rewarder|v1)",                 \
+                 &(w)->run.salt),                                                                  \
+        CLI_WORD("carry-run", "DIR", "directory of the run whose residual is carried over",        \
                  &(w)->run.carry_run),                                                             \
-        CLI_NUMBER("parts", "N", "take the rows in so many parts; changes nothing else",           \
+        CLI_NUMBER("parts", "N", "number of parts to process the rows in; same result",            \
                    &(w)->parts, 1, PARTS_MAX)
 
 static int needed(const char *verb, const char *const *values, const char *const *names,
@@ -146,7 +146,7 @@ static int needed(const char *verb, const char *const *values, const char *const
 {
     for (size_t i = 0; i < count; i++) {
         if (values[i] == NULL) {
-            fprintf(stderr, "ron %s: --%s is needed; see 'ron %s --help'\n", verb, names[i], verb);
+            fprintf(stderr, "ron %s: missing --%s; see 'ron %s --help'\n", verb, names[i], verb);
             return CLI_USAGE;
         }
     }
@@ -169,7 +169,7 @@ static int run_tool(const char *verb, const struct run_words *w, bool verify)
     int code;
 
     if (strcmp(w->snapshot, "-") == 0 && strcmp(w->policy, "-") == 0) {
-        fprintf(stderr, "ron %s: standard input is either snapshot or policy\n", verb);
+        fprintf(stderr, "ron %s: only one of snapshot and policy can be standard input\n", verb);
         return CLI_USAGE;
     }
     code = stream_open(verb, w->policy, &policy);
@@ -193,7 +193,7 @@ static int run_tool(const char *verb, const struct run_words *w, bool verify)
     code = told(verb, rc, &err, &out, stdout);
     if (code == CLI_OK) {
         fprintf(stderr, "%s in %" PRIu64 " ms\n",
-                verify ? "good: every byte is as computed,"
+                verify ? "good: every byte matches,"
                 : good ? "computed"
                        : "quarantined",
                 (ron_env_now_ns(ron_env_linux()) - begin_ns) / RON_NS_PER_MS);
@@ -210,21 +210,21 @@ int cli_reward_compute(int argc, char **argv)
     const struct cli_option options[] = {
         CLI_WORD("epoch", "ID", "name of the epoch", &w.run.epoch),
         RUN_OPTIONS(&w),
-        CLI_WORD("out", "DIR", "folder of all runs; made when it is missing", &w.run.out_dir),
-        CLI_FLAG("dry-run", "write nothing; tell the same names", &dry),
-        CLI_WORD("ledger-root", "HEX", "root of the ledger that the snapshot was taken at",
+        CLI_WORD("out", "DIR", "directory of all runs; created if missing", &w.run.out_dir),
+        CLI_FLAG("dry-run", "print the result without writing files", &dry),
+        CLI_WORD("ledger-root", "HEX", "ledger root at the time of the snapshot",
                  &w.run.ledger_root),
-        CLI_NUMBER("ledger-seq", "N", "its sequence number", &seq, 0, UINT64_MAX - 1),
+        CLI_NUMBER("ledger-seq", "N", "sequence number of --ledger-root", &seq, 0, UINT64_MAX - 1),
         CLI_WORD("key", "FILE", "key file that signs the commitment", &w.run.key_file),
     };
-    int code =
-        cli_parse("reward compute",
-                  "Computes the payouts of an epoch and writes them as a folder that proves\n"
-                  "itself: run.json, commitment, payouts.ndjson, payouts.index, payouts.tree.\n\n"
-                  "example:\n"
-                  "  ron reward compute --epoch 2026-w46 --snapshot usage.ndjson.zst \\\n"
-                  "      --policy policy.json --out runs --key reward.key",
-                  options, RON_ARRAY_LEN(options), argc, argv, &done);
+    int code = cli_parse(
+        "reward compute",
+        "Computes the payouts of an epoch and writes them to a self-contained\n"
+        "directory: run.json, commitment, payouts.ndjson, payouts.index, payouts.tree.\n\n"
+        "example:\n"
+        "  ron reward compute --epoch 2026-w46 --snapshot usage.ndjson.zst \\\n"
+        "      --policy policy.json --out runs --key reward.key",
+        options, RON_ARRAY_LEN(options), argc, argv, &done);
 
     if (code != CLI_OK || done) {
         return code;
@@ -237,9 +237,10 @@ int cli_reward_compute(int argc, char **argv)
         return code;
     }
     if ((w.run.ledger_root != NULL) != (seq != UINT64_MAX) || (dry && w.run.out_dir != NULL)) {
-        fprintf(stderr, dry && w.run.out_dir != NULL
-                            ? "ron reward compute: --dry-run writes nothing; leave --out away\n"
-                            : "ron reward compute: --ledger-root and --ledger-seq go together\n");
+        fprintf(stderr,
+                dry && w.run.out_dir != NULL
+                    ? "ron reward compute: --out cannot be combined with --dry-run\n"
+                    : "ron reward compute: --ledger-root and --ledger-seq require each other\n");
         return CLI_USAGE;
     }
     w.run.ledger_seq = w.run.ledger_root == NULL ? 0 : seq;
@@ -251,14 +252,14 @@ int cli_reward_verify(int argc, char **argv)
     struct run_words w = {.parts = 1};
     bool done = false;
     const struct cli_option options[] = {
-        CLI_WORD("run", "DIR", "folder of the run", &w.run.run_dir),
+        CLI_WORD("run", "DIR", "directory of the run", &w.run.run_dir),
         RUN_OPTIONS(&w),
         CLI_WORD("public-key", "HEX", "key that must have signed the commitment",
                  &w.run.public_key),
     };
     int code = cli_parse("reward verify",
-                         "Computes a published run anew and compares every file byte by byte.\n"
-                         "Exit 0 when it is right, 1 when something differs (and says what).\n\n"
+                         "Recomputes a published run and compares every file byte by byte. Exit\n"
+                         "status 0 if all match, 1 with a list of the differences otherwise.\n\n"
                          "example:\n"
                          "  ron reward verify --run runs/2026-w46 --snapshot usage.ndjson.zst \\\n"
                          "      --policy policy.json",
@@ -299,7 +300,7 @@ static const char *file_of(const char *verb, const char *summary, const struct c
         return NULL;
     }
     if (file == NULL) {
-        fprintf(stderr, "ron %s: a FILE is needed; see 'ron %s --help'\n", verb, verb);
+        fprintf(stderr, "ron %s: missing FILE; see 'ron %s --help'\n", verb, verb);
         *ret_code = CLI_USAGE;
     }
     return file;
@@ -314,8 +315,8 @@ int cli_reward_proof(int argc, char **argv)
     struct ron_buf out;
     enum ron_rc rc;
     const struct cli_option options[] = {
-        CLI_WORD("run", "DIR", "folder of the run", &dir),
-        CLI_WORD("account", "NAME", "the payee", &account),
+        CLI_WORD("run", "DIR", "directory of the run", &dir),
+        CLI_WORD("account", "NAME", "payee", &account),
     };
     int code = cli_parse("reward proof",
                          "Writes the proof of one payee's payout to standard output.\n\n"
@@ -366,8 +367,8 @@ int cli_reward_check_proof(int argc, char **argv)
     };
     int code;
     const char *file = file_of("reward check-proof",
-                               "Checks the proof in FILE (- is standard input) with nothing else\n"
-                               "in hand. Exit 0 when it proves what it says.\n\n"
+                               "Verifies the payout proof in FILE (- is standard input) offline.\n"
+                               "Exit status 0 if the proof is valid.\n\n"
                                "example:\n  ron reward check-proof proof.json",
                                options, RON_ARRAY_LEN(options), argc, argv, &code);
 
@@ -382,14 +383,15 @@ int cli_reward_key_new(int argc, char **argv)
     struct ron_buf out;
     enum ron_rc rc;
     const struct cli_option options[] = {
-        CLI_WORD("key-id", "ID", "name of the key (reward)", &key_id),
+        CLI_WORD("key-id", "ID", "key id (default: reward)", &key_id),
     };
     int code;
-    const char *file = file_of("reward key new",
-                               "Makes a key in FILE, mode 0600, and prints its public half. Never\n"
-                               "replaces a file.\n\nexample:\n"
-                               "  ron reward key new reward.key --key-id rewarder-2026",
-                               options, RON_ARRAY_LEN(options), argc, argv, &code);
+    const char *file =
+        file_of("reward key new",
+                "Creates a key in FILE, mode 0600, and prints its public key. Never\n"
+                "replaces a file.\n\nexample:\n"
+                "  ron reward key new reward.key --key-id rewarder-2026",
+                options, RON_ARRAY_LEN(options), argc, argv, &code);
 
     if (file == NULL) {
         return code;
@@ -405,10 +407,11 @@ int cli_reward_key_show(int argc, char **argv)
     struct ron_buf out;
     enum ron_rc rc;
     int code;
-    const char *file = file_of("reward key show",
-                               "Prints name and public half of the key in FILE.\n\nexample:\n  ron "
-                               "reward key show reward.key",
-                               NULL, 0, argc, argv, &code);
+    const char *file =
+        file_of("reward key show",
+                "Prints the id and the public key of the key in FILE.\n\nexample:\n  ron "
+                "reward key show reward.key",
+                NULL, 0, argc, argv, &code);
 
     if (file == NULL) {
         return code;
@@ -429,7 +432,7 @@ int cli_reward_policy_sign(int argc, char **argv)
     enum ron_rc rc;
     const struct cli_option options[] = {
         CLI_WORD("key", "FILE", "key file that signs", &key),
-        CLI_WORD("key-id", "ID", "name of the key (the one in the key file)", &key_id),
+        CLI_WORD("key-id", "ID", "key id (default: the one in the key file)", &key_id),
     };
     int code;
     const char *file = file_of("reward policy sign",
@@ -463,12 +466,11 @@ int cli_reward_policy_show(int argc, char **argv)
         CLI_WORD("policy-key", "ID=HEX", "public key that must have signed it", &key),
     };
     int code;
-    const char *file =
-        file_of("reward policy show",
-                "Prints the hash of the canonical bytes and what the policy in FILE\n"
-                "(- is standard input) says.\n\nexample:\n"
-                "  ron reward policy show policy.json",
-                options, RON_ARRAY_LEN(options), argc, argv, &code);
+    const char *file = file_of("reward policy show",
+                               "Prints the canonical hash and the members of the policy in FILE\n"
+                               "(- is standard input).\n\nexample:\n"
+                               "  ron reward policy show policy.json",
+                               options, RON_ARRAY_LEN(options), argc, argv, &code);
 
     return file == NULL ? code : tell_of("reward policy show", file, rwd_tool_policy_show, key);
 }
@@ -498,7 +500,7 @@ int cli_reward_snapshot(int argc, char **argv)
     ron_buf_init(&out, OUT_MAX);
     rc = rwd_tool_snapshot(&in, stdout_write, NULL, &out, &err);
     if (rc == RON_OK && fflush(stdout) != 0) {
-        rc = ron_err_set(&err, RON_IO, "standard output cannot be written");
+        rc = ron_err_set(&err, RON_IO, "cannot write to standard output");
     }
     stream_close(&s);
     return told("reward snapshot", rc, &err, &out, stderr);

@@ -86,7 +86,8 @@ static int store_inputs(struct cli_client *c, struct ron_str snapshot, char *ret
         if (ron_json_scan((char *)(uintptr_t)ron_buf_text(&a.body), ron_buf_len(&a.body), &shape,
                           NULL, &s, &bad) != RON_OK ||
             snprintf(ret_cid, size, "%.*s", (int)s.inputs_cid.len, s.inputs_cid.ptr) >= (int)size) {
-            fprintf(stderr, "ron %s: the rewarder's answer has no inputs_cid\n", c->verb);
+            fprintf(stderr, "ron %s: unexpected response from the rewarder: missing inputs_cid\n",
+                    c->verb);
             code = CLI_FAILED;
         }
     }
@@ -118,7 +119,7 @@ int cli_reward_run(struct cli_client *c, const char *epoch, struct ron_str snaps
     ron_buf_done(&text);
     if (!known || !cli_url_escape(epoch, name, sizeof name)) {
         fprintf(stderr, "ron %s: policy: %s\n", c->verb,
-                err.msg[0] != '\0' ? err.msg : "it has no id or hash");
+                err.msg[0] != '\0' ? err.msg : "missing id or hash");
         return CLI_FAILED;
     }
     code = store_inputs(c, snapshot, cid, sizeof cid);
@@ -155,7 +156,7 @@ static int read_file(const char *verb, const char *path, struct ron_buf *out)
         return CLI_FAILED;
     }
     while (ron_buf_len(out) > 0 && ron_buf_data(out)[ron_buf_len(out) - 1] == '\n') {
-        out->len--; /* a document of JSON may stand inside another */
+        out->len--; /* a document of JSON may be part of another */
     }
     return CLI_OK;
 }
@@ -173,15 +174,15 @@ int cli_reward_submit(int argc, char **argv)
     struct cli_answer a = {0};
     bool done = false;
     const struct cli_option options[] = {
-        CLI_WORD("snapshot", "FILE", "who did what: JSON or NDJSON, at most 8 MiB", &snapshot),
-        CLI_WORD("policy", "FILE", "the policy, bare or signed", &policy),
-        CLI_WORD("policy-key", "ID=HEX", "public key that a signed policy must be of", &policy_key),
+        CLI_WORD("snapshot", "FILE", "usage snapshot as JSON or NDJSON, at most 8 MiB", &snapshot),
+        CLI_WORD("policy", "FILE", "policy file, bare or signed", &policy),
+        CLI_WORD("policy-key", "ID=HEX", "public key of a signed policy", &policy_key),
         CLI_CLIENT_OPTIONS(&c),
     };
     int code = cli_parse_words(
         "reward submit",
-        "Has the running rewarder compute an epoch, publish and settle it. The same again\n"
-        "gives the same bytes and pays nobody twice; other inputs for the epoch are refused.\n"
+        "Computes, publishes and settles an epoch with the running rewarder. A repeated request\n"
+        "returns the same bytes and pays nothing twice. Different inputs are refused.\n"
         "\nexample:\n  ron reward submit 2026-w46 --snapshot usage.json --policy policy.json",
         options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
 
@@ -189,7 +190,7 @@ int cli_reward_submit(int argc, char **argv)
         return code;
     }
     if (snapshot == NULL || policy == NULL) {
-        fprintf(stderr, "ron reward submit: --snapshot and --policy are needed\n");
+        fprintf(stderr, "ron reward submit: missing --snapshot or --policy\n");
         return CLI_USAGE;
     }
     code = read_file("reward submit", snapshot, &rows);
@@ -207,7 +208,7 @@ int cli_reward_submit(int argc, char **argv)
     if (code == CLI_OK && c.json) {
         code = cli_print_body(&c, &a);
     } else if (code == CLI_OK) {
-        printf("epoch %s is sealed; `ron reward show %s` tells how far its payment is\n", epoch,
+        printf("epoch %s is sealed; follow the settlement with `ron reward show %s`\n", epoch,
                epoch);
     }
     cli_answer_done(&a);
@@ -297,7 +298,7 @@ static int epoch_verb(const char *verb, const char *summary, enum ron_http_metho
         return code;
     }
     if (!cli_url_escape(epoch, name, sizeof name)) {
-        fprintf(stderr, "ron %s: the name of the epoch is too long\n", verb);
+        fprintf(stderr, "ron %s: epoch name too long\n", verb);
         return CLI_USAGE;
     }
     (void)snprintf(path, sizeof path, "/rewarder/epochs/%s%s", name, suffix);
@@ -317,7 +318,7 @@ static int epoch_verb(const char *verb, const char *summary, enum ron_http_metho
 int cli_reward_show(int argc, char **argv)
 {
     return epoch_verb("reward show",
-                      "Tells how far an epoch is, and where the ledger put its payments.\n"
+                      "Shows the progress of an epoch and the ledger entries of its payments.\n"
                       "\nexample:\n  ron reward show 2026-w46",
                       RON_HTTP_GET, "/settlement", show_settlement, argc, argv);
 }
@@ -325,7 +326,7 @@ int cli_reward_show(int argc, char **argv)
 int cli_reward_payouts(int argc, char **argv)
 {
     return epoch_verb("reward payouts",
-                      "Prints who is paid how much in an epoch, a line of JSON each.\n"
+                      "Prints the payouts of an epoch, one line of JSON each.\n"
                       "\nexample:\n  ron reward payouts 2026-w46",
                       RON_HTTP_GET, "/payouts", print_answer, argc, argv);
 }
@@ -333,7 +334,7 @@ int cli_reward_payouts(int argc, char **argv)
 int cli_reward_emit(int argc, char **argv)
 {
     return epoch_verb("reward emit",
-                      "Settles a sealed epoch now, or tries a withheld one before its time.\n"
+                      "Settles a sealed epoch now, or retries a withheld one immediately.\n"
                       "\nexample:\n  ron reward emit 2026-w46",
                       RON_HTTP_POST, "/emit", print_answer, argc, argv);
 }
@@ -345,7 +346,7 @@ int cli_reward_list(int argc, char **argv)
     bool done = false;
     const struct cli_option options[] = {CLI_CLIENT_OPTIONS(&c)};
     int code = cli_parse("reward list",
-                         "Lists the epochs that the rewarder knows, as JSON.\n"
+                         "Lists the epochs of the running rewarder as JSON.\n"
                          "\nexample:\n  ron reward list",
                          options, RON_ARRAY_LEN(options), argc, argv, &done);
 

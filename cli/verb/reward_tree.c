@@ -23,7 +23,7 @@ static int told(const char *verb, enum ron_rc rc, const struct ron_err *err, str
         fprintf(stderr, "ron %s: %s\n", verb, err->msg[0] != '\0' ? err->msg : ron_rc_doc(rc));
     } else if (fwrite(ron_buf_data(out), 1, ron_buf_len(out), stdout) != ron_buf_len(out) ||
                fflush(stdout) != 0) {
-        fprintf(stderr, "ron %s: standard output cannot be written\n", verb);
+        fprintf(stderr, "ron %s: cannot write to standard output\n", verb);
         rc = RON_IO;
     }
     ron_buf_done(out);
@@ -36,8 +36,7 @@ static int make(const char *verb, struct rwd_tool_tree *t)
     struct ron_buf out;
 
     if ((t->run_dir == NULL) == (t->csv_path == NULL) || t->out_path == NULL) {
-        fprintf(stderr,
-                "ron %s: --out and one of --run and --csv are needed; see 'ron %s --help'\n", verb,
+        fprintf(stderr, "ron %s: missing --out, or --run or --csv; see 'ron %s --help'\n", verb,
                 verb);
         return CLI_USAGE;
     }
@@ -50,14 +49,14 @@ int cli_reward_tree_oz(int argc, char **argv)
     struct rwd_tool_tree t = {.types = "address,uint256"};
     bool done = false;
     const struct cli_option options[] = {
-        CLI_WORD("run", "DIR", "folder of a run: payees that are addresses", &t.run_dir),
-        CLI_WORD("csv", "FILE", "a line of values for each leaf", &t.csv_path),
-        CLI_WORD("types", "LIST", "types of the values (address,uint256)", &t.types),
-        CLI_FLAG("header", "the first line of the CSV file names its columns", &t.csv_header),
-        CLI_WORD("out", "FILE", "where the dump goes", &t.out_path),
+        CLI_WORD("run", "DIR", "directory of a run whose payees are addresses", &t.run_dir),
+        CLI_WORD("csv", "FILE", "CSV file, one line of values per leaf", &t.csv_path),
+        CLI_WORD("types", "LIST", "types of the values (default: address,uint256)", &t.types),
+        CLI_FLAG("header", "the CSV file has a header line", &t.csv_header),
+        CLI_WORD("out", "FILE", "output file", &t.out_path),
     };
     int code = cli_parse("reward tree oz",
-                         "Makes a tree of OpenZeppelin's merkle-tree package (standard-v1) and\n"
+                         "Builds a tree for OpenZeppelin's merkle-tree package (standard-v1) and\n"
                          "prints its root.\n\nexample:\n"
                          "  ron reward tree oz --run runs/2026-w46 --out claims.json",
                          options, RON_ARRAY_LEN(options), argc, argv, &done);
@@ -72,16 +71,17 @@ int cli_reward_tree_rocketpool(int argc, char **argv)
     const char *asset = "rpl";
     bool done = false;
     const struct cli_option options[] = {
-        CLI_WORD("run", "DIR", "folder of a run: payees that are addresses", &t.run_dir),
-        CLI_WORD("csv", "FILE", "lines of address,network,RPL,ETH in wei", &t.csv_path),
-        CLI_FLAG("header", "the first line of the CSV file names its columns", &t.csv_header),
-        CLI_NUMBER("network", "N", "where payees of a run claim", &t.network, 0, UINT64_MAX),
-        CLI_CHOICE("asset", "rpl|eth", "what a run pays (rpl)", &asset, assets),
-        CLI_WORD("out", "FILE", "where the rewards file goes", &t.out_path),
+        CLI_WORD("run", "DIR", "directory of a run whose payees are addresses", &t.run_dir),
+        CLI_WORD("csv", "FILE", "CSV file of address,network,RPL,ETH in wei", &t.csv_path),
+        CLI_FLAG("header", "the CSV file has a header line", &t.csv_header),
+        CLI_NUMBER("network", "N", "network on which payees of a run claim", &t.network, 0,
+                   UINT64_MAX),
+        CLI_CHOICE("asset", "rpl|eth", "asset that a run pays (default: rpl)", &asset, assets),
+        CLI_WORD("out", "FILE", "output file", &t.out_path),
     };
     int code =
         cli_parse("reward tree rocketpool",
-                  "Makes a rewards tree as Rocket Pool does and prints its root.\n\n"
+                  "Builds a Rocket Pool rewards tree and prints its root.\n\n"
                   "example:\n  ron reward tree rocketpool --csv nodes.csv --out rewards.json",
                   options, RON_ARRAY_LEN(options), argc, argv, &done);
 
@@ -112,7 +112,7 @@ int cli_reward_tree_check(int argc, char **argv)
     bool done = false;
     int code =
         cli_parse("reward tree check",
-                  "Computes every hash of the tree in FILE anew. Exit 0 when it is right.\n\n"
+                  "Recomputes every hash of the tree in FILE. Exit status 0 if all match.\n\n"
                   "example:\n  ron reward tree check claims.json",
                   NULL, 0, argc, argv, &done);
 
@@ -120,7 +120,7 @@ int cli_reward_tree_check(int argc, char **argv)
         return code;
     }
     if (file == NULL) {
-        fprintf(stderr, "ron reward tree check: a FILE is needed\n");
+        fprintf(stderr, "ron reward tree check: missing FILE\n");
         return CLI_USAGE;
     }
     ron_buf_init(&out, OUT_MAX);
@@ -135,11 +135,11 @@ int cli_reward_tree_proof(int argc, char **argv)
     struct ron_buf out;
     bool done = false;
     const struct cli_option options[] = {
-        CLI_WORD("address", "A", "whose leaf: 0x and 40 hex digits", &address),
+        CLI_WORD("address", "A", "payee address: 0x and 40 hex digits", &address),
     };
     int code = cli_parse("reward tree proof",
-                         "Checks the tree in FILE, then prints a line of JSON with the proof of\n"
-                         "each leaf of the address.\n\nexample:\n"
+                         "Verifies the tree in FILE, then prints one line of JSON with the proof\n"
+                         "of each leaf of the address.\n\nexample:\n"
                          "  ron reward tree proof claims.json --address 0x8b0e...27b3",
                          options, RON_ARRAY_LEN(options), argc, argv, &done);
 
@@ -147,7 +147,7 @@ int cli_reward_tree_proof(int argc, char **argv)
         return code;
     }
     if (file == NULL || address == NULL) {
-        fprintf(stderr, "ron reward tree proof: a FILE and --address are needed\n");
+        fprintf(stderr, "ron reward tree proof: missing FILE or --address\n");
         return CLI_USAGE;
     }
     ron_buf_init(&out, OUT_MAX);

@@ -73,7 +73,7 @@ static void read_row(struct row *r, struct cli_answer *a)
     } else if (ron_json_scan((char *)(uintptr_t)ron_buf_text(&a->body), ron_buf_len(&a->body),
                              &ready_shape, NULL, &ready, &bad) != RON_OK) {
         r->state = "unknown";
-        (void)snprintf(r->cause, sizeof r->cause, "/readyz answered %d", a->status);
+        (void)snprintf(r->cause, sizeof r->cause, "unexpected response: status %d", a->status);
     } else {
         r->state = !ready.ready ? "not ready" : ready.degraded ? "degraded" : "ready";
         if (ready.causes.len > 2) {
@@ -138,11 +138,12 @@ int cli_status(int argc, char **argv)
     bool all = true;
     bool done = false;
     const struct cli_option options[] = {CLI_CLIENT_OPTIONS(&c)};
-    int code = cli_parse("status",
-                         "Asks every service whether it is ready. Exit 0 when all are, 1 when one\n"
-                         "is not, 4 when no system runs.\n"
-                         "\nexamples:\n  ron status\n  ron status --json",
-                         options, RON_ARRAY_LEN(options), argc, argv, &done);
+    int code =
+        cli_parse("status",
+                  "Shows the readiness of every service. Exit status 0 if all are ready, 1 if\n"
+                  "one is not, 4 if no instance is running.\n"
+                  "\nexamples:\n  ron status\n  ron status --json",
+                  options, RON_ARRAY_LEN(options), argc, argv, &done);
 
     if (code == CLI_OK && !done) {
         code = cli_client_open(&c, "status");
@@ -281,8 +282,8 @@ int cli_topology(int argc, char **argv)
     bool done = false;
     const struct cli_option options[] = {CLI_CLIENT_OPTIONS(&c)};
     int code = cli_parse_words("topology",
-                               "Lists the queues and tasks of a service, or of all, as they are "
-                               "now.\n\nexamples:\n  ron topology wallet\n"
+                               "Lists the current queues and tasks of one service or of all "
+                               "services.\n\nexamples:\n  ron topology wallet\n"
                                "  ron topology --json > topology.json",
                                options, RON_ARRAY_LEN(options), &words, argc, argv, &done);
 
@@ -294,7 +295,7 @@ int cli_topology(int argc, char **argv)
         return code;
     }
     if (only != NULL && cli_service_url(&c.sys, only) == NULL) {
-        fprintf(stderr, "ron topology: no service '%s' runs here\n", only);
+        fprintf(stderr, "ron topology: service '%s' is not running\n", only);
         code = CLI_USAGE;
     }
     if (code == CLI_OK && c.json && only == NULL) {
@@ -423,8 +424,7 @@ static void print_last(const struct log_filter *f, const char *text, size_t len,
     }
 }
 
-/* Goes on with what is written from `at` on, until the process ends. The file is opened anew when
- * it was turned over. */
+/* Follows the file from `at` on until the process ends. Reopens the file after it was rotated. */
 static int follow(const struct log_filter *f, const char *path, uint64_t at)
 {
     const struct ron_env *env = ron_env_linux();
@@ -479,16 +479,18 @@ int cli_logs(int argc, char **argv)
     struct ron_buf text;
     enum ron_rc rc;
     const struct cli_option options[] = {
-        CLI_WORD("service", "NAME", "of this service alone; up is `ron up` itself", &f.service),
-        CLI_CHOICE("level", "error|warn|info|debug", "the least important that is shown (debug)",
+        CLI_WORD("service", "NAME", "service to show; up for `ron up` itself (default: all)",
+                 &f.service),
+        CLI_CHOICE("level", "error|warn|info|debug", "least severe level shown (default: debug)",
                    &level, levels),
-        CLI_NUMBER("lines", "N", "the last so many", &lines, 1, LOG_LINES_MAX),
-        CLI_FLAG("follow", "go on with what comes, until Ctrl-C", &going_on),
-        CLI_FLAG("json", "an object a line, for scripts", &f.json),
-        CLI_WORD("data", "DIR", "directory of the system (RON_DATA, else ron-data upward)", &data),
+        CLI_NUMBER("lines", "N", "show the last N lines", &lines, 1, LOG_LINES_MAX),
+        CLI_FLAG("follow", "follow the log until Ctrl-C", &going_on),
+        CLI_FLAG("json", "JSON output, one object per line", &f.json),
+        CLI_WORD("data", "DIR", "data directory (default: RON_DATA, else ron-data here or above)",
+                 &data),
     };
     int code = cli_parse("logs",
-                         "Prints the merged log of the services that `ron up` runs or ran.\n"
+                         "Prints the merged log of all services started by `ron up`.\n"
                          "\nexamples:\n  ron logs --level warn\n"
                          "  ron logs --service wallet --follow",
                          options, RON_ARRAY_LEN(options), argc, argv, &done);
@@ -497,7 +499,7 @@ int cli_logs(int argc, char **argv)
         return code;
     }
     if (!cli_data_dir(data, dir)) {
-        fprintf(stderr, "ron logs: no data directory was found; say where: --data DIR\n");
+        fprintf(stderr, "ron logs: no data directory found; name it with --data\n");
         return CLI_UNREACHABLE;
     }
     while (f.level > UP_ERROR && strcmp(up_level_name(f.level), level) != 0) {

@@ -80,20 +80,21 @@ int cli_webhook_send(int argc, char **argv)
     char key[CLI_KEY_SIZE];
     bool done = false;
     const struct cli_option options[] = {
-        CLI_WORD("kind", "NAME", "how it signs: github, stripe, ... (as PROVIDER)", &w.h.kind),
-        CLI_WORD("secret-file", "FILE", "the secret that it signs with, mode 0600", &w.secret_file),
-        CLI_WORD("event", "NAME", "of this kind (the usual one)", &w.h.event),
-        CLI_WORD("id", "ID", "of the delivery (made)", &w.h.id),
-        CLI_WORD("body", "FILE", "this body instead of the sample", &w.body_file),
-        CLI_FLAG("broken", "change a byte after signing: it must be refused", &w.h.broken),
-        CLI_FLAG("show", "print the headers that are sent", &w.h.print),
+        CLI_WORD("kind", "NAME", "signature scheme: github, stripe, ... (default: by PROVIDER)",
+                 &w.h.kind),
+        CLI_WORD("secret-file", "FILE", "file with the signing secret, mode 0600", &w.secret_file),
+        CLI_WORD("event", "NAME", "event type (default: the sample's)", &w.h.event),
+        CLI_WORD("id", "ID", "delivery id (default: generated)", &w.h.id),
+        CLI_WORD("body", "FILE", "file with the body (default: a sample)", &w.body_file),
+        CLI_FLAG("broken", "change a byte after signing", &w.h.broken),
+        CLI_FLAG("show", "print the request headers", &w.h.print),
         CLI_CLIENT_OPTIONS(&w.c),
     };
     int code = cli_parse_words(
         "webhook send",
-        "Sends a sample event to the running bridge, signed as the provider would sign it.\n"
-        "PROVIDER is its name in the bridge's settings. A system of `ron up` takes those of\n"
-        "demo_github and demo_stripe, whose secrets it has made.\n"
+        "Sends a sample event to the running bridge, signed as by the provider. PROVIDER is the\n"
+        "name in the bridge's settings. An instance started by `ron up` accepts demo_github\n"
+        "and demo_stripe.\n"
         "\nexamples:\n  ron webhook send demo_github\n  ron webhook send demo_stripe --broken\n"
         "  ron webhook send github --secret-file github.secret",
         options, RON_ARRAY_LEN(options), &words, argc, argv, &done);

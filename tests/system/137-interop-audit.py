@@ -113,7 +113,7 @@ def verify_tool(path, lines):
     row = json.loads(told.stdout)
     check("verify: a good file, with its last hash", told.returncode == 0 and row["good"] and
           row["records"] == len(lines) and row["last_hash"] == json.loads(lines[-1])["hash"], row)
-    check("verify: in words", "GOOD: the chain holds" in tool(str(path)).stdout)
+    check("verify: in words", "GOOD: the chain is intact" in tool(str(path)).stdout)
     other = path.with_suffix(".other")
     changed = lines[4].replace('"ts_ms":1', '"ts_ms":2')
     for name, bad in (("changed", lines[:4] + [changed] + lines[5:]),
@@ -125,7 +125,7 @@ def verify_tool(path, lines):
     other.write_text("\n".join(lines) + "\n" + lines[-1][:40], encoding="utf-8")
     told = tool(str(other))
     check("verify: half a line at the end is told", told.returncode == 0 and
-          "half a line" in told.stdout, told.stdout)
+          "incomplete last line" in told.stdout, told.stdout)
     other.unlink()
     told = tool(str(other))
     check("verify: no such file", told.returncode == 1 and "No such file" in told.stderr,

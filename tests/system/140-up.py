@@ -58,8 +58,8 @@ def killed_child(up):
         check(f"kill {name}: it comes back as another process",
               eventually(lambda old=old, name=name: up.pid(name) not in (0, old), 30))
         check(f"kill {name}: the system is ready again", up.all_ready())
-    check("kill: the log says so", "wallet was ended by signal 9" in up.log() and
-          "wallet is started again in" in up.log())
+    check("kill: the log says so", "wallet was killed by signal 9" in up.log() and
+          "restarting wallet in" in up.log())
     code, out, err = up.ron("balance", "alice")
     check("kill: nothing acknowledged was lost", code == 0 and "alice has 500 roc" in out,
           (out, err))
@@ -111,7 +111,7 @@ def wide_token(folder, base):
         check("other tokens stay as they are", (up.data / "tokens/wallet").read_bytes() == kept)
 
 
-AGAIN = "wallet is started again in"
+AGAIN = "restarting wallet in"
 
 
 def kill_each_start(up, name, times):
@@ -132,8 +132,8 @@ def keeps_ending(folder, base):
         check("wallet: five ends in a minute are mended", kill_each_start(up, "wallet", 5) == 5 and
               up.all_ready() and "stays down" not in up.log(), up.log()[-2000:])
         os.kill(up.pid("wallet"), signal.SIGKILL)
-        said = ("wallet ended more than five times in a minute and stays down; "
-                "`ron logs --service wallet` says why, `ron down` and `ron up` start it again")
+        said = ("wallet exited more than five times in a minute and stays down; "
+                "see `ron logs --service wallet`, then restart with `ron down` and `ron up`")
         check("wallet: the sixth is not, and what to do is told",
               eventually(lambda: said in up.log(), 30), up.log()[-2000:])
         code, out, _ = up.ron("status")
@@ -155,7 +155,7 @@ def keeps_ending(folder, base):
     check("ledger: everything ends by itself, with exit 3", itself and code == 3,
           (code, up.errors))
     check("ledger: what to do is told", any(
-        "the ledger ended more than five times in a minute" in x and "`ron logs --service ledger`"
+        "the ledger exited more than five times in a minute" in x and "`ron logs --service ledger`"
         in x and "`ron doctor`" in x for x in up.errors), up.errors)
     check("ledger: nothing is left of it", wallet > 0 and not alive(wallet) and
           not (up.data / "run.json").exists(), wallet)
@@ -193,10 +193,10 @@ def killed_up(folder, base):
     pids = [s["pid"] for s in json.loads((up.data / "run.json").read_text())["services"]]
     up.stop(signal.SIGKILL)
     code, _, err = ron("status", data=up.data)
-    check("killed: status says that nothing runs", code == 4 and "no system runs" in err, err)
+    check("killed: status says that nothing runs", code == 4 and "nothing is running" in err, err)
     up.start()
     check("killed: the next start says so and goes on",
-          any("did not end by itself" in x for x in up.errors), up.errors)
+          any("was not shut down cleanly" in x for x in up.errors), up.errors)
     check("killed: no child of the former run is left", not any(alive(p) for p in pids))
     code, out, _ = up.ron("balance", "alice")
     check("killed: nothing was lost", code == 0 and "alice has 500" in out, out)
@@ -225,7 +225,7 @@ def fails(name, folder, base, wanted, *options):
 def cannot_start(folder, base):
     data = Path(folder) / "ron-data"
     with Up(folder=folder, base=base) as up:
-        fails("second ron up", folder, free_base(), ["runs already", "ron status", "ron down"])
+        fails("second ron up", folder, free_base(), ["already running", "ron status", "ron down"])
         code, out, err = up.ron("status")
         check("second ron up: the first one is found as before", code == 0, (code, out, err))
     with socket.socket() as s:
@@ -233,17 +233,18 @@ def cannot_start(folder, base):
         s.bind(("127.0.0.1", base + 100))
         s.listen()
         fails("port in use", folder, base,
-              [f"port {base + 100}, which wallet wants, is in use", "--port-base"])
+              [f"port {base + 100} for wallet: already in use", "--port-base"])
     whole = (data / "cap.keys").read_text()
     (data / "cap.keys").write_text(whole[:40])
-    fails("half-written keys", folder, base, ["cap.keys cannot be used", "restore it", "void"])
+    fails("half-written keys", folder, base,
+          ["cannot use key file cap.keys", "restore it", "invalid"])
     (data / "cap.keys").write_text(whole)
     (data / "cap.keys").chmod(0o644)
     fails("keys open to others", folder, base, ["chmod 0600"])
     (data / "cap.keys").chmod(0o600)
     board = (data / "keys/board.key").read_text()
     (data / "keys/board.key").write_text(board[:20])
-    fails("half-written signing key", folder, base, ["keys/board.key cannot be used"])
+    fails("half-written signing key", folder, base, ["cannot use key file keys/board.key"])
     (data / "keys/board.key").write_text(board)
     identity = (data / "ron.json").read_text()
     (data / "ron.json").write_text(re.sub(r'uuid":"....', 'uuid":"0000', identity))
@@ -259,10 +260,10 @@ def ledger_key(folder, base):
     key = Path(folder) / "ron-data/ledger/signing.key"
     whole = key.read_text()
     key.write_text(whole[:20])
-    fails("half-written key of the ledger", folder, base, ["ledger/signing.key cannot be used",
+    fails("half-written key of the ledger", folder, base, ["cannot use key file ledger/signing.key",
                                                            "restore it from a backup"])
     key.unlink()
-    fails("lost key of the ledger", folder, base, ["ledger/signing.key cannot be used",
+    fails("lost key of the ledger", folder, base, ["cannot use key file ledger/signing.key",
                                                    "restore it from a backup"])
     key.write_text(whole)
     key.chmod(0o600)
@@ -271,13 +272,14 @@ def ledger_key(folder, base):
 def unwritable():
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / "ron-data").write_text("a file, no directory")
-        fails("not a directory", folder, free_base(), ["cannot be used", "--data DIR"])
+        fails("not a directory", folder, free_base(), ["cannot use data directory", "--data"])
     if os.geteuid() == 0:
-        fails("unwritable directory", "/proc", free_base(), ["cannot be used", "--data DIR"])
+        fails("unwritable directory", "/proc", free_base(), ["cannot use data directory", "--data"])
     else:
         with tempfile.TemporaryDirectory() as folder:
             os.chmod(folder, 0o500)
-            fails("unwritable directory", folder, free_base(), ["cannot be used", "--data DIR"])
+            fails("unwritable directory", folder, free_base(),
+                  ["cannot use data directory", "--data"])
             os.chmod(folder, 0o700)
 
 

@@ -79,7 +79,7 @@ def at_rest(data, base):
     undo()
     text = (data / "ron.json").read_text()
     undo = with_changed(data / "ron.json", re.sub('uuid":"....', 'uuid":"0000', text).encode())
-    names("wrong ledger", data, "ledger", ["belongs to 0000"], *port)
+    names("wrong ledger", data, "ledger", ["the directory to 0000"], *port)
     undo()
     undo = with_changed(data / "ron.json", b"{}")
     names("no identity", data, "ledger", ["ron.json"], *port)
@@ -92,7 +92,7 @@ def at_rest(data, base):
         s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         s.bind(("127.0.0.1", base + 300))
         s.listen()
-        names("a port that is taken", data, "ports", [f"port {base + 300} of rewarder"], *port)
+        names("a port that is taken", data, "ports", [f"port {base + 300} for rewarder"], *port)
     check("doctor: nothing above has changed anything", examine(data, *port)[0] == 0)
 
 
@@ -123,7 +123,7 @@ def running(up):
 def main():
     with tempfile.TemporaryDirectory() as folder:
         code, out, _ = ron("doctor", "--data", Path(folder) / "nothing")
-        check("doctor: no directory", code == 1 and "is no directory" in out and "ron up" in out,
+        check("doctor: no directory", code == 1 and "is not a directory" in out and "ron up" in out,
               out)
         (Path(folder) / "ron-data").mkdir()
         code, failed, _ = examine(Path(folder) / "ron-data")
@@ -139,7 +139,7 @@ def main():
         up.start()
         up.stop(signal.SIGKILL)
         _, _, warned = examine(up.data, "--port-base", up.base)
-        check("doctor: a run that was killed", "did not end by itself" in
+        check("doctor: a run that was killed", "was not shut down cleanly" in
               " ".join(warned.get("run file", [])), warned)
         up.start()
     finish()
