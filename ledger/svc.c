@@ -70,12 +70,12 @@ static void note_refused_expiry(struct led_svc *s, const struct led_work *w)
         r->reason == LED_REASON_SAFE_MODE || r->reason == LED_REASON_NOT_LEADER) {
         return;
     }
-    led_metrics_expiry_refused(s);
+    led_metrics_expiry_refused(s->core.metrics);
     if (w->batch.count > 0) {
         hold = w->batch.entries[0].ref;
     }
     if (ron_au32_add(&s->expiry_told, 1) == 0) {
-        RON_LOG(s->log, ERROR, "a hold cannot be expired; it is tried again every minute",
+        RON_LOG(s->core.log, ERROR, "a hold cannot be expired; it is tried again every minute",
                 RON_LOG_SLICE("hold", hold), RON_LOG_STR("reason", led_reason_name(r->reason)),
                 RON_LOG_STR("detail", r->detail));
     }
@@ -89,18 +89,18 @@ static void own_done(struct led_work *w)
     if (w->result == LED_RESULT_REFUSED) {
         note_refused_expiry(s, w);
     }
-    led_works_put(s->works, w);
+    led_works_put(s->pipes.works, w);
 }
 
 static struct led_work *own_work(void *arg)
 {
     struct led_svc *s = arg;
-    struct led_work *w = led_works_get(s->works, LED_OWN_ARENA);
+    struct led_work *w = led_works_get(s->pipes.works, LED_OWN_ARENA);
 
     if (w != NULL) {
         w->service = s;
         w->done = own_done;
-        w->generation = s->generation;
+        w->generation = s->engine.generation;
     }
     return w;
 }
@@ -108,82 +108,55 @@ static struct led_work *own_work(void *arg)
 static void progress(void *arg, uint64_t seq, uint64_t last_seq)
 {
     struct led_svc *s = arg;
-    uint64_t now_ns = ron_env_now_ns(s->env);
+    uint64_t now_ns = ron_env_now_ns(s->engine.env);
 
-    if (now_ns - s->progress_ns < RON_NS_PER_S) {
+    if (now_ns - s->engine.progress_ns < RON_NS_PER_S) {
         return; /* a line a second */
     }
-    s->progress_ns = now_ns;
-    RON_LOG(s->log, INFO, "recovering", RON_LOG_U64("seq", seq), RON_LOG_U64("of", last_seq));
+    s->engine.progress_ns = now_ns;
+    RON_LOG(s->core.log, INFO, "recovering", RON_LOG_U64("seq", seq), RON_LOG_U64("of", last_seq));
 }
 
 static void set_recover_opts(struct led_svc *s)
 {
-    const struct ron_conf_snap *c = s->conf;
+    const struct ron_conf_snap *c = s->core.conf;
 
-    s->recover = (struct led_recover_opts){
-        .env = s->env,
-        .dir = s->dir[0] != '\0' ? s->dir : "/ledger",
-        .index_in_memory = s->dir[0] == '\0',
+    s->engine.recover = (struct led_recover_opts){
+        .env = s->engine.env,
+        .dir = s->engine.dir[0] != '\0' ? s->engine.dir : "/ledger",
+        .index_in_memory = s->engine.dir[0] == '\0',
         .segment_bytes = (uint64_t)ron_conf_bytes(c, LED_SEGMENT_BYTES),
-        .free_floor_bytes = s->dir[0] == '\0' ? 0 : (uint64_t)ron_conf_bytes(c, LED_FREE_FLOOR),
+        .free_floor_bytes =
+            s->engine.dir[0] == '\0' ? 0 : (uint64_t)ron_conf_bytes(c, LED_FREE_FLOOR),
         .torn_is_damage = ron_conf_choice(c, LED_TORN_TAIL) == LED_TORN_SAFE_MODE,
         .book = {.horizon_ms = (uint64_t)ron_conf_ms(c, LED_HORIZON)},
-        .parallel = s->cpus > 1,
+        .parallel = s->pipes.cpus > 1,
         .seq = {.own_work = own_work, .arg = s},
         .progress = progress,
         .progress_arg = s,
         .uuid = s->lead != NULL ? led_lead_uuid(s->lead) : NULL,
     };
-    if (s->dir[0] == '\0') {
-        s->recover.segment_bytes = RON_MIN(s->recover.segment_bytes, (uint64_t)4 << 20);
+    if (s->engine.dir[0] == '\0') {
+        s->engine.recover.segment_bytes =
+            RON_MIN(s->engine.recover.segment_bytes, (uint64_t)4 << 20);
     }
-}
-
-enum ron_rc led_svc_engine_made(struct led_svc *s, struct ron_err *err)
-{
-    struct led_log_head head;
-
-    led_log_head(s->eng.log, &head);
-    memcpy(s->hash_key, s->eng.hash_key, sizeof s->hash_key);
-    s->preval.index = s->eng.index;
-    s->preval.hash_key = s->hash_key;
-    s->generation++;
-    ron_mutex_lock(&s->head_lock);
-    s->head_root = head.root;
-    s->head_ms = head.time_ms;
-    ron_au64_store(&s->durable_seq, head.last_seq);
-    ron_mutex_unlock(&s->head_lock);
-    ron_au64_store(&s->durable_works, 0);
-    ron_au32_store(&s->abort_wanted, 0);
-    ron_au64_store(&s->indexed_seq, s->eng.indexed_seq);
-    ron_au64_store(&s->log_bytes, head.bytes);
-    led_feed_drop(led_feed_take(s->feed)); /* its keys are hashed for the engine before */
-    return led_frozen_apply(s->frozen, led_seq_book_mut(s->eng.seq), err);
-}
-
-void led_svc_head(struct led_svc *s, struct led_svc_head *ret_head)
-{
-    ron_mutex_lock(&s->head_lock);
-    *ret_head = (struct led_svc_head){.seq = ron_au64_load(&s->durable_seq), .ts_ms = s->head_ms};
-    ret_head->root = s->head_root;
-    ron_mutex_unlock(&s->head_lock);
 }
 
 static enum ron_rc open_disk(struct led_svc *s, struct ron_err *err)
 {
-    struct ron_conf_str dir = ron_conf_str(s->conf, LED_DATA_DIR);
+    struct ron_conf_str dir = ron_conf_str(s->core.conf, LED_DATA_DIR);
 
-    if (ron_conf_choice(s->conf, LED_ENGINE_MODE) == LED_MODE_AMNESIA) {
-        RON_TRY(ron_memdisk_new(s->env, (uint64_t)ron_conf_bytes(s->conf, LED_MEMORY_MAX),
-                                &s->memdisk, err));
-        s->env = ron_memdisk_env(s->memdisk);
+    if (ron_conf_choice(s->core.conf, LED_ENGINE_MODE) == LED_MODE_AMNESIA) {
+        RON_TRY(ron_memdisk_new(s->engine.env,
+                                (uint64_t)ron_conf_bytes(s->core.conf, LED_MEMORY_MAX),
+                                &s->engine.memdisk, err));
+        s->engine.env = ron_memdisk_env(s->engine.memdisk);
         return RON_OK;
     }
-    if (dir.len >= sizeof s->dir) {
+    if (dir.len >= sizeof s->engine.dir) {
         return ron_err_set(err, RON_INVALID, "engine.data_dir is too long");
     }
-    memcpy(s->dir, dir.text, dir.len + 1);
+    memcpy(s->engine.dir, dir.text, dir.len + 1);
     return RON_OK;
 }
 
@@ -193,11 +166,11 @@ static enum ron_rc place_in_shared_log(struct led_svc *s, struct ron_err *err)
     enum ron_rc rc = led_lead_place(s, err);
 
     if (rc == RON_NOTFOUND) {
-        led_svc_enter_safe(s, "the shared log lacks what is known here", err->msg);
+        led_engine_enter_safe(&s->engine, "the shared log lacks what is known here", err->msg);
         return RON_OK;
     }
     if (rc == RON_AGAIN || rc == RON_TIMEOUT || rc == RON_CLOSED) {
-        RON_LOG(s->log, ERROR, "the database does not answer; the leader task looks later",
+        RON_LOG(s->core.log, ERROR, "the database does not answer; the leader task looks later",
                 RON_LOG_ERR(err));
         return RON_OK;
     }
@@ -210,26 +183,36 @@ static enum ron_rc open_engine(struct led_svc *s, struct ron_err *err)
     char why[RON_NEED_CAUSE_MAX + 1];
 
     set_recover_opts(s);
-    RON_TRY(led_recover(&s->recover, &s->eng, err));
-    ron_au32_store(&s->mode, s->lead != NULL ? LED_FOLLOWING : LED_RUNNING);
-    RON_TRY(led_frozen_new(s->env, s->dir[0] != '\0' ? s->dir : NULL, &s->frozen, err));
-    if (led_svc_engine_made(s, err) != RON_OK) {
-        led_svc_enter_safe(s, "frozen accounts", err->msg);
+    s->engine.shared = s->lead != NULL;
+    s->engine.log = s->core.log;
+    s->engine.tracer = s->core.tracer;
+    s->engine.news = &s->news;
+    s->engine.feed = s->pipes.feed;
+    RON_TRY(led_recover(&s->engine.recover, &s->engine.live, err));
+    ron_au32_store(&s->engine.mode, s->lead != NULL ? LED_FOLLOWING : LED_RUNNING);
+    RON_TRY(led_frozen_new(s->engine.env, s->engine.dir[0] != '\0' ? s->engine.dir : NULL,
+                           &s->gate.frozen, err));
+    s->engine.frozen = s->gate.frozen;
+    if (led_engine_made(&s->engine, err) != RON_OK) {
+        led_engine_enter_safe(&s->engine, "frozen accounts", err->msg);
     }
-    RON_LOG(s->log, INFO, "journal open", RON_LOG_U64("seq", ron_au64_load(&s->durable_seq)),
-            RON_LOG_U64("replayed", s->eng.replayed), RON_LOG_U64("took_ms", s->eng.took_ms),
-            RON_LOG_U64("torn_bytes", s->eng.report.torn_bytes));
-    if (s->eng.report.damage != LED_DAMAGE_NONE) {
-        (void)snprintf(why, sizeof why, "%.60s: %.60s", s->eng.report.where, s->eng.report.what);
-        if (s->eng.report.damage == LED_DAMAGE_CHAIN ||
-            s->eng.report.damage == LED_DAMAGE_MISSING) {
-            led_metrics_gap(s);
+    RON_LOG(s->core.log, INFO, "journal open",
+            RON_LOG_U64("seq", ron_au64_load(&s->engine.durable_seq)),
+            RON_LOG_U64("replayed", s->engine.live.replayed),
+            RON_LOG_U64("took_ms", s->engine.live.took_ms),
+            RON_LOG_U64("torn_bytes", s->engine.live.report.torn_bytes));
+    if (s->engine.live.report.damage != LED_DAMAGE_NONE) {
+        (void)snprintf(why, sizeof why, "%.60s: %.60s", s->engine.live.report.where,
+                       s->engine.live.report.what);
+        if (s->engine.live.report.damage == LED_DAMAGE_CHAIN ||
+            s->engine.live.report.damage == LED_DAMAGE_MISSING) {
+            led_metrics_gap(s->core.metrics);
         }
-        led_svc_enter_safe(s, led_damage_name(s->eng.report.damage), why);
+        led_engine_enter_safe(&s->engine, led_damage_name(s->engine.live.report.damage), why);
         return RON_OK;
     }
-    if (s->eng.mark.set) {
-        led_svc_enter_safe(s, "marked", s->eng.mark.why);
+    if (s->engine.live.mark.set) {
+        led_engine_enter_safe(&s->engine, "marked", s->engine.live.mark.why);
     }
     return s->lead != NULL ? place_in_shared_log(s, err) : RON_OK;
 }
@@ -239,7 +222,7 @@ static enum ron_rc open_engine(struct led_svc *s, struct ron_err *err)
 static enum ron_rc read_uids(struct led_svc *s, uint32_t *uids, size_t *ret_count,
                              struct ron_err *err)
 {
-    struct ron_conf_list list = ron_conf_list(s->conf, LED_PRIV_UIDS);
+    struct ron_conf_list list = ron_conf_list(s->core.conf, LED_PRIV_UIDS);
 
     for (size_t i = 0; i < list.count; i++) {
         uint64_t uid = 0;
@@ -258,37 +241,37 @@ static enum ron_rc read_uids(struct led_svc *s, uint32_t *uids, size_t *ret_coun
 
 static enum ron_rc open_keys(struct led_svc *s, struct ron_err *err)
 {
-    const char *path = ron_conf_str(s->conf, LED_KEY_FILE).text;
+    const char *path = ron_conf_str(s->core.conf, LED_KEY_FILE).text;
     struct ron_cap_keys *found = NULL;
     enum ron_rc rc;
 
     if (*path == '\0') {
-        return ron_conf_str(s->conf, LED_KMS_URL).len > 0
+        return ron_conf_str(s->core.conf, LED_KMS_URL).len > 0
                    ? RON_OK
                    : ron_err_set(err, RON_INVALID,
                                  "auth.key_file must be set (`ron cap key new` makes one), or "
                                  "kms.url");
     }
-    rc = ron_cap_keyfile_load(ron_app_env(s->app), path, &found, err);
+    rc = ron_cap_keyfile_load(ron_app_env(s->core.app), path, &found, err);
     if (rc != RON_OK) {
         ron_err_prefix(err, "auth.key_file");
         return rc;
     }
-    ron_cap_ring_init(&s->ring, found);
-    s->has_ring = true;
+    ron_cap_ring_init(&s->gate.ring, found);
+    s->gate.has_ring = true;
     RON_TRY(ron_cap_verifier_new(
-        &(struct ron_cap_verifier_opts){.env = ron_app_env(s->app), .ring = &s->ring}, &s->verifier,
-        err));
-    return ron_collect_cap(ron_app_metrics(s->app), s->verifier, err);
+        &(struct ron_cap_verifier_opts){.env = ron_app_env(s->core.app), .ring = &s->gate.ring},
+        &s->gate.verifier, err));
+    return ron_collect_cap(ron_app_metrics(s->core.app), s->gate.verifier, err);
 }
 
 static enum ron_rc open_guard(struct led_svc *s, struct ron_err *err)
 {
-    struct ron_conf_list names = ron_conf_list(s->conf, LED_PRIV_NAMES);
+    struct ron_conf_list names = ron_conf_list(s->core.conf, LED_PRIV_NAMES);
     const char *texts[LED_BOUND_NAMES_MAX];
     uint32_t uids[LED_BOUND_UIDS_MAX];
     size_t uid_count = 0;
-    const char *policy = ron_conf_str(s->conf, LED_POLICY_FILE).text;
+    const char *policy = ron_conf_str(s->core.conf, LED_POLICY_FILE).text;
     enum ron_rc rc;
     bool bound;
 
@@ -299,30 +282,30 @@ static enum ron_rc open_guard(struct led_svc *s, struct ron_err *err)
     }
     bound = names.count + uid_count > 0;
     rc = led_guard_new(
-        &(struct led_guard_opts){.env = ron_app_env(s->app),
-                                 .verifier = s->verifier,
-                                 .metrics = ron_app_metrics(s->app),
-                                 .bridges =
-                                     (enum led_bridges)ron_conf_choice(s->conf, LED_REVERSIBLE),
-                                 .amnesia = s->dir[0] == '\0',
-                                 .require_kid = ron_conf_bool(s->conf, LED_REQUIRE_KID),
-                                 .bound_scopes = bound ? led_scopes_privileged() : 0,
-                                 .bound_names = texts,
-                                 .bound_name_count = names.count,
-                                 .bound_uids = uids,
-                                 .bound_uid_count = uid_count,
-                                 .remote_policy = ron_conf_str(s->conf, LED_POLICY_URL).len > 0,
-                                 .remote_wallet = ron_conf_str(s->conf, LED_WALLET_URL).len > 0},
-        &s->guard, err);
+        &(struct led_guard_opts){
+            .env = ron_app_env(s->core.app),
+            .verifier = s->gate.verifier,
+            .metrics = ron_app_metrics(s->core.app),
+            .bridges = (enum led_bridges)ron_conf_choice(s->core.conf, LED_REVERSIBLE),
+            .amnesia = s->engine.dir[0] == '\0',
+            .require_kid = ron_conf_bool(s->core.conf, LED_REQUIRE_KID),
+            .bound_scopes = bound ? led_scopes_privileged() : 0,
+            .bound_names = texts,
+            .bound_name_count = names.count,
+            .bound_uids = uids,
+            .bound_uid_count = uid_count,
+            .remote_policy = ron_conf_str(s->core.conf, LED_POLICY_URL).len > 0,
+            .remote_wallet = ron_conf_str(s->core.conf, LED_WALLET_URL).len > 0},
+        &s->gate.guard, err);
     if (rc != RON_OK) {
         if (rc == RON_INVALID) { /* nothing else of these can be wrong */
             ron_err_prefix(err, "auth.privileged_names");
         }
         return rc;
     }
-    s->preval.guard = s->guard;
-    s->preval.json_max = (uint32_t)ron_conf_int(s->conf, LED_BATCH_MAX);
-    rc = *policy == '\0' ? RON_OK : led_guard_reload(s->guard, policy, err);
+    s->engine.preval.guard = s->gate.guard;
+    s->engine.preval.json_max = (uint32_t)ron_conf_int(s->core.conf, LED_BATCH_MAX);
+    rc = *policy == '\0' ? RON_OK : led_guard_reload(s->gate.guard, policy, err);
     if (rc != RON_OK) {
         ron_err_prefix(err, "policy.file");
     }
@@ -333,10 +316,10 @@ static enum ron_rc open_guard(struct led_svc *s, struct ron_err *err)
 
 static enum ron_rc open_signer(struct led_svc *s, struct ron_err *err)
 {
-    bool amnesia = s->dir[0] == '\0';
-    struct ron_conf_list list = ron_conf_list(s->conf, LED_WITNESSES);
-    struct ron_conf_str origin = ron_conf_str(s->conf, LED_SIGN_ORIGIN);
-    struct ron_conf_str key = ron_conf_str(s->conf, LED_SIGN_KEY);
+    bool amnesia = s->engine.dir[0] == '\0';
+    struct ron_conf_list list = ron_conf_list(s->core.conf, LED_WITNESSES);
+    struct ron_conf_str origin = ron_conf_str(s->core.conf, LED_SIGN_ORIGIN);
+    struct ron_conf_str key = ron_conf_str(s->core.conf, LED_SIGN_KEY);
     struct ron_str witnesses[LED_SIGN_WITNESSES_MAX];
     char key_path[1100];
     char checkpoint_path[1100];
@@ -348,168 +331,89 @@ static enum ron_rc open_signer(struct led_svc *s, struct ron_err *err)
     for (size_t i = 0; i < list.count; i++) {
         witnesses[i] = (struct ron_str){list.items[i].text, list.items[i].len};
     }
-    led_log_head(s->eng.log, &head);
+    led_log_head(s->engine.live.log, &head);
     ron_hex(head.uuid, LED_UUID_SIZE, hex);
     (void)snprintf(made, sizeof made, "ron-ledger/%s", hex);
-    (void)snprintf(key_path, sizeof key_path, "%s/signing.key", s->dir);
-    (void)snprintf(checkpoint_path, sizeof checkpoint_path, "%s/checkpoint", s->dir);
+    (void)snprintf(key_path, sizeof key_path, "%s/signing.key", s->engine.dir);
+    (void)snprintf(checkpoint_path, sizeof checkpoint_path, "%s/checkpoint", s->engine.dir);
     rc = led_signer_new(
-        &(struct led_signer_opts){.env = ron_app_env(s->app),
-                                  .key_path = key.len > 0 ? key.text
-                                              : amnesia   ? NULL
-                                                          : key_path,
-                                  .key_must_exist = amnesia,
-                                  .checkpoint_path = amnesia ? NULL : checkpoint_path,
-                                  .origin = origin.len > 0
-                                                ? (struct ron_str){origin.text, origin.len}
-                                                : (struct ron_str){made, strlen(made)},
-                                  .witnesses = witnesses,
-                                  .witness_count = list.count,
-                                  .interval_ms = (uint64_t)ron_conf_ms(s->conf, LED_ROOT_EMIT)},
-        &s->signer, err);
+        &(struct led_signer_opts){
+            .env = ron_app_env(s->core.app),
+            .key_path = key.len > 0 ? key.text
+                        : amnesia   ? NULL
+                                    : key_path,
+            .key_must_exist = amnesia,
+            .checkpoint_path = amnesia ? NULL : checkpoint_path,
+            .origin = origin.len > 0 ? (struct ron_str){origin.text, origin.len}
+                                     : (struct ron_str){made, strlen(made)},
+            .witnesses = witnesses,
+            .witness_count = list.count,
+            .interval_ms = (uint64_t)ron_conf_ms(s->core.conf, LED_ROOT_EMIT)},
+        &s->publish.signer, err);
     if (rc == RON_NOTFOUND && amnesia) {
         ron_err_prefix(err, "signing.key_file: amnesia leaves no trace and makes no key");
     }
     return rc;
 }
 
-/* ---- channels -------------------------------------------------------------------------------- */
-
-static void drop_work(void *item, void *arg)
-{
-    struct led_work *w = item;
-
-    (void)arg;
-    led_work_refuse(w, LED_REASON_DRAINING, "", "the ledger is shutting down");
-    led_work_done(w);
-}
-
-static void drop_query(void *item, void *arg)
-{
-    struct led_svc *s = arg;
-
-    led_query_refuse(s->queries, item, LED_REASON_DRAINING, NULL);
-}
-
-static void drop_chunk(void *item, void *arg)
-{
-    struct led_image_chunk *c = item;
-
-    (void)arg;
-    ron_free(c->take_bytes);
-    ron_free(c);
-}
-
-static enum ron_rc make_channels(struct led_svc *s, struct ron_err *err)
-{
-    const struct {
-        struct ron_chan **chan;
-        int key; /* of its capacity, or -1 */
-        struct ron_chan_opts opts;
-    } rows[] = {
-        {&s->ingress,
-         LED_Q_INGRESS,
-         {.name = "ingress",
-          .producers = "http, oap",
-          .consumers = "prevalidators",
-          .drop_text = "answered 429 busy; busy_rejections_total",
-          .policy = RON_CHAN_REJECT,
-          .drop = drop_work}},
-        {&s->batches,
-         LED_Q_INGRESS,
-         {.name = "batches",
-          .producers = "http, oap",
-          .consumers = "batches-0..n",
-          .drop_text = "answered 429 busy; busy_rejections_total",
-          .wake_batch = 1,
-          .policy = RON_CHAN_REJECT,
-          .drop = drop_work}},
-        {&s->validated,
-         LED_Q_PREVAL,
-         {.name = "preval",
-          .producers = "prevalidators, readers",
-          .consumers = "sequencer",
-          .drop_text = "the oldest is answered 429 busy; drops_total",
-          .policy = RON_CHAN_DROP_OLDEST,
-          .drop = drop_work}},
-        {&s->commit,
-         LED_Q_COMMIT,
-         {.name = "commit",
-          .producers = "sequencer",
-          .consumers = "committer",
-          .drop_text = "room is reserved before a seq is given; without it 503 busy",
-          .policy = RON_CHAN_REJECT,
-          .drop = drop_work}},
-        {&s->reads,
-         LED_Q_READS,
-         {.name = "reads",
-          .producers = "sequencer",
-          .consumers = "readers",
-          .drop_text = "answered 429 busy; busy_rejections_total",
-          .wake_batch = 1,
-          .policy = RON_CHAN_REJECT,
-          .drop = drop_query}},
-        {&s->asks,
-         LED_Q_READS,
-         {.name = "asks",
-          .producers = "http, prevalidators",
-          .consumers = "sequencer",
-          .drop_text = "answered 429 busy; busy_rejections_total",
-          .policy = RON_CHAN_REJECT,
-          .drop = drop_query}},
-        {&s->images,
-         -1,
-         {.name = "images",
-          .producers = "sequencer",
-          .consumers = "indexer",
-          .drop_text = "room is reserved before a chunk is made",
-          .capacity = 16, /* 1 MiB of chunks */
-          .policy = RON_CHAN_REJECT,
-          .drop = drop_chunk}},
-    };
-
-    for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
-        struct ron_chan_opts o = rows[i].opts;
-
-        o.registry = ron_app_registry(s->app);
-        o.env = ron_app_env(s->app);
-        o.drop_arg = s;
-        if (rows[i].key >= 0) {
-            o.capacity = (uint32_t)ron_conf_int(s->conf, (size_t)rows[i].key);
-        }
-        RON_TRY(ron_chan_new(&o, rows[i].chan, err));
-    }
-    return RON_OK;
-}
-
 static enum ron_rc make_needs(struct led_svc *s, struct ron_err *err)
 {
-    struct ron_needs *needs = ron_app_needs(s->app);
+    struct ron_needs *needs = ron_app_needs(s->core.app);
 
-    RON_TRY(ron_needs_add(needs, "safe_mode", false, &s->need_safe, err));
+    RON_TRY(ron_needs_add(needs, "safe_mode", false, &s->engine.need_safe, err));
     RON_TRY(ron_needs_add(needs, "commit_queue", false, &s->need_commit, err));
     RON_TRY(ron_needs_add(needs, "disk_space", false, &s->need_disk, err));
     return ron_needs_add(needs, "index", false, &s->need_index, err);
+}
+
+/* ---- metrics --------------------------------------------------------------------------------- */
+
+static void collect(struct ron_scrape *scrape, void *arg)
+{
+    struct led_svc *s = arg;
+    enum led_mode mode = led_engine_mode(&s->engine);
+
+    led_metrics_scrape(
+        s->core.metrics, scrape,
+        &(struct led_gauges){.safe_mode = mode == LED_SAFE || mode == LED_SWAPPING,
+                             .leads = mode == LED_RUNNING && led_lead_sure(s),
+                             .epoch = led_lead_epoch(s),
+                             .head_seq = ron_au64_load(&s->engine.durable_seq),
+                             .indexed_seq = ron_au64_load(&s->news.indexed_seq),
+                             .log_bytes = ron_au64_load(&s->news.log_bytes),
+                             .segments_late = ron_au64_load(&s->news.segments_late)});
+}
+
+static enum ron_rc make_metrics(struct led_svc *s, struct ron_err *err)
+{
+    struct ron_metrics *metrics = ron_app_metrics(s->core.app);
+
+    RON_TRY(led_metrics_new(ron_app_env(s->core.app), metrics, &s->core.metrics, err));
+    s->pipes.metrics = s->core.metrics;
+    return ron_metrics_collector(metrics, collect, s, err);
 }
 
 /* ---- build, reload, take down ---------------------------------------------------------------- */
 
 static enum ron_rc open_roots(struct led_svc *s, struct ron_err *err)
 {
-    struct led_svc_head head;
+    struct led_head head;
 
-    led_svc_head(s, &head);
-    led_signer_set_head(s->signer, head.seq, &head.root);
-    RON_TRY(led_roots_new(&(struct led_roots_opts){.env = ron_app_env(s->app),
-                                                   .registry = ron_app_registry(s->app),
-                                                   .signer = s->signer,
-                                                   .head_seq = ron_au64_load(&s->durable_seq),
-                                                   .older = led_routes_older,
-                                                   .on_root = led_oap_on_root,
-                                                   .arg = s},
-                          &s->roots, err));
-    RON_TRY(led_roots_metrics(s->roots, ron_app_metrics(s->app), err));
-    return led_roots_attach(s->roots, ron_app_sup(s->app), err);
+    led_engine_head(&s->engine, &head);
+    led_signer_set_head(s->publish.signer, head.seq, &head.root);
+    RON_TRY(
+        led_roots_new(&(struct led_roots_opts){.env = ron_app_env(s->core.app),
+                                               .registry = ron_app_registry(s->core.app),
+                                               .signer = s->publish.signer,
+                                               .head_seq = ron_au64_load(&s->engine.durable_seq),
+                                               .older = led_routes_older,
+                                               .on_root = led_oap_on_root,
+                                               .arg = s},
+                      &s->publish.roots, err));
+    s->publish.on_commit = led_oap_on_commit;
+    s->publish.arg = s;
+    RON_TRY(led_roots_metrics(s->publish.roots, ron_app_metrics(s->core.app), err));
+    return led_roots_attach(s->publish.roots, ron_app_sup(s->core.app), err);
 }
 
 static enum ron_rc build(struct ron_app *app, struct ron_err *err)
@@ -520,27 +424,24 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
         return ron_err_set(err, RON_NOMEM, "no memory for the ledger");
     }
     ron_app_set_state(app, s);
-    s->app = app;
-    s->env = ron_app_env(app);
-    s->conf = ron_app_conf(app);
-    s->log = ron_app_log(app);
-    s->cpus = ron_exec_workers(ron_app_exec(app));
-    s->awake_ns = (uint64_t)ron_conf_int(s->conf, LED_AWAKE_US) * 1000;
-    ron_mutex_init(&s->eng_lock, RON_RANK_SHARED, "ledger.engine");
-    ron_mutex_init(&s->head_lock, RON_RANK_LEAF, "ledger.head");
-    ron_mutex_init(&s->unvouched_lock, RON_RANK_LEAF, "ledger.unvouched");
-    ron_cond_init(&s->eng_free);
-    RON_TRY(led_works_new(&s->works, err));
-    RON_TRY(led_queries_new(&s->queries, err));
-    RON_TRY(led_feed_new(&s->feed, err));
+    s->core = (struct led_core){.app = app,
+                                .conf = ron_app_conf(app),
+                                .log = ron_app_log(app),
+                                .tracer = ron_app_tracer(app)};
+    s->engine.env = ron_app_env(app);
+    ron_mutex_init(&s->engine.lock, RON_RANK_SHARED, "ledger.engine");
+    ron_mutex_init(&s->engine.head_lock, RON_RANK_LEAF, "ledger.head");
+    ron_cond_init(&s->engine.idle);
+    led_gate_init(&s->gate, ron_app_env(app));
+    RON_TRY(led_pipes_init(&s->pipes, app, err));
     RON_TRY(make_needs(s, err));
-    RON_TRY(led_metrics_new(s, err));
+    RON_TRY(make_metrics(s, err));
     RON_TRY(open_disk(s, err));
     RON_TRY(open_guard(s, err));
     RON_TRY(led_lead_open(s, err));
     RON_TRY(open_engine(s, err));
     RON_TRY(open_signer(s, err));
-    RON_TRY(make_channels(s, err));
+    RON_TRY(led_pipes_open(&s->pipes, app, err));
     RON_TRY(open_roots(s, err));
     RON_TRY(led_svc_remote_open(s, err));
     RON_TRY(led_stage_preval_add(s, err));
@@ -564,18 +465,20 @@ static void reloaded(struct ron_app *app)
     struct ron_err err = {0};
     bool changed = false;
 
-    if (s->verifier != NULL && ron_cap_verifier_reload(s->verifier, ron_app_env(app), key_file,
-                                                       &changed, &err) != RON_OK) {
-        RON_LOG(s->log, ERROR, "the key file was not reloaded", RON_LOG_ERR(&err));
+    if (s->gate.verifier != NULL && ron_cap_verifier_reload(s->gate.verifier, ron_app_env(app),
+                                                            key_file, &changed, &err) != RON_OK) {
+        RON_LOG(s->core.log, ERROR, "the key file was not reloaded", RON_LOG_ERR(&err));
     }
-    if (*policy != '\0' && led_guard_reload(s->guard, policy, &err) != RON_OK) {
-        RON_LOG(s->log, ERROR, "the policy was not reloaded", RON_LOG_ERR(&err));
+    if (*policy != '\0' && led_guard_reload(s->gate.guard, policy, &err) != RON_OK) {
+        RON_LOG(s->core.log, ERROR, "the policy was not reloaded", RON_LOG_ERR(&err));
     }
-    if (led_guard_set_bridges(s->guard, (enum led_bridges)ron_conf_choice(conf, LED_REVERSIBLE),
+    if (led_guard_set_bridges(s->gate.guard,
+                              (enum led_bridges)ron_conf_choice(conf, LED_REVERSIBLE),
                               &err) != RON_OK) {
-        RON_LOG(s->log, ERROR, "governance.reversible_bridges was not changed", RON_LOG_ERR(&err));
+        RON_LOG(s->core.log, ERROR, "governance.reversible_bridges was not changed",
+                RON_LOG_ERR(&err));
     }
-    led_signer_set_interval(s->signer, (uint64_t)ron_conf_ms(conf, LED_ROOT_EMIT));
+    led_signer_set_interval(s->publish.signer, (uint64_t)ron_conf_ms(conf, LED_ROOT_EMIT));
     ron_conf_unref(conf);
 }
 
@@ -584,30 +487,21 @@ static int finish(struct ron_app *app, int code)
 {
     struct led_svc *s = ron_app_state(app);
     struct ron_err err = {0};
-    struct led_svc_head head;
+    struct led_head head;
 
-    led_svc_head(s, &head);
-    led_signer_set_head(s->signer, head.seq, &head.root);
-    if (led_svc_mode(s) == LED_RUNNING && led_signer_save(s->signer, &err) != RON_OK) {
-        RON_LOG(s->log, WARN, "the last checkpoint was not saved", RON_LOG_ERR(&err));
+    led_engine_head(&s->engine, &head);
+    led_signer_set_head(s->publish.signer, head.seq, &head.root);
+    if (led_engine_mode(&s->engine) == LED_RUNNING &&
+        led_signer_save(s->publish.signer, &err) != RON_OK) {
+        RON_LOG(s->core.log, WARN, "the last checkpoint was not saved", RON_LOG_ERR(&err));
     }
-    if (code == 2 && s->dir[0] != '\0' && led_svc_mode(s) == LED_RUNNING && led_stage_seq_owes(s)) {
-        led_svc_enter_safe(s, "drain", "not everything that had a seq was committed in time");
+    if (code == 2 && s->engine.dir[0] != '\0' && led_engine_mode(&s->engine) == LED_RUNNING &&
+        led_stage_seq_owes(s)) {
+        led_engine_enter_safe(&s->engine, "drain",
+                              "not everything that had a seq was committed in time");
     }
-    RON_LOG(s->log, INFO, "stopped", RON_LOG_U64("seq", head.seq));
+    RON_LOG(s->core.log, INFO, "stopped", RON_LOG_U64("seq", head.seq));
     return code;
-}
-
-static void free_channels(struct led_svc *s)
-{
-    struct ron_chan **all[] = {&s->ingress, &s->batches, &s->validated, &s->commit,
-                               &s->asks,    &s->reads,   &s->images};
-
-    for (size_t i = 0; i < RON_ARRAY_LEN(all); i++) {
-        if (*all[i] != NULL) {
-            ron_chan_free(*all[i]);
-        }
-    }
 }
 
 static void take_down(struct ron_app *app)
@@ -617,34 +511,27 @@ static void take_down(struct ron_app *app)
     if (s == NULL) {
         return;
     }
-    free_channels(s);
+    led_pipes_close(&s->pipes);
     led_stage_seq_free(s);
     led_lead_free(s->lead); /* its replay uses the engine */
     s->lead = NULL;
-    led_recovered_done(&s->eng); /* ends the works that the sequencer keeps */
-    RON_IGNORE(led_svc_remote_close(s));
+    led_recovered_done(&s->engine.live); /* ends the works that the sequencer keeps */
+    RON_IGNORE(led_gate_close(&s->gate));
     RON_IGNORE(led_oap_free(s));
-    led_roots_free(s->roots);
-    led_signer_free(s->signer);
-    led_frozen_free(s->frozen);
-    led_guard_free(s->guard);
-    ron_cap_verifier_free(s->verifier);
-    if (s->has_ring) {
-        ron_cap_ring_done(&s->ring);
+    led_roots_free(s->publish.roots);
+    led_signer_free(s->publish.signer);
+    led_gate_done(&s->gate);
+    for (size_t i = 0; i < LED_NEWS_BLOCKS; i++) {
+        ron_free(ron_aptr_load(&s->news.blocks[i]));
     }
-    led_queries_free(s->queries);
-    led_feed_free(s->feed);
-    for (size_t i = 0; i < LED_SVC_BLOCKS; i++) {
-        ron_free(ron_aptr_load(&s->blocks[i]));
-    }
-    led_works_free(s->works);
-    led_metrics_free(s);
-    ron_memdisk_free(s->memdisk);
+    led_pipes_done(&s->pipes);
+    led_metrics_free(s->core.metrics);
+    ron_memdisk_free(s->engine.memdisk);
     ron_free(s->readings);
     ron_free(s->health);
-    ron_cond_done(&s->eng_free);
-    ron_mutex_done(&s->head_lock);
-    ron_mutex_done(&s->eng_lock);
+    ron_cond_done(&s->engine.idle);
+    ron_mutex_done(&s->engine.head_lock);
+    ron_mutex_done(&s->engine.lock);
     ron_free(s);
 }
 

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ledger/core/metrics.c - what the ledger counts, under the names of the specification. */
-#include "ledger/svc.h"
+#include "ledger/core/metrics.h"
+
 #include "ron/base/alloc.h"
 
 /* 5 ms to 600 ms, as the specification gives them, and finer steps below for local disks. */
@@ -45,6 +46,7 @@ static const uint64_t size_bounds[] = {1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 10
       "Expiries of holds that the book refused; each is tried again after a minute.")
 
 struct led_metrics {
+    const struct ron_env *env;
 #define X(field, ...) struct ron_metric *field;
     LED_METRICS(X)
 #undef X
@@ -52,22 +54,18 @@ struct led_metrics {
     struct ron_series *drops_preval;
 };
 
-static void collect(struct ron_scrape *scrape, void *arg)
+void led_metrics_scrape(const struct led_metrics *m, struct ron_scrape *scrape,
+                        const struct led_gauges *now)
 {
-    struct led_svc *s = arg;
-    struct led_metrics *m = s->metrics;
-    uint64_t head = ron_au64_load(&s->durable_seq);
-    uint64_t indexed = ron_au64_load(&s->indexed_seq);
-
-    ron_scrape_sample(scrape, m->safe_mode,
-                      led_svc_mode(s) == LED_SAFE || led_svc_mode(s) == LED_SWAPPING, NULL, 0);
-    ron_scrape_sample(scrape, m->leads, led_svc_mode(s) == LED_RUNNING && led_lead_sure(s), NULL,
+    ron_scrape_sample(scrape, m->safe_mode, now->safe_mode, NULL, 0);
+    ron_scrape_sample(scrape, m->leads, now->leads, NULL, 0);
+    ron_scrape_sample(scrape, m->epoch, now->epoch, NULL, 0);
+    ron_scrape_sample(scrape, m->head_seq, now->head_seq, NULL, 0);
+    ron_scrape_sample(scrape, m->index_lag,
+                      now->head_seq > now->indexed_seq ? now->head_seq - now->indexed_seq : 0, NULL,
                       0);
-    ron_scrape_sample(scrape, m->epoch, led_lead_epoch(s), NULL, 0);
-    ron_scrape_sample(scrape, m->head_seq, head, NULL, 0);
-    ron_scrape_sample(scrape, m->index_lag, head > indexed ? head - indexed : 0, NULL, 0);
-    ron_scrape_sample(scrape, m->log_bytes, ron_au64_load(&s->log_bytes), NULL, 0);
-    ron_scrape_sample(scrape, m->late, ron_au64_load(&s->segments_late), NULL, 0);
+    ron_scrape_sample(scrape, m->log_bytes, now->log_bytes, NULL, 0);
+    ron_scrape_sample(scrape, m->late, now->segments_late, NULL, 0);
 }
 
 /* A rate needs the zero before the first event, most of all of failures. Gauges are collected. */
@@ -82,15 +80,16 @@ static void show_from_the_start(const struct led_metrics *m)
     }
 }
 
-enum ron_rc led_metrics_new(struct led_svc *s, struct ron_err *err)
+enum ron_rc led_metrics_new(const struct ron_env *env, struct ron_metrics *metrics,
+                            struct led_metrics **ret_metrics, struct ron_err *err)
 {
-    struct ron_metrics *metrics = ron_app_metrics(s->app);
     struct led_metrics *m = ron_alloc_zero(sizeof *m);
 
     if (m == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the metrics");
     }
-    s->metrics = m;
+    m->env = env;
+    *ret_metrics = m;
 #define X(field, type_, unit_, name_, labels_, bounds_, count_, help_)                             \
     RON_TRY(ron_metrics_declare(metrics,                                                           \
                                 &(struct ron_metric_def){.name = name_,                            \
@@ -112,34 +111,31 @@ enum ron_rc led_metrics_new(struct led_svc *s, struct ron_err *err)
         &m->drops, err));
     m->drops_preval = ron_metric_series(m->drops, "preval");
     show_from_the_start(m);
-    return ron_metrics_collector(metrics, collect, s, err);
+    return RON_OK;
 }
 
-void led_metrics_free(struct led_svc *s)
+void led_metrics_free(struct led_metrics *m)
 {
-    ron_free(s->metrics);
-    s->metrics = NULL;
+    ron_free(m);
 }
 
-void led_metrics_prevalidated(struct led_svc *s, struct led_work *w)
+void led_metrics_prevalidated(struct led_metrics *m, struct led_work *w)
 {
     if (w->preval_ns != 0) {
-        ron_histogram_observe(ron_metric_only(s->metrics->preval),
-                              ron_env_now_ns(s->env) - w->preval_ns);
+        ron_histogram_observe(ron_metric_only(m->preval), ron_env_now_ns(m->env) - w->preval_ns);
         w->preval_ns = 0;
     }
 }
 
-void led_metrics_window(struct led_svc *s, uint64_t entries)
+void led_metrics_window(struct led_metrics *m, uint64_t entries)
 {
-    ron_histogram_observe(ron_metric_only(s->metrics->window), entries);
+    ron_histogram_observe(ron_metric_only(m->window), entries);
 }
 
-void led_metrics_committed(struct led_svc *s, const struct led_commit_done *done,
+void led_metrics_committed(struct led_metrics *m, const struct led_commit_done *done,
                            struct led_work *const *works, size_t count)
 {
-    struct led_metrics *m = s->metrics;
-    uint64_t now_ns = ron_env_now_ns(s->env);
+    uint64_t now_ns = ron_env_now_ns(m->env);
 
     ron_counter_add(ron_metric_only(m->commits), 1);
     ron_counter_add(ron_metric_only(m->entries), done->entries);
@@ -151,27 +147,27 @@ void led_metrics_committed(struct led_svc *s, const struct led_commit_done *done
     }
 }
 
-void led_metrics_replayed(struct led_svc *s)
+void led_metrics_replayed(struct led_metrics *m)
 {
-    ron_counter_add(ron_metric_only(s->metrics->replays), 1);
+    ron_counter_add(ron_metric_only(m->replays), 1);
 }
 
-void led_metrics_dropped(struct led_svc *s)
+void led_metrics_dropped(struct led_metrics *m)
 {
-    ron_counter_add(s->metrics->drops_preval, 1);
+    ron_counter_add(m->drops_preval, 1);
 }
 
-void led_metrics_gap(struct led_svc *s)
+void led_metrics_gap(struct led_metrics *m)
 {
-    ron_counter_add(ron_metric_only(s->metrics->gaps), 1);
+    ron_counter_add(ron_metric_only(m->gaps), 1);
 }
 
-void led_metrics_sync_failed(struct led_svc *s)
+void led_metrics_sync_failed(struct led_metrics *m)
 {
-    ron_counter_add(ron_metric_only(s->metrics->sync_fails), 1);
+    ron_counter_add(ron_metric_only(m->sync_fails), 1);
 }
 
-void led_metrics_expiry_refused(struct led_svc *s)
+void led_metrics_expiry_refused(struct led_metrics *m)
 {
-    ron_counter_add(ron_metric_only(s->metrics->unexpired), 1);
+    ron_counter_add(ron_metric_only(m->unexpired), 1);
 }

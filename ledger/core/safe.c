@@ -2,174 +2,67 @@
 /* ledger/core/safe.c - safe mode: how writes are stopped, and how an operator lets them go on.
  *
  * Place: service.
- *
- * Invariants:
- *   S1. RUNNING -> SAFE is one-way for everybody but led_svc_resume. The marker on disk says why
- *       and survives a restart.
- *   S2. The engine is replaced only while no lease is out; whoever uses it holds one. A work that
- *       began with one engine never reaches another: its keys and seqs are the old one's.
- *   S3. Resume replaces nothing before the whole journal was read and verified, and it ends in
- *       RUNNING only when the journal opened anew is not behind what was acknowledged. */
+ The invariants S1 to S3 are in
+ * engine.h. */
 #include <inttypes.h>
 #include <stdio.h>
 
+#include "ledger/core/engine.h"
 #include "ledger/recover/mark.h"
-#include "ledger/svc.h"
-#include "ron/base/assert.h"
 
 enum { SWAP_WAIT_MS = 5000 }; /* for leases: the longest is one answer of a reader */
 
-/* ---- leases ---------------------------------------------------------------------------------- */
-
-bool led_svc_lease(struct led_svc *s)
-{
-    bool ok;
-
-    ron_mutex_lock(&s->eng_lock);
-    ok = led_svc_mode(s) != LED_SWAPPING;
-    s->eng_leases += ok;
-    ron_mutex_unlock(&s->eng_lock);
-    return ok;
-}
-
-void led_svc_unlease(struct led_svc *s)
-{
-    ron_mutex_lock(&s->eng_lock);
-    RON_ASSERT(s->eng_leases > 0);
-    if (--s->eng_leases == 0) {
-        ron_cond_broadcast(&s->eng_free);
-    }
-    ron_mutex_unlock(&s->eng_lock);
-}
-
-/* ---- the book: two tasks may use it, one at a time ------------------------------------------- */
-
-bool led_svc_take_book(struct led_svc *s)
-{
-    bool ok;
-
-    ron_mutex_lock(&s->eng_lock);
-    ok = led_svc_mode(s) != LED_SWAPPING && !s->book_followed;
-    s->eng_leases += ok;
-    s->book_read = ok;
-    ron_mutex_unlock(&s->eng_lock);
-    return ok;
-}
-
-void led_svc_give_book(struct led_svc *s)
-{
-    ron_mutex_lock(&s->eng_lock);
-    RON_ASSERT(s->eng_leases > 0 && s->book_read);
-    s->eng_leases--;
-    s->book_read = false;
-    if (s->eng_leases == 0 || s->lead != NULL) {
-        ron_cond_broadcast(&s->eng_free);
-    }
-    ron_mutex_unlock(&s->eng_lock);
-}
-
-bool led_svc_follow_book(struct led_svc *s)
-{
-    bool ok;
-
-    ron_mutex_lock(&s->eng_lock);
-    while (s->book_read) { /* a round of the sequencer, which waits for nothing */
-        (void)ron_cond_wait_until(&s->eng_free, &s->eng_lock, ron_deadline_never());
-    }
-    ok = led_svc_mode(s) != LED_SWAPPING;
-    s->eng_leases += ok;
-    s->book_followed = ok;
-    ron_mutex_unlock(&s->eng_lock);
-    return ok;
-}
-
-void led_svc_leave_book(struct led_svc *s)
-{
-    ron_mutex_lock(&s->eng_lock);
-    RON_ASSERT(s->eng_leases > 0 && s->book_followed);
-    s->eng_leases--;
-    s->book_followed = false;
-    ron_cond_broadcast(&s->eng_free);
-    ron_mutex_unlock(&s->eng_lock);
-    ron_task_wake(s->seq_task);
-}
-
-bool led_svc_set_leading(struct led_svc *s, bool leading)
-{
-    enum led_mode from = leading ? LED_FOLLOWING : LED_RUNNING;
-    bool ok;
-
-    ron_mutex_lock(&s->eng_lock);
-    ok = led_svc_mode(s) == from;
-    if (ok) {
-        ron_au32_store(&s->mode, leading ? LED_RUNNING : LED_FOLLOWING);
-    }
-    ron_mutex_unlock(&s->eng_lock);
-    return ok;
-}
-
-bool led_svc_of_engine(const struct led_svc *s, struct led_work *w)
-{
-    if (w->generation == 0) {
-        w->generation = s->generation;
-    }
-    return w->generation == s->generation;
-}
-
 /* ---- entering -------------------------------------------------------------------------------- */
 
-void led_svc_enter_safe(struct led_svc *s, const char *cause, const char *detail)
+void led_engine_enter_safe(struct led_engine *e, const char *cause, const char *detail)
 {
     struct ron_err err = {0};
     char text[RON_NEED_CAUSE_MAX + 1];
     bool first;
 
-    ron_mutex_lock(&s->eng_lock);
-    first = led_svc_mode(s) == LED_RUNNING || led_svc_mode(s) == LED_FOLLOWING;
+    ron_mutex_lock(&e->lock);
+    first = led_engine_mode(e) == LED_RUNNING || led_engine_mode(e) == LED_FOLLOWING;
     if (first) {
-        ron_au32_store(&s->mode, LED_SAFE);
+        ron_au32_store(&e->mode, LED_SAFE);
     }
-    ron_mutex_unlock(&s->eng_lock);
+    ron_mutex_unlock(&e->lock);
     if (!first) {
         return;
     }
     (void)snprintf(text, sizeof text, "%.32s: %.80s", cause, detail);
-    ron_need_set(s->need_safe, RON_NEED_MISSING, text, 30);
-    ron_tracer_set_all(ron_app_tracer(s->app), true);
-    RON_LOG(ron_app_log(s->app), ERROR, "safe mode: writes are stopped",
-            RON_LOG_STR("cause", cause), RON_LOG_STR("detail", detail));
-    if (s->dir[0] != '\0' && led_mark_write(s->env, s->dir, text, &err) != RON_OK) {
-        RON_LOG(ron_app_log(s->app), ERROR, "the safe-mode marker could not be written",
-                RON_LOG_ERR(&err));
+    ron_need_set(e->need_safe, RON_NEED_MISSING, text, 30);
+    ron_tracer_set_all(e->tracer, true);
+    RON_LOG(e->log, ERROR, "safe mode: writes are stopped", RON_LOG_STR("cause", cause),
+            RON_LOG_STR("detail", detail));
+    if (e->dir[0] != '\0' && led_mark_write(e->env, e->dir, text, &err) != RON_OK) {
+        RON_LOG(e->log, ERROR, "the safe-mode marker could not be written", RON_LOG_ERR(&err));
     }
-    if (s->seq_task != NULL) {
-        ron_task_wake(s->seq_task);
-    }
+    led_news_wake(e->news);
 }
 
 /* ---- leaving --------------------------------------------------------------------------------- */
 
 /* Waits until nobody uses the engine and bars everybody; false when that takes too long. */
-static bool bar_engine(struct led_svc *s)
+static bool bar_engine(struct led_engine *e)
 {
     struct ron_deadline end = ron_deadline_after_ms(ron_mono_ns(), SWAP_WAIT_MS);
     bool ok = true;
 
-    ron_mutex_lock(&s->eng_lock);
-    ron_au32_store(&s->mode, LED_SWAPPING);
-    while (s->eng_leases > 0 && ok) {
-        ok = ron_cond_wait_until(&s->eng_free, &s->eng_lock, end) || s->eng_leases == 0;
+    ron_mutex_lock(&e->lock);
+    ron_au32_store(&e->mode, LED_SWAPPING);
+    while (e->leases > 0 && ok) {
+        ok = ron_cond_wait_until(&e->idle, &e->lock, end) || e->leases == 0;
     }
     if (!ok) {
-        ron_au32_store(&s->mode, LED_SAFE);
+        ron_au32_store(&e->mode, LED_SAFE);
     }
-    ron_mutex_unlock(&s->eng_lock);
+    ron_mutex_unlock(&e->lock);
     return ok;
 }
 
-enum ron_rc led_svc_verify(struct led_svc *s, struct ron_buf *report, struct ron_err *err)
+enum ron_rc led_engine_verify(struct led_engine *e, struct ron_buf *report, struct ron_err *err)
 {
-    struct led_recover_opts o = s->recover;
+    struct led_recover_opts o = e->recover;
     struct led_recovered r = {0};
     enum ron_rc rc;
 
@@ -188,18 +81,18 @@ enum ron_rc led_svc_verify(struct led_svc *s, struct ron_buf *report, struct ron
 }
 
 /* Opens the journal anew beside the old engine, which goes on for readers if this fails. */
-static enum ron_rc swap_engine(struct led_svc *s, struct ron_err *err)
+static enum ron_rc swap_engine(struct led_engine *e, struct ron_err *err)
 {
     struct led_recovered fresh = {0};
-    uint64_t acknowledged = ron_au64_load(&s->durable_seq);
+    uint64_t acknowledged = ron_au64_load(&e->durable_seq);
     struct led_log_head head = {0};
     enum ron_rc rc;
 
-    led_log_release(s->eng.log); /* the lock of the directory; it is read only from now on */
-    led_index_close(s->eng.index);
-    s->eng.index = NULL; /* Readers make do without it if this fails. */
-    s->preval.index = NULL;
-    rc = led_recover(&s->recover, &fresh, err);
+    led_log_release(e->live.log); /* the lock of the directory; it is read only from now on */
+    led_index_close(e->live.index);
+    e->live.index = NULL; /* Readers make do without it if this fails. */
+    e->preval.index = NULL;
+    rc = led_recover(&e->recover, &fresh, err);
     if (rc != RON_OK) {
         return rc;
     }
@@ -215,37 +108,35 @@ static enum ron_rc swap_engine(struct led_svc *s, struct ron_err *err)
         led_recovered_done(&fresh);
         return rc;
     }
-    led_recovered_done(&s->eng);
-    s->eng = fresh;
-    return led_svc_engine_made(s, err);
+    led_recovered_done(&e->live);
+    e->live = fresh;
+    return led_engine_made(e, err);
 }
 
-enum ron_rc led_svc_resume(struct led_svc *s, struct ron_buf *report, struct ron_err *err)
+enum ron_rc led_engine_resume(struct led_engine *e, struct ron_buf *report, struct ron_err *err)
 {
     enum ron_rc rc;
 
-    if (led_svc_mode(s) != LED_SAFE) {
+    if (led_engine_mode(e) != LED_SAFE) {
         return ron_err_set(err, RON_CONFLICT, "the ledger is not in safe mode");
     }
-    RON_TRY(led_svc_verify(s, report, err));
-    if (!bar_engine(s)) {
+    RON_TRY(led_engine_verify(e, report, err));
+    if (!bar_engine(e)) {
         return ron_err_set(err, RON_AGAIN, "readers did not finish in time; try again");
     }
-    rc = swap_engine(s, err);
-    if (rc == RON_OK && s->dir[0] != '\0') {
-        rc = led_mark_remove(s->env, s->dir, err);
+    rc = swap_engine(e, err);
+    if (rc == RON_OK && e->dir[0] != '\0') {
+        rc = led_mark_remove(e->env, e->dir, err);
     }
-    ron_mutex_lock(&s->eng_lock);
-    ron_au32_store(&s->mode, rc != RON_OK      ? LED_SAFE
-                             : s->lead != NULL ? LED_FOLLOWING
-                                               : LED_RUNNING);
-    ron_mutex_unlock(&s->eng_lock);
+    ron_mutex_lock(&e->lock);
+    ron_au32_store(&e->mode, rc != RON_OK ? LED_SAFE : e->shared ? LED_FOLLOWING : LED_RUNNING);
+    ron_mutex_unlock(&e->lock);
     if (rc != RON_OK) {
         return rc;
     }
-    ron_need_set(s->need_safe, RON_NEED_OK, "", 0);
-    ron_tracer_set_all(ron_app_tracer(s->app), false);
-    RON_LOG_TEXT(ron_app_log(s->app), WARN, "safe mode left: the journal was verified");
-    ron_task_wake(s->seq_task);
+    ron_need_set(e->need_safe, RON_NEED_OK, "", 0);
+    ron_tracer_set_all(e->tracer, false);
+    RON_LOG_TEXT(e->log, WARN, "safe mode left: the journal was verified");
+    led_news_wake(e->news);
     return RON_OK;
 }

@@ -3,14 +3,13 @@
  *
  * Place: service. Spans are put together only for works whose trace is exported; for the others a
  * stage costs one look. The request's own span is made by its front. */
+#include "ledger/core/trace.h"
+
 #include <string.h>
 
-#include "ledger/svc.h"
-
-void led_trace_stage(struct led_svc *s, const struct led_work *w, const char *stage,
+void led_trace_stage(struct ron_tracer *tracer, const struct led_work *w, const char *stage,
                      const char *queue, uint64_t from_ns)
 {
-    struct ron_tracer *tracer = ron_app_tracer(s->app);
     bool failed = w->result == LED_RESULT_REFUSED;
     struct ron_trace_ctx ctx;
     struct ron_span span;

@@ -32,11 +32,11 @@ static void put_leader(struct led_svc *s, struct ron_json_writer *j, enum led_re
 
 int led_front_stopped(struct led_svc *s, const char *corr_id, struct ron_buf *out)
 {
-    enum led_reason reason = led_svc_stopped_reason(s);
+    enum led_reason reason = led_engine_stopped_reason(&s->engine);
     struct ron_http_error e = led_http_error(reason, NULL);
     struct ron_json_writer j;
 
-    led_guard_count_refusal(s->guard, reason);
+    led_guard_count_refusal(s->gate.guard, reason);
     ron_json_begin(&j, out);
     ron_json_open(&j, NULL, '{');
     ron_json_text(&j, "code", e.code);
@@ -52,10 +52,10 @@ int led_front_stopped(struct led_svc *s, const char *corr_id, struct ron_buf *ou
 
 void led_front_head(struct led_svc *s, struct ron_buf *out)
 {
-    struct led_svc_head head;
+    struct led_head head;
     struct ron_json_writer j;
 
-    led_svc_head(s, &head);
+    led_engine_head(&s->engine, &head);
     ron_json_begin(&j, out);
     ron_json_open(&j, NULL, '{');
     led_ask_write_head(&j, head.seq, &head.root, head.ts_ms);
@@ -68,10 +68,10 @@ int led_front_refusal(struct led_svc *s, const struct led_work *w, struct ron_bu
 {
     const struct led_refusal *first = &w->refusals.items[0];
     struct ron_http_error e = led_http_error(first->reason, first->detail);
-    struct led_svc_head head;
+    struct led_head head;
     struct ron_json_writer j;
 
-    led_svc_head(s, &head);
+    led_engine_head(&s->engine, &head);
     ron_json_begin(&j, out);
     ron_json_open(&j, NULL, '{');
     ron_json_text(&j, "code", e.code);
@@ -84,7 +84,7 @@ int led_front_refusal(struct led_svc *s, const struct led_work *w, struct ron_bu
                                                     .new_root = head.root.bytes,
                                                     .refusals = &w->refusals});
     ron_json_close(&j, '}');
-    led_guard_count_refusal(s->guard, first->reason);
+    led_guard_count_refusal(s->gate.guard, first->reason);
     return w->no_room ? 503 : e.status;
 }
 
@@ -107,7 +107,7 @@ static void http_done(struct led_work *w)
     struct ron_buf *out = ron_http_reply_body(reply);
     int status = 200;
 
-    led_metrics_prevalidated(s, w); /* one that a remote guard refused */
+    led_metrics_prevalidated(s->core.metrics, w); /* one that a remote guard refused */
     if (w->result == LED_RESULT_REFUSED) {
         status = led_front_refusal(s, w, out);
         if (status == 429 || status == 503) {
@@ -124,12 +124,12 @@ static void http_done(struct led_work *w)
                                                          .seq_end = w->seq_last,
                                                          .new_root = w->root.bytes});
         if (w->replayed) {
-            led_metrics_replayed(s);
+            led_metrics_replayed(s->core.metrics);
             RON_IGNORE(ron_http_reply_add_header(reply, "Idempotent-Replayed",
                                                  (struct ron_str){"true", 4}));
         }
     }
-    led_works_put(s->works, w);
+    led_works_put(s->pipes.works, w);
     ron_http_reply_send(reply, status, "application/json");
 }
 
@@ -138,7 +138,7 @@ static void http_done(struct led_work *w)
 void led_front_caller(struct led_svc *s, struct ron_http_call *call, struct led_caller *ret)
 {
     struct ron_tls_peer tls;
-    bool has_tls = led_guard_wants_tls_peer(s->guard) && ron_http_tls_peer(call, &tls);
+    bool has_tls = led_guard_wants_tls_peer(s->gate.guard) && ron_http_tls_peer(call, &tls);
     struct ron_str value = {0};
     uint32_t uid = 0;
     bool unix_peer = ron_http_peer_uid(call, &uid);
@@ -148,12 +148,12 @@ void led_front_caller(struct led_svc *s, struct ron_http_call *call, struct led_
     ret->why = ron_cap_bearer(value, &ret->token);
     ret->peer = unix_peer ? LED_PEER_UDS : has_tls ? LED_PEER_MTLS : LED_PEER_TCP;
     ret->peer_scopes =
-        led_guard_peer_scopes(s->guard, unix_peer ? &uid : NULL, has_tls ? &tls : NULL);
+        led_guard_peer_scopes(s->gate.guard, unix_peer ? &uid : NULL, has_tls ? &tls : NULL);
 }
 
 bool led_front_reads_open(const struct led_svc *s)
 {
-    return ron_conf_choice(s->conf, LED_AUTH_READS) == LED_READS_OPEN;
+    return ron_conf_choice(s->core.conf, LED_AUTH_READS) == LED_READS_OPEN;
 }
 
 bool led_front_may(struct led_svc *s, const struct led_caller *caller, enum led_scope scope,
@@ -163,19 +163,19 @@ bool led_front_may(struct led_svc *s, const struct led_caller *caller, enum led_
     struct ron_arena arena;
     struct led_auth *auth = NULL;
     struct led_refusal refusal = {0};
-    uint64_t now_ms = ron_env_wall_ms(s->env);
+    uint64_t now_ms = ron_env_wall_ms(s->engine.env);
     enum led_verdict verdict;
 
     ron_arena_init_over(&arena, room, sizeof room);
-    verdict = led_guard_open(s->guard, caller, now_ms, &arena, &auth, &refusal);
-    if (verdict == LED_VERDICT_OK && led_guard_allows(s->guard, caller, auth, scope, account,
+    verdict = led_guard_open(s->gate.guard, caller, now_ms, &arena, &auth, &refusal);
+    if (verdict == LED_VERDICT_OK && led_guard_allows(s->gate.guard, caller, auth, scope, account,
                                                       (struct ron_str){0}, now_ms, &refusal)) {
         return true;
     }
     if (verdict == LED_VERDICT_ASK) {
-        led_svc_remote_vouch(s, caller, &refusal);
+        led_gate_vouch(&s->gate, caller, &refusal);
     }
-    led_guard_count_refusal(s->guard, refusal.reason);
+    led_guard_count_refusal(s->gate.guard, refusal.reason);
     *ret = refusal;
     return false;
 }
@@ -235,10 +235,10 @@ static void copy_text(char *to, size_t size, struct ron_str from)
 
 void led_front_fail_stopped(struct led_svc *s, struct ron_http_call *call)
 {
-    enum led_reason reason = led_svc_stopped_reason(s);
+    enum led_reason reason = led_engine_stopped_reason(&s->engine);
     struct led_pg_place leader;
 
-    led_guard_count_refusal(s->guard, reason);
+    led_guard_count_refusal(s->gate.guard, reason);
     if (reason == LED_REASON_NOT_LEADER && led_lead_hint(s, &leader)) {
         RON_IGNORE(ron_http_add_header(call, "Ron-Leader",
                                        (struct ron_str){leader.url, strlen(leader.url)}));
@@ -252,24 +252,24 @@ static struct led_work *new_work(struct led_svc *s, struct ron_http_call *call, 
     struct ron_http_reply *reply = NULL;
     struct led_work *w;
 
-    if (led_svc_mode(s) != LED_RUNNING) {
+    if (led_engine_mode(&s->engine) != LED_RUNNING) {
         led_front_fail_stopped(s, call);
         return NULL;
     }
-    w = led_works_get(s->works, arena_bytes);
+    w = led_works_get(s->pipes.works, arena_bytes);
     if (w == NULL) {
         ron_http_fail(call, RON_HTTP_BUSY);
         return NULL;
     }
     if (ron_http_defer(call, &reply) != RON_OK) {
-        led_works_put(s->works, w);
+        led_works_put(s->pipes.works, w);
         ron_http_fail(call, RON_HTTP_BUSY);
         return NULL;
     }
     w->service = s;
     w->reply = reply;
     w->done = http_done;
-    w->received_ns = ron_env_now_ns(s->env);
+    w->received_ns = ron_env_now_ns(s->engine.env);
     w->deadline = ron_http_deadline(call);
     w->trace = *ron_http_trace(call);
     copy_text(w->corr_id, sizeof w->corr_id, ron_http_corr_id(call));
@@ -282,7 +282,7 @@ static void take_back(struct led_svc *s, struct ron_http_call *call, struct led_
                       enum ron_http_reason reason)
 {
     ron_http_undefer(call, w->reply);
-    led_works_put(s->works, w);
+    led_works_put(s->pipes.works, w);
     ron_http_fail(call, reason);
 }
 
@@ -316,8 +316,8 @@ void led_front_ingest(struct ron_http_call *call, void *arg)
     w->form = LED_FORM_JSON;
     w->in = body;
     w->flags = (dry_run ? LED_APPLY_DRY_RUN : 0U) | (import ? LED_APPLY_IMPORT : 0U);
-    led_trace_stage(s, w, "ingress", "ingress", w->received_ns);
-    rc = led_svc_submit(s, w);
+    led_trace_stage(s->core.tracer, w, "ingress", "ingress", w->received_ns);
+    rc = led_pipes_submit(&s->pipes, w);
     if (rc != RON_OK) {
         take_back(s, call, w, rc == RON_CLOSED ? RON_HTTP_DRAINING : RON_HTTP_BUSY);
     }
@@ -337,32 +337,6 @@ void led_front_cancel(struct led_svc *s, struct ron_http_call *call, struct ron_
     }
     w = new_work(s, call, LED_ID_MAX);
     if (w != NULL) {
-        led_front_cancel_work(s, w, idem_id);
-    }
-}
-
-void led_front_cancel_work(struct led_svc *s, struct led_work *w, struct ron_str idem_id)
-{
-    w->kind = LED_WORK_CANCEL;
-    w->batch.idem_id.ptr = ron_arena_dup(&w->arena, idem_id.ptr, idem_id.len);
-    w->batch.idem_id.len = idem_id.len;
-    if (!led_svc_lease(s)) {
-        led_work_refuse(w, LED_REASON_SAFE_MODE, "", "the journal is being opened anew");
-        led_work_done(w);
-        return;
-    }
-    if (s->eng.index == NULL || !led_svc_of_engine(s, w)) {
-        led_svc_unlease(s);
-        led_work_refuse(w, LED_REASON_SAFE_MODE, "", "writes are stopped");
-        led_work_done(w);
-        return;
-    }
-    w->idem = led_idem_key(s->hash_key, idem_id);
-    led_preval_look_up(s->eng.index, w);
-    led_svc_unlease(s);
-    if (w->look_up != 0) {
-        led_svc_look_up(s, w);
-    } else {
-        led_svc_validated(s, w);
+        led_pipes_cancel(&s->pipes, &s->engine, w, idem_id);
     }
 }

@@ -49,7 +49,7 @@ static void oap_done(struct led_work *w)
     struct ron_buf *out = ron_oap_reply_body(reply);
     uint16_t status = 200;
 
-    led_metrics_prevalidated(s, w); /* one that a remote guard refused */
+    led_metrics_prevalidated(s->core.metrics, w); /* one that a remote guard refused */
     if (w->result == LED_RESULT_REFUSED) {
         status = (uint16_t)led_front_refusal(s, w, out);
     } else if (w->result == LED_RESULT_CANCELLED) {
@@ -57,10 +57,10 @@ static void oap_done(struct led_work *w)
     } else {
         write_done(w, out);
         if (w->replayed) {
-            led_metrics_replayed(s);
+            led_metrics_replayed(s->core.metrics);
         }
     }
-    led_works_put(s->works, w);
+    led_works_put(s->pipes.works, w);
     ron_oap_reply_send(reply, status);
 }
 
@@ -88,7 +88,8 @@ static void set_caller(struct led_svc *s, struct ron_oap_call *call, struct led_
     *ret = (struct led_caller){.token = {(const char *)r->cap, r->cap_len},
                                .why = r->cap_len == 0 ? RON_CAP_MISSING : RON_CAP_OK,
                                .peer = peer->has_cred ? LED_PEER_UDS : LED_PEER_TCP};
-    ret->peer_scopes = led_guard_peer_scopes(s->guard, peer->has_cred ? &peer->uid : NULL, NULL);
+    ret->peer_scopes =
+        led_guard_peer_scopes(s->gate.guard, peer->has_cred ? &peer->uid : NULL, NULL);
 }
 
 /* Whether the caller may use `scope`; answers the call when not. */
@@ -132,14 +133,14 @@ static struct led_work *new_work(struct led_svc *s, struct ron_oap_call *call, s
     uint8_t corr[8];
     struct led_work *w;
 
-    if (led_svc_mode(s) != LED_RUNNING) {
+    if (led_engine_mode(&s->engine) != LED_RUNNING) {
         refuse_stopped(s, call);
         return NULL;
     }
-    w = led_works_get(s->works, arena_bytes);
+    w = led_works_get(s->pipes.works, arena_bytes);
     if (w == NULL || ron_oap_defer(call, &reply) != RON_OK) {
         if (w != NULL) {
-            led_works_put(s->works, w);
+            led_works_put(s->pipes.works, w);
         }
         ron_oap_refuse(call, RON_OAP_BUSY);
         return NULL;
@@ -147,7 +148,7 @@ static struct led_work *new_work(struct led_svc *s, struct ron_oap_call *call, s
     w->service = s;
     w->reply = reply;
     w->done = oap_done;
-    w->received_ns = ron_env_now_ns(s->env);
+    w->received_ns = ron_env_now_ns(s->engine.env);
     w->deadline = ron_oap_deadline(call);
     w->trace = *ron_oap_trace(call);
     (void)ron_put_be64(corr, ron_oap_request(call)->corr_id);
@@ -167,11 +168,11 @@ static void ingest(struct led_svc *s, struct ron_oap_call *call, struct ron_str 
     w->kind = LED_WORK_INGEST;
     w->form = LED_FORM_BINARY;
     w->in = body;
-    led_trace_stage(s, w, "ingress", "ingress", w->received_ns);
-    rc = led_svc_submit(s, w);
+    led_trace_stage(s->core.tracer, w, "ingress", "ingress", w->received_ns);
+    rc = led_pipes_submit(&s->pipes, w);
     if (rc != RON_OK) {
         ron_oap_undefer(call, w->reply);
-        led_works_put(s->works, w);
+        led_works_put(s->pipes.works, w);
         ron_oap_refuse(call, rc == RON_CLOSED ? RON_OAP_DRAINING : RON_OAP_BUSY);
     }
 }
@@ -189,7 +190,7 @@ static void cancel(struct led_svc *s, struct ron_oap_call *call, struct ron_str 
     }
     w = new_work(s, call, LED_ID_MAX);
     if (w != NULL) {
-        led_front_cancel_work(s, w, idem_id);
+        led_pipes_cancel(&s->pipes, &s->engine, w, idem_id);
     }
 }
 
@@ -198,7 +199,7 @@ static void cancel(struct led_svc *s, struct ron_oap_call *call, struct ron_str 
 /* Takes a reply and sends the query to the sequencer, which answers or passes it on. */
 static void ask(struct led_svc *s, struct ron_oap_call *call, const struct led_query *want)
 {
-    struct led_query *q = led_query_get(s->queries);
+    struct led_query *q = led_query_get(s->pipes.queries);
     enum ron_rc rc;
 
     if (q == NULL) {
@@ -207,14 +208,14 @@ static void ask(struct led_svc *s, struct ron_oap_call *call, const struct led_q
     }
     *q = *want;
     if (ron_oap_defer(call, &q->reply.oap) != RON_OK) {
-        led_query_put(s->queries, q);
+        led_query_put(s->pipes.queries, q);
         ron_oap_refuse(call, RON_OAP_BUSY);
         return;
     }
-    rc = ron_chan_try_send(s->asks, q, NULL);
+    rc = ron_chan_try_send(s->pipes.asks, q, NULL);
     if (rc != RON_OK) {
         ron_oap_undefer(call, q->reply.oap);
-        led_query_put(s->queries, q);
+        led_query_put(s->pipes.queries, q);
         ron_oap_refuse(call, rc == RON_CLOSED ? RON_OAP_DRAINING : RON_OAP_BUSY);
     }
 }
@@ -226,15 +227,16 @@ static void answer_now(struct led_svc *s, struct ron_oap_call *call, enum led_as
     char room[LED_SIGN_NOTE_SIZE];
     struct ron_http_error error;
     struct ron_err err = {0};
-    struct led_svc_head head;
+    struct led_head head;
     struct ron_buf out;
 
     _Static_assert((int)LED_SIGN_NOTE_SIZE >= (int)LED_HEAD_MAX, "a head fits where a note does");
-    led_svc_head(s, &head);
+    led_engine_head(&s->engine, &head);
     ron_buf_init_over(&out, room, sizeof room);
     if (what == LED_ASK_HEAD) {
         led_front_head(s, &out);
-    } else if (!led_signer_get(s->signer, query, head.seq, &head.root, &out, &error, &err)) {
+    } else if (!led_signer_get(s->publish.signer, query, head.seq, &head.root, &out, &error,
+                               &err)) {
         fail_with(call, &error);
         return;
     }
@@ -339,9 +341,9 @@ static void publish_changes(void *arg, const void *event, size_t len)
     RON_IGNORE(ron_oap_publish(o->server, LED_OAP_CHANGES_APP, LED_OAP_CHANGES, event, len));
 }
 
-void led_oap_on_commit(struct led_svc *s, struct led_work *const *works, size_t count,
-                       uint64_t seq_last)
+void led_oap_on_commit(void *arg, struct led_work *const *works, size_t count, uint64_t seq_last)
 {
+    struct led_svc *s = arg;
     struct led_oap *o = s->oap;
 
     if (o != NULL && ron_oap_has_subscribers(o->server, LED_OAP_CHANGES_APP)) {
@@ -353,7 +355,7 @@ void led_oap_on_commit(struct led_svc *s, struct led_work *const *works, size_t 
 
 enum ron_rc led_oap_add(struct led_svc *s, struct ron_err *err)
 {
-    const char *addr = ron_conf_str(s->conf, LED_OAP_ADDR).text;
+    const char *addr = ron_conf_str(s->core.conf, LED_OAP_ADDR).text;
     struct led_oap *o;
 
     if (*addr == '\0') {
@@ -372,18 +374,18 @@ enum ron_rc led_oap_add(struct led_svc *s, struct ron_err *err)
                                       .may_subscribe = may_hear_changes};
     RON_TRY(ron_oap_server_new(
         &(struct ron_oap_opts){.name = "oap",
-                               .env = ron_app_env(s->app),
-                               .registry = ron_app_registry(s->app),
-                               .workers = ron_exec_workers(ron_app_exec(s->app)),
+                               .env = ron_app_env(s->core.app),
+                               .registry = ron_app_registry(s->core.app),
+                               .workers = ron_exec_workers(ron_app_exec(s->core.app)),
                                .addr = addr,
                                .apps = o->apps,
                                .app_count = RON_ARRAY_LEN(o->apps),
                                .event_bytes = LED_CHANGES_EVENT_MAX,
-                               .tracer = ron_app_tracer(s->app),
-                               .flow_max = (uint32_t)ron_conf_int(s->conf, LED_OAP_FLOW)},
+                               .tracer = s->core.tracer,
+                               .flow_max = (uint32_t)ron_conf_int(s->core.conf, LED_OAP_FLOW)},
         &o->server, err));
-    RON_TRY(ron_collect_oap(ron_app_metrics(s->app), o->server, err));
-    return ron_oap_server_attach(o->server, ron_app_sup(s->app), err);
+    RON_TRY(ron_collect_oap(ron_app_metrics(s->core.app), o->server, err));
+    return ron_oap_server_attach(o->server, ron_app_sup(s->core.app), err);
 }
 
 bool led_oap_free(struct led_svc *s)

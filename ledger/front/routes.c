@@ -17,7 +17,7 @@
 static void say_seq(struct led_svc *s, struct ron_http_reply *reply)
 {
     char text[24];
-    int len = snprintf(text, sizeof text, "%" PRIu64, ron_au64_load(&s->durable_seq));
+    int len = snprintf(text, sizeof text, "%" PRIu64, ron_au64_load(&s->engine.durable_seq));
 
     RON_IGNORE(ron_http_reply_add_header(reply, "Ron-Seq", (struct ron_str){text, (size_t)len}));
 }
@@ -25,7 +25,7 @@ static void say_seq(struct led_svc *s, struct ron_http_reply *reply)
 /* Takes a reply and sends the query to the sequencer, which answers or passes it on. */
 static void ask(struct led_svc *s, struct ron_http_call *call, const struct led_query *want)
 {
-    struct led_query *q = led_query_get(s->queries);
+    struct led_query *q = led_query_get(s->pipes.queries);
     enum ron_rc rc;
 
     if (q == NULL) {
@@ -34,17 +34,17 @@ static void ask(struct led_svc *s, struct ron_http_call *call, const struct led_
     }
     *q = *want;
     if (ron_http_defer(call, &q->reply.http) != RON_OK) {
-        led_query_put(s->queries, q);
+        led_query_put(s->pipes.queries, q);
         ron_http_fail(call, RON_HTTP_BUSY);
         return;
     }
     if (s->lead != NULL) {
         say_seq(s, q->reply.http);
     }
-    rc = ron_chan_try_send(s->asks, q, NULL);
+    rc = ron_chan_try_send(s->pipes.asks, q, NULL);
     if (rc != RON_OK) {
         ron_http_undefer(call, q->reply.http);
-        led_query_put(s->queries, q);
+        led_query_put(s->pipes.queries, q);
         ron_http_fail(call, rc == RON_CLOSED ? RON_HTTP_DRAINING : RON_HTTP_BUSY);
     }
 }
@@ -100,7 +100,7 @@ static void on_account_post(struct ron_http_call *call, void *arg)
         ron_http_fail_with(call, &error);
     } else if (led_front_allowed(s, call, LED_SCOPE_FREEZE,
                                  (struct ron_str){q.account, q.account_len})) {
-        if (led_svc_mode(s) == LED_FOLLOWING) { /* the list is that of who leads */
+        if (led_engine_mode(&s->engine) == LED_FOLLOWING) { /* the list is that of who leads */
             led_front_fail_stopped(s, call);
         } else {
             ask(s, call, &q);
@@ -150,17 +150,17 @@ static void on_export(struct ron_http_call *call, void *arg)
 static void on_checkpoint(struct ron_http_call *call, void *arg)
 {
     struct led_svc *s = arg;
-    struct led_svc_head head;
+    struct led_head head;
 
-    led_svc_head(s, &head);
-    led_signer_http_get(s->signer, call, head.seq, &head.root);
+    led_engine_head(&s->engine, &head);
+    led_signer_http_get(s->publish.signer, call, head.seq, &head.root);
 }
 
 static void on_cosign(struct ron_http_call *call, void *arg)
 {
     struct led_svc *s = arg;
 
-    led_signer_http_cosign(s->signer, call);
+    led_signer_http_cosign(s->publish.signer, call);
 }
 
 void led_routes_older(void *arg, struct ron_http_call *call, uint64_t since, uint32_t limit)
@@ -219,7 +219,7 @@ static void on_drain(struct ron_http_call *call, void *arg)
 
     if (led_front_admin(s, call)) {
         ron_http_answer(call, 202, "application/json", "{\"draining\":true}", 17);
-        ron_sup_request_stop(ron_app_sup(s->app));
+        ron_sup_request_stop(ron_app_sup(s->core.app));
     }
 }
 
@@ -235,8 +235,8 @@ void led_routes_fill(struct led_svc *s)
         {RON_HTTP_POST, "/outcome/{idem_id*}", on_outcome_post, s, 0, 0},
         {RON_HTTP_GET, "/supply", on_read, s, 0, 0},
         {RON_HTTP_GET, "/export", on_export, s, 0, 0},
-        {RON_HTTP_GET, "/roots", led_roots_http_get, s->roots, 0, 0},
-        {RON_HTTP_GET, "/roots/stream", led_roots_http_stream, s->roots, 0, 0},
+        {RON_HTTP_GET, "/roots", led_roots_http_get, s->publish.roots, 0, 0},
+        {RON_HTTP_GET, "/roots/stream", led_roots_http_stream, s->publish.roots, 0, 0},
         {RON_HTTP_GET, "/head", on_head, s, RON_HTTP_INLINE, 0},
         {RON_HTTP_GET, "/checkpoint", on_checkpoint, s, RON_HTTP_INLINE, 0},
         {RON_HTTP_POST, "/checkpoint/cosignatures", on_cosign, s, RON_HTTP_INLINE, 0},
@@ -254,5 +254,5 @@ void led_routes_fill(struct led_svc *s)
 
     memcpy(s->routes, rows, sizeof rows);
     s->route_count = RON_ARRAY_LEN(rows);
-    ron_app_set_routes(s->app, s->routes, s->route_count);
+    ron_app_set_routes(s->core.app, s->routes, s->route_count);
 }

@@ -64,7 +64,7 @@ RON_MUST_USE bool led_lead_hint(struct led_svc *s, struct led_pg_place *ret_plac
  * is not here is then nowhere. Ask after having looked. */
 RON_MUST_USE bool led_lead_sure(struct led_svc *s);
 /* Tells the database that an account is frozen or not any more, for who leads next; nothing for a
- * log of one's own. RON_CLOSED: another ledger leads. For who has s->frozen_busy; blocks. */
+ * log of one's own. RON_CLOSED: another ledger leads. For who has s->gate.frozen_busy; blocks. */
 RON_MUST_USE enum ron_rc led_lead_freeze(struct led_svc *s, struct ron_str account, bool frozen,
                                          struct ron_err *err);
 /* The newest in the local log; 0 for a log of one's own. */

@@ -48,8 +48,8 @@ bool led_lead_sure(struct led_svc *s)
         return true;
     }
     heard_ns = ron_au64_load(&l->heard_ns);
-    return led_svc_mode(s) == LED_RUNNING && heard_ns != 0 &&
-           ron_env_now_ns(s->env) - heard_ns < l->lease_ms * RON_NS_PER_MS;
+    return led_engine_mode(&s->engine) == LED_RUNNING && heard_ns != 0 &&
+           ron_env_now_ns(s->engine.env) - heard_ns < l->lease_ms * RON_NS_PER_MS;
 }
 
 uint64_t led_lead_epoch(const struct led_svc *s)
@@ -75,12 +75,12 @@ void led_lead_tell(struct led_svc *s, struct ron_json_writer *j)
 static struct led_pg_opts pg_opts(const struct led_svc *s)
 {
     return (struct led_pg_opts){
-        .env = ron_app_env(s->app),
-        .conninfo = ron_conf_secret(s->conf, LED_PG_DSN).text,
-        .ledger = ron_conf_str(s->conf, LED_PG_LEDGER).text,
+        .env = ron_app_env(s->core.app),
+        .conninfo = ron_conf_secret(s->core.conf, LED_PG_DSN).text,
+        .ledger = ron_conf_str(s->core.conf, LED_PG_LEDGER).text,
         .connect_ms = CONNECT_MS,
         .call_ms = LED_LEAD_CALL_MS,
-        .append_ms = (uint64_t)ron_conf_ms(s->conf, LED_PG_APPEND),
+        .append_ms = (uint64_t)ron_conf_ms(s->core.conf, LED_PG_APPEND),
     };
 }
 
@@ -95,23 +95,25 @@ static bool see_file(void *arg, const char *name, bool is_dir)
 
 static bool has_copy(const struct led_svc *s)
 {
-    char path[sizeof s->dir + 8];
+    char path[sizeof s->engine.dir + 8];
     bool found = false;
 
-    (void)snprintf(path, sizeof path, "%s/log", s->dir);
-    return s->env->disk->list(s->env, path, see_file, &found, NULL) == RON_OK && found;
+    (void)snprintf(path, sizeof path, "%s/log", s->engine.dir);
+    return s->engine.env->disk->list(s->engine.env, path, see_file, &found, NULL) == RON_OK &&
+           found;
 }
 
 enum ron_rc led__lead_know(struct led_lead *l, struct ron_err *err)
 {
     struct led_svc *s = l->s;
     const struct led_pg_opts o = pg_opts(s);
-    uint64_t random[2] = {s->env->rand_u64(s->env), s->env->rand_u64(s->env)};
+    uint64_t random[2] = {s->engine.env->rand_u64(s->engine.env),
+                          s->engine.env->rand_u64(s->engine.env)};
 
     if (l->known) {
         return RON_OK;
     }
-    if (ron_conf_bool(s->conf, LED_PG_MIGRATE)) {
+    if (ron_conf_bool(s->core.conf, LED_PG_MIGRATE)) {
         RON_TRY(led_pg_migrate(&o, NULL, err));
     }
     RON_TRY(led_pg_genesis(l->tail, has_copy(s) ? NULL : (const uint8_t *)random, l->uuid, err));
@@ -131,8 +133,8 @@ static enum ron_rc connect_all(struct led_lead *l, struct ron_err *err)
     RON_TRY(led_pg_new(&o, &l->freeze, err));
     rc = led__lead_know(l, err);
     if ((rc == RON_AGAIN || rc == RON_TIMEOUT || rc == RON_CLOSED) && has_copy(l->s)) {
-        RON_LOG(l->s->log, ERROR, "the database does not answer; reads are served from the copy",
-                RON_LOG_ERR(err));
+        RON_LOG(l->s->core.log, ERROR,
+                "the database does not answer; reads are served from the copy", RON_LOG_ERR(err));
         return RON_OK;
     }
     return rc;
@@ -140,11 +142,11 @@ static enum ron_rc connect_all(struct led_lead *l, struct ron_err *err)
 
 enum ron_rc led_lead_open(struct led_svc *s, struct ron_err *err)
 {
-    struct ron_conf_str oap = ron_conf_str(s->conf, LED_PG_OAP);
+    struct ron_conf_str oap = ron_conf_str(s->core.conf, LED_PG_OAP);
     struct led_lead *l;
     enum ron_rc rc;
 
-    if (ron_conf_choice(s->conf, LED_ENGINE_SINK) != LED_SINK_POSTGRES) {
+    if (ron_conf_choice(s->core.conf, LED_ENGINE_SINK) != LED_SINK_POSTGRES) {
         return RON_OK;
     }
     l = ron_alloc_zero(sizeof *l);
@@ -154,13 +156,14 @@ enum ron_rc led_lead_open(struct led_svc *s, struct ron_err *err)
     l->s = s;
     s->lead = l;
     l->sink = (struct led_sink){.append = sink_append, .arg = l};
-    l->lease_ms = (uint64_t)ron_conf_ms(s->conf, LED_PG_LEASE);
-    oap = oap.len != 0 ? oap : ron_conf_str(s->conf, LED_OAP_ADDR);
-    (void)snprintf(l->place.url, sizeof l->place.url, "%s", ron_conf_str(s->conf, LED_PG_URL).text);
+    l->lease_ms = (uint64_t)ron_conf_ms(s->core.conf, LED_PG_LEASE);
+    oap = oap.len != 0 ? oap : ron_conf_str(s->core.conf, LED_OAP_ADDR);
+    (void)snprintf(l->place.url, sizeof l->place.url, "%s",
+                   ron_conf_str(s->core.conf, LED_PG_URL).text);
     (void)snprintf(l->place.oap, sizeof l->place.oap, "%s", oap.text);
     ron_mutex_init(&l->hint_lock, RON_RANK_LEAF, "ledger.leader");
     ron_buf_init_aligned(&l->frame, LED_FRAME_MAX, RON_DIRECT_ALIGN);
-    RON_TRY(ron_needs_add(ron_app_needs(s->app), "shared_log", false, &l->need, err));
+    RON_TRY(ron_needs_add(ron_app_needs(s->core.app), "shared_log", false, &l->need, err));
     ron_need_set(l->need, RON_NEED_MISSING, "catching up with the shared log", 1);
     rc = connect_all(l, err);
     if (rc != RON_OK) {
@@ -175,9 +178,9 @@ static void resign(struct led_lead *l)
 {
     struct ron_err err = {0};
 
-    if (led_svc_mode(l->s) == LED_RUNNING && ron_au64_load(&l->heard_ns) != 0 &&
+    if (led_engine_mode(&l->s->engine) == LED_RUNNING && ron_au64_load(&l->heard_ns) != 0 &&
         led_pg_resign(l->tail, l->epoch, &err) != RON_OK) {
-        RON_LOG(l->s->log, WARN, "the lead could not be given up", RON_LOG_ERR(&err));
+        RON_LOG(l->s->core.log, WARN, "the lead could not be given up", RON_LOG_ERR(&err));
     }
 }
 
@@ -222,7 +225,7 @@ enum ron_rc led_lead_place(struct led_svc *s, struct ron_err *err)
     if (!l->known) {
         return RON_OK; /* later, by the task */
     }
-    led_log_head(s->eng.log, &head);
+    led_log_head(s->engine.live.log, &head);
     if (memcmp(head.uuid, l->uuid, sizeof l->uuid) != 0) {
         return ron_err_set(err, RON_CONFLICT,
                            "the data directory is of another ledger than the database");

@@ -14,7 +14,7 @@ struct led_lead {
     struct led_svc *s;
     struct led_pg *tail;   /* of the leader task */
     struct led_pg *append; /* of the committer; the task's for a claim */
-    struct led_pg *freeze; /* of who has s->frozen_busy */
+    struct led_pg *freeze; /* of who has s->gate.frozen_busy */
     struct led_sink sink;
     struct led_pg_head at; /* V3 */
     uint64_t epoch;        /* that we claimed last; of the task */

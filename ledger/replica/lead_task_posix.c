@@ -28,17 +28,17 @@ static enum ron_rc begin_replay(struct led_lead *l, struct ron_err *err)
     struct led_svc *s = l->s;
     struct led_log_head head;
     struct led_replay_opts o = {
-        .seq = s->eng.seq,
-        .index = s->eng.index,
-        .hashes = s->eng.hashes,
-        .look_back = s->eng.log,
+        .seq = s->engine.live.seq,
+        .index = s->engine.live.index,
+        .hashes = s->engine.live.hashes,
+        .look_back = s->engine.live.log,
     };
 
-    led_log_head(s->eng.log, &head);
+    led_log_head(s->engine.live.log, &head);
     o.image_seq = head.last_seq;
     o.indexed_seq = head.last_seq;
     o.indexed_root = head.root;
-    memcpy(o.hash_key, s->hash_key, sizeof o.hash_key);
+    memcpy(o.hash_key, s->engine.hash_key, sizeof o.hash_key);
     return led_replay_new(&o, &l->replay, err);
 }
 
@@ -46,13 +46,13 @@ static enum ron_rc begin_replay(struct led_lead *l, struct ron_err *err)
 static enum ron_rc copy_failed(struct led_lead *l, enum ron_rc rc, struct ron_err *err)
 {
     if (rc == RON_IO || rc == RON_LIMIT) {
-        led_metrics_sync_failed(l->s);
+        led_metrics_sync_failed(l->s->core.metrics);
     }
-    led_svc_enter_safe(l->s,
-                       rc == RON_LIMIT     ? "disk full"
-                       : rc == RON_CORRUPT ? "shared log"
-                                           : "the copy of the shared log failed",
-                       err->msg);
+    led_engine_enter_safe(&l->s->engine,
+                          rc == RON_LIMIT     ? "disk full"
+                          : rc == RON_CORRUPT ? "shared log"
+                                              : "the copy of the shared log failed",
+                          err->msg);
     return ron_err_set(err, RON_AGAIN, "this ledger is in safe mode");
 }
 
@@ -61,15 +61,15 @@ static enum ron_rc take_frame(struct led_lead *l, const struct led_frame *frame,
                               struct ron_err *err)
 {
     struct led_svc *s = l->s;
-    struct led_svc_head head = {.seq = frame->seq_first + frame->entries - 1,
-                                .ts_ms = frame->time_ms};
+    struct led_head head = {.seq = frame->seq_first + frame->entries - 1, .ts_ms = frame->time_ms};
     enum ron_rc rc;
 
     if (l->replay == NULL) {
         RON_TRY(begin_replay(l, err));
     }
-    led_log_set_epoch(s->eng.log, frame->epoch);
-    rc = led_log_append(s->eng.log, frame, ron_buf_data(&l->frame), ron_buf_len(&l->frame), err);
+    led_log_set_epoch(s->engine.live.log, frame->epoch);
+    rc = led_log_append(s->engine.live.log, frame, ron_buf_data(&l->frame), ron_buf_len(&l->frame),
+                        err);
     rc = rc == RON_OK ? led_replay_frame(l->replay, frame, "database", err) : rc;
     if (rc != RON_OK) {
         return copy_failed(l, rc, err);
@@ -77,7 +77,7 @@ static enum ron_rc take_frame(struct led_lead *l, const struct led_frame *frame,
     ron_au64_store(&l->latest_epoch, frame->epoch);
     head.root = frame->new_root;
     if (frame->entries > 0) {
-        led_svc_publish(s, &head);
+        led_engine_publish(&s->engine, &s->publish, &head);
     }
     return RON_OK;
 }
@@ -94,7 +94,7 @@ static enum ron_rc copy_frame(struct led_lead *l, const uint8_t *bytes, size_t l
         size != len || memcmp(ret_frame->uuid, l->uuid, sizeof l->uuid) != 0) {
         return ron_err_set(err, RON_CORRUPT, "a row of the database is no frame of this ledger");
     }
-    led_log_head(l->s->eng.log, &head);
+    led_log_head(l->s->engine.live.log, &head);
     if (ret_frame->epoch < head.last_epoch) {
         return ron_err_set(err, RON_CORRUPT, "a row of the database has an epoch that is over");
     }
@@ -109,7 +109,7 @@ static enum ron_rc copy_frame(struct led_lead *l, const uint8_t *bytes, size_t l
  * log. Once they are, and while we follow, there are no new ones. The book must be ours. */
 static bool owes(const struct led_svc *s)
 {
-    return led_seq_in_flight(s->eng.seq) > 0 || ron_au32_load(&s->abort_wanted) != 0;
+    return led_seq_in_flight(s->engine.live.seq) > 0 || ron_au32_load(&s->news.abort_wanted) != 0;
 }
 
 static enum ron_rc see_row(void *arg, uint64_t slot, const uint8_t *bytes, size_t len,
@@ -119,24 +119,24 @@ static enum ron_rc see_row(void *arg, uint64_t slot, const uint8_t *bytes, size_
     struct led_frame frame;
     enum ron_rc rc;
 
-    if (!led_svc_follow_book(l->s)) {
+    if (!led_engine_follow_book(&l->s->engine)) {
         return ron_err_set(err, RON_AGAIN, "the journal is being opened anew");
     }
     if (owes(l->s)) {
-        led_svc_leave_book(l->s);
+        led_engine_leave_book(&l->s->engine);
         return ron_err_set(err, RON_AGAIN, "works of when we led are being taken back");
     }
     rc = copy_frame(l, bytes, len, &frame, err);
     rc = rc == RON_OK ? take_frame(l, &frame, err) : rc;
     if (rc == RON_OK) {
         if (frame.epoch > l->at.epoch) { /* who has just claimed is not silent */
-            l->claimed_ns = ron_env_now_ns(l->s->env);
+            l->claimed_ns = ron_env_now_ns(l->s->engine.env);
         }
         l->at = (struct led_pg_head){
             .slot = slot, .epoch = frame.epoch, .last_seq = frame.seq_first + frame.entries - 1};
         l->at.root = frame.new_root;
     }
-    led_svc_leave_book(l->s);
+    led_engine_leave_book(&l->s->engine);
     return rc;
 }
 
@@ -149,8 +149,8 @@ static enum ron_rc empty_frame(struct led_lead *l, struct led_frame *ret_frame, 
         .epoch = l->at.epoch + 1, .seq_first = l->at.last_seq + 1, .entries = 0, .records = 0};
     enum ron_rc rc;
 
-    led_log_head(l->s->eng.log, &head);
-    f.time_ms = RON_MAX(head.time_ms, ron_env_wall_ms(l->s->env));
+    led_log_head(l->s->engine.live.log, &head);
+    f.time_ms = RON_MAX(head.time_ms, ron_env_wall_ms(l->s->engine.env));
     f.prev_root = l->at.root;
     f.new_root = l->at.root;
     memcpy(f.uuid, l->uuid, sizeof f.uuid);
@@ -168,7 +168,7 @@ static enum ron_rc empty_frame(struct led_lead *l, struct led_frame *ret_frame, 
 static enum ron_rc take_over(struct led_lead *l, const struct led_frame *frame, struct ron_err *err)
 {
     struct led_svc *s = l->s;
-    struct led_commit_opts o = {.env = s->env, .log = s->eng.log, .sink = &l->sink};
+    struct led_commit_opts o = {.env = s->engine.env, .log = s->engine.live.log, .sink = &l->sink};
     struct led_replay_result done;
     struct led_commit *commit = NULL;
     struct ron_tree tree;
@@ -176,22 +176,22 @@ static enum ron_rc take_over(struct led_lead *l, const struct led_frame *frame, 
 
     RON_TRY(take_frame(l, frame, err));
     RON_TRY(led_replay_end(l->replay, &done, err));
-    led_log_head(s->eng.log, &head);
+    led_log_head(s->engine.live.log, &head);
     tree = done.tree;
-    o.hashes = led_hashes_store(s->eng.hashes);
+    o.hashes = led_hashes_store(s->engine.live.hashes);
     o.tree = &tree;
     RON_TRY(led_commit_new(&o, &commit, err));
-    led_commit_free(s->eng.commit);
-    s->eng.commit = commit;
+    led_commit_free(s->engine.live.commit);
+    s->engine.live.commit = commit;
     led_replay_free(l->replay);
     l->replay = NULL;
     led__lead_set_hint(l, &(struct led_pg_place){0});
-    if (!led_svc_set_leading(s, true)) {
+    if (!led_engine_set_leading(&s->engine, true)) {
         return ron_err_set(err, RON_AGAIN, "safe mode came first");
     }
     l->caught_up = false; /* whatever comes after this reign, we have not read it */
     ron_need_set(l->need, RON_NEED_OK, "", 0);
-    RON_LOG(s->log, WARN, "this ledger leads", RON_LOG_U64("epoch", frame->epoch),
+    RON_LOG(s->core.log, WARN, "this ledger leads", RON_LOG_U64("epoch", frame->epoch),
             RON_LOG_U64("seq", head.last_seq));
     return RON_OK;
 }
@@ -199,7 +199,7 @@ static enum ron_rc take_over(struct led_lead *l, const struct led_frame *frame, 
 /* RON_CONFLICT: another one leads by now. */
 static enum ron_rc say_we_lead(struct led_lead *l, struct ron_err *err)
 {
-    uint64_t now_ns = ron_env_now_ns(l->s->env);
+    uint64_t now_ns = ron_env_now_ns(l->s->engine.env);
 
     l->beat_ns = now_ns;
     RON_TRY(led_pg_beat(l->tail, l->epoch, &l->place, err));
@@ -211,7 +211,7 @@ static void fence_ended(struct led_work *w)
 {
     struct led_svc *s = w->service;
 
-    led_works_put(s->works, w);
+    led_works_put(s->pipes.works, w);
 }
 
 /* We were overtaken and perhaps nobody writes to us: a key of our own is cancelled, whose frame is
@@ -219,16 +219,16 @@ static void fence_ended(struct led_work *w)
 static void meet_the_fence(struct led_lead *l)
 {
     struct led_svc *s = l->s;
-    struct led_work *w = led_works_get(s->works, LED_ID_MAX);
+    struct led_work *w = led_works_get(s->pipes.works, LED_ID_MAX);
     char key[64];
     int len = snprintf(key, sizeof key, "ron-epoch-%" PRIu64 "-is-over", l->epoch);
 
     if (w != NULL) { /* else somebody does write */
         w->service = s;
         w->done = fence_ended;
-        w->received_ns = ron_env_now_ns(s->env);
+        w->received_ns = ron_env_now_ns(s->engine.env);
         w->deadline = ron_deadline_after_ms(w->received_ns, LED_LEAD_CALL_MS);
-        led_front_cancel_work(s, w, (struct ron_str){key, (size_t)len});
+        led_pipes_cancel(&s->pipes, &s->engine, w, (struct ron_str){key, (size_t)len});
     }
 }
 
@@ -263,7 +263,7 @@ static enum ron_rc read_frozen(struct led_lead *l, struct ron_buf *lines, struct
     if (known) {
         return RON_OK;
     }
-    RON_TRY(led_frozen_each(l->s->frozen, tell_frozen, l, err));
+    RON_TRY(led_frozen_each(l->s->gate.frozen, tell_frozen, l, err));
     return led_pg_frozen(l->tail, lines, &known, err);
 }
 
@@ -273,11 +273,11 @@ static enum ron_rc follow_frozen(struct led_lead *l, struct ron_buf *lines, stru
     uint32_t idle = 0;
     enum ron_rc rc;
 
-    if (!ron_au32_cas(&s->frozen_busy, &idle, 1)) {
+    if (!ron_au32_cas(&s->gate.frozen_busy, &idle, 1)) {
         return ron_err_set(err, RON_AGAIN, "an account is being frozen");
     }
-    rc = led_frozen_replace(s->frozen, lines, led_seq_book_mut(s->eng.seq), err);
-    ron_au32_store(&s->frozen_busy, 0);
+    rc = led_frozen_replace(s->gate.frozen, lines, led_seq_book_mut(s->engine.live.seq), err);
+    ron_au32_store(&s->gate.frozen_busy, 0);
     return rc == RON_NOMEM || rc == RON_OK ? rc : copy_failed(l, rc, err);
 }
 
@@ -296,7 +296,7 @@ static enum ron_rc begin_reign(struct led_lead *l, const struct led_pg_head *at,
     }
     RON_TRY(rc);
     RON_TRY(read_frozen(l, frozen, err));
-    if (!led_svc_follow_book(s)) {
+    if (!led_engine_follow_book(&s->engine)) {
         return ron_err_set(err, RON_AGAIN, "the journal is being opened anew");
     }
     ron_au64_store(&l->heard_ns, 0); /* of an earlier time that we led */
@@ -305,7 +305,7 @@ static enum ron_rc begin_reign(struct led_lead *l, const struct led_pg_head *at,
         l->at = *at;
         rc = take_over(l, frame, err);
     }
-    led_svc_leave_book(s);
+    led_engine_leave_book(&s->engine);
     return rc;
 }
 
@@ -319,11 +319,11 @@ static enum ron_rc claim(struct led_lead *l, struct ron_err *err)
     enum ron_rc rc;
     bool clean;
 
-    if (!led_svc_follow_book(s)) {
+    if (!led_engine_follow_book(&s->engine)) {
         return ron_err_set(err, RON_AGAIN, "the journal is being opened anew");
     }
     clean = !owes(s);
-    led_svc_leave_book(s);
+    led_engine_leave_book(&s->engine);
     if (!clean) {
         return ron_err_set(err, RON_AGAIN, "works of when we led are being taken back");
     }
@@ -379,7 +379,7 @@ static void tell_need(struct led_lead *l)
 /* Another engine: it was made from the local log, so `at` is looked for again. */
 static enum ron_rc new_engine(struct led_lead *l, struct ron_err *err)
 {
-    if (l->placed && l->generation == l->s->generation) {
+    if (l->placed && l->generation == l->s->engine.generation) {
         return RON_OK;
     }
     led_replay_free(l->replay);
@@ -388,7 +388,7 @@ static enum ron_rc new_engine(struct led_lead *l, struct ron_err *err)
     l->placed = false;
     RON_TRY(led__lead_know(l, err));
     RON_TRY(led_lead_place(l->s, err));
-    l->generation = l->s->generation;
+    l->generation = l->s->engine.generation;
     return RON_OK;
 }
 
@@ -396,14 +396,14 @@ static enum ron_rc new_engine(struct led_lead *l, struct ron_err *err)
 static enum ron_rc follow_round(struct led_lead *l, uint64_t *ret_wait_ms, struct ron_err *err)
 {
     struct led_svc *s = l->s;
-    uint64_t now_ns = ron_env_now_ns(s->env);
+    uint64_t now_ns = ron_env_now_ns(s->engine.env);
     uint64_t look_ms;
     uint64_t slot;
     size_t rows = 0;
     bool silent = false;
 
     RON_TRY(new_engine(l, err));
-    if (ron_au64_load(&s->durable_seq) > ron_au64_load(&s->indexed_seq) + BEHIND_MAX) {
+    if (ron_au64_load(&s->engine.durable_seq) > ron_au64_load(&s->news.indexed_seq) + BEHIND_MAX) {
         *ret_wait_ms = POLL_MS; /* The sequencer remembers what the index lacks, to a bound. */
         ron_need_set(l->need, RON_NEED_DEGRADED, "waits for the index, which is far behind", 1);
         return RON_OK;
@@ -429,7 +429,7 @@ static enum ron_rc follow_round(struct led_lead *l, uint64_t *ret_wait_ms, struc
 
 static enum ron_rc lead_round(struct led_lead *l, uint64_t *ret_wait_ms, struct ron_err *err)
 {
-    uint64_t now_ns = ron_env_now_ns(l->s->env);
+    uint64_t now_ns = ron_env_now_ns(l->s->engine.env);
 
     *ret_wait_ms = POLL_MS;
     if (now_ns - l->beat_ns < l->lease_ms / BEATS_PER_LEASE * RON_NS_PER_MS) {
@@ -441,32 +441,33 @@ static enum ron_rc lead_round(struct led_lead *l, uint64_t *ret_wait_ms, struct 
 void led_lead_lost(struct led_svc *s, enum ron_rc rc, const struct ron_err *err)
 {
     RON_LOG(
-        s->log, ERROR, "this ledger follows from now on",
+        s->core.log, ERROR, "this ledger follows from now on",
         RON_LOG_STR("cause", rc == RON_CONFLICT ? "another one leads" : "an append not settled"),
         RON_LOG_ERR(err));
     /* In this order: a sequencer that sees the wish to take back decides on nothing new, and one
      * that does not see it gives works the number of the reign that ends. */
-    RON_IGNORE(led_svc_set_leading(s, false));
+    RON_IGNORE(led_engine_set_leading(&s->engine, false));
     ron_need_set(s->lead->need, RON_NEED_MISSING, "catching up with the shared log", 1);
-    ron_au32_store(&s->abort_wanted, 1);
-    (void)ron_au32_add(&s->reign, 1);
-    ron_task_wake(s->seq_task);
+    ron_au32_store(&s->news.abort_wanted, 1);
+    (void)ron_au32_add(&s->news.reign, 1);
+    led_news_wake(&s->news);
 }
 
 /* What a round could not do. Damage of the log or a copy that does not fit is for an operator. */
 static void round_failed(struct led_lead *l, enum ron_rc rc, const struct ron_err *err)
 {
     if (rc == RON_AGAIN || rc == RON_TIMEOUT || rc == RON_CLOSED || rc == RON_NOMEM) {
-        ron_need_set(l->need, led_svc_mode(l->s) == LED_RUNNING ? RON_NEED_OK : RON_NEED_MISSING,
+        ron_need_set(l->need,
+                     led_engine_mode(&l->s->engine) == LED_RUNNING ? RON_NEED_OK : RON_NEED_MISSING,
                      err->msg, 1);
         return;
     }
     if (rc == RON_DENIED || rc == RON_INVALID || rc == RON_IO || rc == RON_EXISTS) {
         ron_need_set(l->need, RON_NEED_MISSING, err->msg, 5);
-        RON_LOG(l->s->log, ERROR, "the shared log cannot be used", RON_LOG_ERR(err));
+        RON_LOG(l->s->core.log, ERROR, "the shared log cannot be used", RON_LOG_ERR(err));
         return;
     }
-    led_svc_enter_safe(l->s, "shared log", err->msg);
+    led_engine_enter_safe(&l->s->engine, "shared log", err->msg);
 }
 
 static enum ron_rc lead_run(struct ron_task *t, void *arg)
@@ -475,11 +476,11 @@ static enum ron_rc lead_run(struct ron_task *t, void *arg)
     struct ron_watch *stop = ron_task_stop_watch(t);
     uint64_t seen = 0;
 
-    l->generation = l->s->generation; /* placed by the build */
+    l->generation = l->s->engine.generation; /* placed by the build */
     while (ron_watch_get(stop, &seen) != RON_TASK_STOP) {
         struct ron_err err = {0};
         uint64_t wait_ms = RETRY_MS;
-        enum led_mode mode = led_svc_mode(l->s);
+        enum led_mode mode = led_engine_mode(&l->s->engine);
         uint64_t value = 0;
         enum ron_rc rc = RON_OK;
 
@@ -506,7 +507,7 @@ enum ron_rc led_stage_lead_add(struct led_svc *s, struct ron_err *err)
         return RON_OK;
     }
     return ron_sup_add(
-        ron_app_sup(s->app),
+        ron_app_sup(s->core.app),
         &(struct ron_task_def){.name = "leader",
                                .kind = "leader",
                                .mode = RON_TASK_BLOCKING,

@@ -28,30 +28,30 @@ static const char *mode_name(enum led_mode mode)
 
 static void write_status(struct led_svc *s, struct ron_buf *out)
 {
-    struct led_svc_head head;
+    struct led_head head;
     struct led_log_head log = {0};
     struct led_index_stats index = {0};
     struct led_works_stats works;
     struct ron_json_writer j;
     char hex[2 * RON_TREE_HASH_BYTES + 1];
 
-    led_svc_head(s, &head);
-    led_works_stats(s->works, &works);
-    if (led_svc_lease(s)) {
-        led_log_head(s->eng.log, &log);
-        if (s->eng.index != NULL) {
-            led_index_stats(s->eng.index, &index);
+    led_engine_head(&s->engine, &head);
+    led_works_stats(s->pipes.works, &works);
+    if (led_engine_lease(&s->engine)) {
+        led_log_head(s->engine.live.log, &log);
+        if (s->engine.live.index != NULL) {
+            led_index_stats(s->engine.live.index, &index);
         }
-        led_svc_unlease(s);
+        led_engine_unlease(&s->engine);
     }
     ron_hex(head.root.bytes, RON_TREE_HASH_BYTES, hex);
     ron_json_begin(&j, out);
     ron_json_open(&j, NULL, '{');
-    ron_json_text(&j, "mode", mode_name(led_svc_mode(s)));
+    ron_json_text(&j, "mode", mode_name(led_engine_mode(&s->engine)));
     ron_json_u64(&j, "seq", head.seq);
     ron_json_text(&j, "root", hex);
     ron_json_u64(&j, "ts", head.ts_ms);
-    ron_json_u64(&j, "indexed_seq", ron_au64_load(&s->indexed_seq));
+    ron_json_u64(&j, "indexed_seq", ron_au64_load(&s->news.indexed_seq));
     ron_json_u64(&j, "epoch", log.epoch);
     ron_json_u64(&j, "segments", log.segments);
     ron_json_u64(&j, "log_bytes", log.bytes);
@@ -63,14 +63,14 @@ static void write_status(struct led_svc *s, struct ron_buf *out)
 static enum ron_rc verify(struct led_svc *s, struct ron_buf *out, struct ron_err *err)
 {
     (void)ron_buf_append_text(out, "{");
-    RON_TRY(led_svc_verify(s, out, err));
+    RON_TRY(led_engine_verify(&s->engine, out, err));
     return ron_buf_append_text(out, "}");
 }
 
 static enum ron_rc resume(struct led_svc *s, struct ron_buf *out, struct ron_err *err)
 {
     (void)ron_buf_append_text(out, "{");
-    RON_TRY(led_svc_resume(s, out, err));
+    RON_TRY(led_engine_resume(&s->engine, out, err));
     return ron_buf_append_text(out, ",\"mode\":\"running\"}");
 }
 
@@ -83,14 +83,14 @@ static enum ron_rc snapshot(struct led_svc *s, const struct led_query *q, struct
     enum ron_rc rc;
 
     RON_TRY(led_snapshot_read_dir((struct ron_str){q->text, q->text_len}, dir, sizeof dir, err));
-    if (s->dir[0] == '\0') {
+    if (s->engine.dir[0] == '\0') {
         return ron_err_set(err, RON_CONFLICT, "a ledger in memory has nothing to link");
     }
-    if (!led_svc_lease(s)) {
+    if (!led_engine_lease(&s->engine)) {
         return ron_err_set(err, RON_AGAIN, "the journal is being opened anew");
     }
     rc = led_snapshot(s, dir, &done, err);
-    led_svc_unlease(s);
+    led_engine_unlease(&s->engine);
     RON_TRY(rc);
     return ron_buf_append_fmt(out, "{\"seq\":%" PRIu64 ",\"segments\":%" PRIu64 "}", done.seq,
                               done.segments);
@@ -104,7 +104,7 @@ static enum ron_rc act(struct led_svc *s, const struct led_query *q, struct ron_
         write_status(s, out);
         return RON_OK;
     case LED_ASK_SAFE:
-        led_svc_enter_safe(s, "operator", q->text_len > 0 ? q->text : "asked to");
+        led_engine_enter_safe(&s->engine, "operator", q->text_len > 0 ? q->text : "asked to");
         return ron_buf_append_text(out, "{\"mode\":\"safe\"}");
     case LED_ASK_VERIFY:
         return verify(s, out, err);
@@ -150,7 +150,8 @@ void led_admin_serve(struct led_svc *s, struct led_query *q)
     enum ron_rc rc;
 
     if (is_long(q->ask) && !ron_au32_cas(&s->admin_busy, &idle, 1)) {
-        led_query_refuse(s->queries, q, LED_REASON_CONFLICT, "another long operation is under way");
+        led_query_refuse(s->pipes.queries, q, LED_REASON_CONFLICT,
+                         "another long operation is under way");
         return;
     }
     rc = act(s, q, out, &err);
@@ -158,9 +159,9 @@ void led_admin_serve(struct led_svc *s, struct led_query *q)
         ron_au32_store(&s->admin_busy, 0);
     }
     if (rc == RON_OK) {
-        led_query_answer(s->queries, q, 200, "application/json");
+        led_query_answer(s->pipes.queries, q, 200, "application/json");
         return;
     }
     ron_buf_clear(out);
-    led_query_refuse(s->queries, q, reason_of(q->ask, rc), err.msg);
+    led_query_refuse(s->pipes.queries, q, reason_of(q->ask, rc), err.msg);
 }

@@ -20,30 +20,17 @@ static void refuse_all(struct led_work **works, size_t count, enum led_reason re
     }
 }
 
-void led_svc_publish(struct led_svc *s, const struct led_svc_head *head)
-{
-    struct led_root_event event = {.seq = head->seq, .ts_ms = head->ts_ms};
-
-    event.root = head->root;
-    ron_mutex_lock(&s->head_lock);
-    s->head_root = head->root;
-    s->head_ms = head->ts_ms;
-    ron_au64_store(&s->durable_seq, head->seq);
-    ron_mutex_unlock(&s->head_lock);
-    led_roots_publish(s->roots, &event);
-}
-
 static void publish(struct led_svc *s, const struct led_commit_done *done, size_t count)
 {
-    struct led_svc_head head = {.seq = done->seq_last, .ts_ms = done->time_ms};
+    struct led_head head = {.seq = done->seq_last, .ts_ms = done->time_ms};
 
     head.root = done->root;
-    (void)ron_au64_add(&s->durable_works, count);
-    ron_au64_store(&s->sync_ns, done->sync_ns);
+    (void)ron_au64_add(&s->news.durable_works, count);
+    ron_au64_store(&s->pipes.sync_ns, done->sync_ns);
     if (done->entries > 0) {
-        led_svc_publish(s, &head);
+        led_engine_publish(&s->engine, &s->publish, &head);
     }
-    ron_task_wake(s->seq_task);
+    led_news_wake(&s->news);
 }
 
 /* The failure of a group leaves open whether it is on disk, so its callers are told neither yes nor
@@ -54,13 +41,13 @@ static enum led_reason fail(struct led_svc *s, const struct ron_err *err, enum r
         led_lead_lost(s, rc, err);
         return rc == RON_CONFLICT ? LED_REASON_NOT_LEADER : LED_REASON_TIMEOUT;
     }
-    led_metrics_sync_failed(s);
+    led_metrics_sync_failed(s->core.metrics);
     if (rc == RON_CORRUPT) {
-        led_metrics_gap(s);
+        led_metrics_gap(s->core.metrics);
     }
-    led_svc_enter_safe(s, rc == RON_LIMIT ? "disk full" : "commit failed", err->msg);
-    ron_au32_store(&s->abort_wanted, 1);
-    ron_task_wake(s->seq_task);
+    led_engine_enter_safe(&s->engine, rc == RON_LIMIT ? "disk full" : "commit failed", err->msg);
+    ron_au32_store(&s->news.abort_wanted, 1);
+    led_news_wake(&s->news);
     return LED_REASON_SAFE_MODE;
 }
 
@@ -68,27 +55,28 @@ static enum led_reason fail(struct led_svc *s, const struct ron_err *err, enum r
  * back by the sequencer, unless it has done so when the reign ended. */
 static void refuse_stopped(struct led_svc *s, struct led_work **works, size_t count)
 {
-    if (led_svc_lease(s)) {
+    if (led_engine_lease(&s->engine)) {
         const struct led_work *last = works[count - 1];
 
-        if (led_svc_of_engine(s, works[count - 1]) && last->reign == ron_au32_load(&s->reign)) {
-            ron_au32_store(&s->abort_wanted, 1);
-            ron_task_wake(s->seq_task);
+        if (led_engine_has(&s->engine, works[count - 1]) &&
+            last->reign == ron_au32_load(&s->news.reign)) {
+            ron_au32_store(&s->news.abort_wanted, 1);
+            led_news_wake(&s->news);
         }
-        led_svc_unlease(s);
+        led_engine_unlease(&s->engine);
     }
-    refuse_all(works, count, led_svc_stopped_reason(s), "writes are stopped");
+    refuse_all(works, count, led_engine_stopped_reason(&s->engine), "writes are stopped");
 }
 
 /* Refuses those in front that an engine sequenced that is no more, or when we led before: the
  * sequencer took them back. How many. */
 static size_t pass_over(struct led_svc *s, struct led_work **works, size_t count)
 {
-    uint32_t reign = ron_au32_load(&s->reign);
+    uint32_t reign = ron_au32_load(&s->news.reign);
     size_t engines = 0;
     size_t reigns;
 
-    while (engines < count && !led_svc_of_engine(s, works[engines])) {
+    while (engines < count && !led_engine_has(&s->engine, works[engines])) {
         engines++;
     }
     refuse_all(works, engines, LED_REASON_SAFE_MODE, "the journal was opened anew");
@@ -106,11 +94,11 @@ static enum ron_rc commit_handle(struct ron_task *t, void *arg, void **items, si
     struct led_svc *s = arg;
     struct led_work **works = (struct led_work **)items;
     uint64_t nests = ron_thread_nests();
-    uint64_t awake_ns = count == 1 ? led_svc_awake_ns(s, works[0]) : 0;
+    uint64_t awake_ns = count == 1 ? led_pipes_awake_ns(&s->pipes, works[0]) : 0;
     size_t gone;
 
     (void)t;
-    if (led_svc_mode(s) != LED_RUNNING || !led_svc_lease(s)) {
+    if (led_engine_mode(&s->engine) != LED_RUNNING || !led_engine_lease(&s->engine)) {
         refuse_stopped(s, works, count);
         return RON_OK;
     }
@@ -118,46 +106,46 @@ static enum ron_rc commit_handle(struct ron_task *t, void *arg, void **items, si
     works += gone;
     count -= gone;
     while (count > 0) {
-        size_t n = led_commit_gather(s->eng.commit, works, count);
+        size_t n = led_commit_gather(s->engine.live.commit, works, count);
         struct led_commit_done done = {0};
         struct ron_err err = {0};
-        uint64_t from_ns = ron_env_now_ns(s->env);
-        enum ron_rc rc = led_commit_group(s->eng.commit, works, n, &done, &err);
+        uint64_t from_ns = ron_env_now_ns(s->engine.env);
+        enum ron_rc rc = led_commit_group(s->engine.live.commit, works, n, &done, &err);
 
         if (rc != RON_OK) {
             refuse_all(works, count, fail(s, &err, rc),
                        "the commit failed; ask with the same key later");
             break;
         }
-        led_feed_put(s->feed, works, n, done.seq_first, done.seq_last, &done.root);
+        led_feed_put(s->pipes.feed, works, n, done.seq_first, done.seq_last, &done.root);
         publish(s, &done, n);
-        if (done.entries > 0) {
-            led_oap_on_commit(s, works, n, done.seq_last);
+        if (done.entries > 0 && s->publish.on_commit != NULL) {
+            s->publish.on_commit(s->publish.arg, works, n, done.seq_last);
         }
-        led_metrics_committed(s, &done, works, n);
+        led_metrics_committed(s->core.metrics, &done, works, n);
         for (size_t i = 0; i < n; i++) {
-            led_trace_stage(s, works[i], "committer", "commit", from_ns);
+            led_trace_stage(s->core.tracer, works[i], "committer", "commit", from_ns);
             led_work_done(works[i]);
         }
         works += n;
         count -= n;
     }
-    led_svc_unlease(s);
+    led_engine_unlease(&s->engine);
     RON_ASSERT_SLOW(ron_thread_nests() == nests); /* on this path never two locks at once */
     if (awake_ns != 0) {
-        ron_chan_look(s->commit, ron_mono_ns() + awake_ns);
+        ron_chan_look(s->pipes.commit, ron_mono_ns() + awake_ns);
     }
     return RON_OK;
 }
 
 enum ron_rc led_stage_commit_add(struct led_svc *s, struct ron_err *err)
 {
-    return ron_sup_add(ron_app_sup(s->app),
+    return ron_sup_add(ron_app_sup(s->core.app),
                        &(struct ron_task_def){.name = "committer",
                                               .kind = "committer",
                                               .mode = RON_TASK_BLOCKING,
                                               .stage = 4,
-                                              .input = s->commit,
+                                              .input = s->pipes.commit,
                                               .batch_max = LED_GROUP_MAX,
                                               .restart = {.essential = true},
                                               .handle = commit_handle,

@@ -24,11 +24,11 @@ static void look(struct health *h, uint64_t now_ms)
 {
     struct led_svc *s = h->s;
     struct ron_chan_stats commit;
-    uint64_t capacity = ron_chan_capacity(s->commit);
-    uint64_t durable = ron_au64_load(&s->durable_works);
+    uint64_t capacity = ron_chan_capacity(s->pipes.commit);
+    uint64_t durable = ron_au64_load(&s->news.durable_works);
     char cause[64];
 
-    ron_chan_get_stats(s->commit, &commit);
+    ron_chan_get_stats(s->pipes.commit, &commit);
     if (durable != h->durable_seen || commit.depth == 0) {
         h->durable_seen = durable;
         h->moved_ms = now_ms;
@@ -54,7 +54,7 @@ static enum ron_rc health_handle(struct ron_task *t, void *arg, void **items, si
     (void)items;
     (void)count;
     look(h, now_ms);
-    led_svc_remote_look(h->s);
+    led_gate_look(&h->s->gate);
     ron_task_wake_at(t, now_ms + HEALTH_EVERY_MS);
     return RON_OK;
 }
@@ -77,7 +77,7 @@ enum ron_rc led_stage_health_add(struct led_svc *s, struct ron_err *err)
     }
     h->s = s;
     s->health = h;
-    return ron_sup_add(ron_app_sup(s->app),
+    return ron_sup_add(ron_app_sup(s->core.app),
                        &(struct ron_task_def){.name = "health",
                                               .kind = "health",
                                               .mode = RON_TASK_LOOP,

@@ -51,7 +51,8 @@ static enum ron_rc add_frame(void *arg, const struct led_frame *frame, const cha
     struct indexer *x = arg;
 
     (void)where;
-    RON_TRY(led_follow_frame(x->s->eng.index, x->s->hash_key, frame, x->applied, err));
+    RON_TRY(
+        led_follow_frame(x->s->engine.live.index, x->s->engine.hash_key, frame, x->applied, err));
     x->applied = frame->seq_first + frame->entries - 1;
     x->root = frame->new_root;
     return RON_OK;
@@ -65,13 +66,13 @@ static enum ron_rc settle(struct indexer *x, struct ron_err *err)
     if (x->committed == x->applied && !x->chunks) {
         return RON_OK;
     }
-    RON_TRY(led_hashes_sync(s->eng.hashes, err));
-    RON_TRY(led_index_commit(s->eng.index, x->applied, &x->root, err));
+    RON_TRY(led_hashes_sync(s->engine.live.hashes, err));
+    RON_TRY(led_index_commit(s->engine.live.index, x->applied, &x->root, err));
     x->committed = x->applied;
     x->chunks = false;
-    x->settled_ns = ron_env_now_ns(s->env);
-    ron_au64_store(&s->indexed_seq, x->applied);
-    ron_task_wake(s->seq_task);
+    x->settled_ns = ron_env_now_ns(s->engine.env);
+    ron_au64_store(&s->news.indexed_seq, x->applied);
+    led_news_wake(&s->news);
     return RON_OK;
 }
 
@@ -82,7 +83,7 @@ static enum ron_rc follow(struct indexer *x, uint64_t head, struct ron_err *err)
     while (x->applied < head) {
         uint64_t to = RON_MIN(head, x->applied + INDEX_BATCH);
 
-        RON_TRY(led_log_scan(s->eng.log, x->applied + 1, to, add_frame, x, err));
+        RON_TRY(led_log_scan(s->engine.live.log, x->applied + 1, to, add_frame, x, err));
         if (x->applied - x->committed >= INDEX_BATCH) {
             RON_TRY(settle(x, err));
         }
@@ -101,7 +102,7 @@ static enum ron_rc take_feed(struct indexer *x, const struct led_feed_block *b, 
         if (b->seq_first != x->applied + 1) {
             RON_TRY(follow(x, b->seq_first - 1, err));
         }
-        RON_TRY(led_feed_index(b, x->s->eng.index, err));
+        RON_TRY(led_feed_index(b, x->s->engine.live.index, err));
         x->applied = b->seq_last;
         x->root = b->root;
         if (x->applied - x->committed >= INDEX_BATCH) {
@@ -124,7 +125,7 @@ static enum ron_rc take_chunks(struct indexer *x, void **items, size_t count, st
         struct led_image_chunk *c = items[i];
 
         if (rc == RON_OK) {
-            rc = led_index_put_image(s->eng.index, c->seq, c->number, c->take_bytes, c->len,
+            rc = led_index_put_image(s->engine.live.index, c->seq, c->number, c->take_bytes, c->len,
                                      c->last, err);
             rc = rc == RON_EXISTS ? RON_OK : rc; /* nothing was written since the last one */
             x->chunks = true;
@@ -141,13 +142,13 @@ static enum ron_rc take_chunks(struct indexer *x, void **items, size_t count, st
 static void want_image(struct indexer *x)
 {
     struct led_svc *s = x->s;
-    uint64_t every = RON_MAX((uint64_t)ron_conf_int(s->conf, LED_IMAGE_EVERY),
-                             IMAGE_ENTRIES_PER_ACCOUNT * ron_au64_load(&s->image_accounts));
+    uint64_t every = RON_MAX((uint64_t)ron_conf_int(s->core.conf, LED_IMAGE_EVERY),
+                             IMAGE_ENTRIES_PER_ACCOUNT * ron_au64_load(&s->news.image_accounts));
 
     if (x->committed >= x->image_asked + every) {
         x->image_asked = x->committed;
-        ron_au32_store(&s->image_wanted, 1);
-        ron_task_wake(s->seq_task);
+        ron_au32_store(&s->news.image_wanted, 1);
+        led_news_wake(&s->news);
     }
 }
 
@@ -158,11 +159,12 @@ static enum ron_rc prepare_segment(struct led_svc *s, struct ron_err *err)
 {
     enum ron_rc rc;
 
-    if ((led_svc_mode(s) != LED_RUNNING && led_svc_mode(s) != LED_FOLLOWING) ||
-        !led_log_wants_segment(s->eng.log)) {
+    if ((led_engine_mode(&s->engine) != LED_RUNNING &&
+         led_engine_mode(&s->engine) != LED_FOLLOWING) ||
+        !led_log_wants_segment(s->engine.live.log)) {
         return RON_OK;
     }
-    rc = led_log_prepare(s->eng.log, err);
+    rc = led_log_prepare(s->engine.live.log, err);
     if (rc == RON_LIMIT) {
         ron_need_set(s->need_disk, RON_NEED_DEGRADED, err->msg, 30);
         return RON_OK; /* The committer says no when the present segment is full. */
@@ -176,15 +178,16 @@ static enum ron_rc prepare_segment(struct led_svc *s, struct ron_err *err)
 /* Memory for the book to grow into: finding a huge page may take milliseconds. */
 static void make_blocks(struct led_svc *s)
 {
-    uint32_t wanted = RON_MIN(ron_au32_load(&s->blocks_wanted), (uint32_t)LED_SVC_BLOCKS);
+    uint32_t wanted = RON_MIN(ron_au32_load(&s->news.blocks_wanted), (uint32_t)LED_NEWS_BLOCKS);
 
     for (uint32_t i = 0; i < wanted; i++) {
-        if (ron_aptr_load(&s->blocks[i]) == NULL) {
-            ron_aptr_store(&s->blocks[i], led_book_make_block()); /* NULL: the book helps itself */
+        if (ron_aptr_load(&s->news.blocks[i]) == NULL) {
+            ron_aptr_store(&s->news.blocks[i],
+                           led_book_make_block()); /* NULL: the book helps itself */
         }
     }
     if (wanted > 0) {
-        ron_task_wake(s->seq_task);
+        led_news_wake(&s->news);
     }
 }
 
@@ -192,20 +195,20 @@ static void make_blocks(struct led_svc *s)
  * entries, and what the sequencer gave back meanwhile after another. */
 static void trim(struct indexer *x)
 {
-    uint64_t now_ns = ron_env_now_ns(x->s->env);
+    uint64_t now_ns = ron_env_now_ns(x->s->engine.env);
 
     if (now_ns - x->trimmed_ns < TRIM_EVERY_NS) {
         return;
     }
     x->trimmed_ns = now_ns;
-    led_works_trim(x->s->works);
+    led_works_trim(x->s->pipes.works);
     if (x->applied != x->trimmed_at) {
         x->trimmed_at = x->applied;
         x->trims = 2;
     } else if (x->trims > 0) {
         x->trims--;
-        ron_au32_store(&x->s->at_rest, 1);
-        ron_task_wake(x->s->seq_task);
+        ron_au32_store(&x->s->news.at_rest, 1);
+        led_news_wake(&x->s->news);
         ron_alloc_trim();
     }
 }
@@ -214,9 +217,8 @@ static void save_checkpoint(struct led_svc *s)
 {
     struct ron_err err = {0};
 
-    if (led_signer_save_due(s->signer, &err) != RON_OK) {
-        RON_LOG(ron_app_log(s->app), WARN, "the signed checkpoint could not be saved",
-                RON_LOG_ERR(&err));
+    if (led_signer_save_due(s->publish.signer, &err) != RON_OK) {
+        RON_LOG(s->core.log, WARN, "the signed checkpoint could not be saved", RON_LOG_ERR(&err));
     }
 }
 
@@ -225,35 +227,36 @@ static enum ron_rc one_round(struct indexer *x, struct ron_err *err)
     struct led_svc *s = x->s;
     struct led_feed_block *blocks;
     struct led_log_head log;
-    struct led_svc_head head;
+    struct led_head head;
     uint64_t durable;
     enum ron_rc rc;
 
-    if (x->generation != s->generation) {
-        x->generation = s->generation;
-        x->applied = s->eng.indexed_seq;
+    if (x->generation != s->engine.generation) {
+        x->generation = s->engine.generation;
+        x->applied = s->engine.live.indexed_seq;
         x->committed = x->applied;
-        x->image_asked = s->eng.image_seq;
-        led_log_head(s->eng.log, &log);
+        x->image_asked = s->engine.live.image_seq;
+        led_log_head(s->engine.live.log, &log);
         x->late = log.late;
-        led_svc_head(s, &head);
+        led_engine_head(&s->engine, &head);
         if (head.seq == x->applied) { /* else the next frame says it */
             x->root = head.root;
         }
     }
-    durable = ron_au64_load(&s->durable_seq); /* What it counts was fed before it was set. */
-    blocks = led_feed_take(s->feed);
+    durable = ron_au64_load(&s->engine.durable_seq); /* What it counts was fed before it was set. */
+    blocks = led_feed_take(s->pipes.feed);
     rc = take_feed(x, blocks, err);
     led_feed_drop(blocks);
     RON_TRY(rc);
     RON_TRY(follow(x, durable, err));
-    if (x->chunks || x->ending || ron_env_now_ns(s->env) - x->settled_ns >= SETTLE_EVERY_NS) {
+    if (x->chunks || x->ending ||
+        ron_env_now_ns(s->engine.env) - x->settled_ns >= SETTLE_EVERY_NS) {
         RON_TRY(settle(x, err));
     }
     want_image(x);
-    led_log_head(s->eng.log, &log);
-    ron_au64_store(&s->log_bytes, log.bytes);
-    (void)ron_au64_add(&s->segments_late, log.late - x->late);
+    led_log_head(s->engine.live.log, &log);
+    ron_au64_store(&s->news.log_bytes, log.bytes);
+    (void)ron_au64_add(&s->news.segments_late, log.late - x->late);
     x->late = log.late;
     return prepare_segment(s, err);
 }
@@ -268,13 +271,13 @@ static void round_failed(struct indexer *x, enum ron_rc rc, struct ron_err *err)
         RON_IGNORE(ron_err_set(err, rc, "%s", ron_rc_doc(rc)));
     }
 
-    x->applied = led_index_applied(s->eng.index); /* What was not committed is forgotten. */
+    x->applied = led_index_applied(s->engine.live.index); /* What was not committed is forgotten. */
     x->committed = x->applied;
     x->chunks = false;
-    RON_LOG(ron_app_log(s->app), WARN, "the indexer failed", RON_LOG_ERR(err));
+    RON_LOG(s->core.log, WARN, "the indexer failed", RON_LOG_ERR(err));
     ron_need_set(s->need_index, RON_NEED_DEGRADED, err->msg, 5);
     if (rc == RON_CORRUPT) {
-        led_svc_enter_safe(s, "the journal is damaged", err->msg);
+        led_engine_enter_safe(&s->engine, "the journal is damaged", err->msg);
     }
 }
 
@@ -306,15 +309,15 @@ static void drop_chunks(void **items, size_t count)
 static void take_turn(struct indexer *x, void **chunks, size_t count)
 {
     struct led_svc *s = x->s;
-    bool leased = led_svc_lease(s);
+    bool leased = led_engine_lease(&s->engine);
 
-    if (leased && s->eng.index != NULL) {
+    if (leased && s->engine.live.index != NULL) {
         work(x, chunks, count);
     } else {
         drop_chunks(chunks, count);
     }
     if (leased) {
-        led_svc_unlease(s);
+        led_engine_unlease(&s->engine);
     }
 }
 
@@ -340,7 +343,8 @@ static enum ron_rc index_run(struct ron_task *t, void *arg)
             return RON_OK; /* after a last round */
         }
         count = 0;
-        rc = ron_chan_recv_or_changed(s->images, stop, seen, false, chunks, RON_ARRAY_LEN(chunks),
+        rc = ron_chan_recv_or_changed(s->pipes.images, stop, seen, false, chunks,
+                                      RON_ARRAY_LEN(chunks),
                                       ron_deadline_after_ms(ron_mono_ns(), INDEX_EVERY_MS), &count);
         if (rc == RON_CANCELLED) {
             return rc;
@@ -350,7 +354,7 @@ static enum ron_rc index_run(struct ron_task *t, void *arg)
 
 enum ron_rc led_stage_index_add(struct led_svc *s, struct ron_err *err)
 {
-    return ron_sup_add(ron_app_sup(s->app),
+    return ron_sup_add(ron_app_sup(s->core.app),
                        &(struct ron_task_def){.name = "indexer",
                                               .kind = "indexer",
                                               .mode = RON_TASK_BLOCKING,

@@ -33,30 +33,32 @@ static void damaged(void *arg, enum ron_rc rc, const struct ron_err *err)
     struct led_svc *s = arg;
 
     if (rc == RON_CORRUPT) {
-        led_metrics_gap(s);
+        led_metrics_gap(s->core.metrics);
     }
-    led_svc_enter_safe(s, rc == RON_CORRUPT ? "the journal is damaged" : "the disk cannot read",
-                       err->msg);
+    led_engine_enter_safe(&s->engine,
+                          rc == RON_CORRUPT ? "the journal is damaged" : "the disk cannot read",
+                          err->msg);
 }
 
 static enum ron_rc fresh_reader(struct led_reading *rd)
 {
     struct led_svc *s = rd->s;
-    struct led_reader_opts o = {.log = s->eng.log,
-                                .index = s->eng.index,
-                                .hashes = led_hashes_store(s->eng.hashes),
+    struct led_reader_opts o = {.log = s->engine.live.log,
+                                .index = s->engine.live.index,
+                                .hashes = led_hashes_store(s->engine.live.hashes),
                                 .damaged = damaged,
                                 .arg = s};
 
-    if (rd->reader != NULL && rd->generation == s->generation && rd->index == s->eng.index) {
+    if (rd->reader != NULL && rd->generation == s->engine.generation &&
+        rd->index == s->engine.live.index) {
         return RON_OK;
     }
     led_reader_free(rd->reader);
     rd->reader = NULL;
-    memcpy(o.hash_key, s->hash_key, sizeof o.hash_key);
+    memcpy(o.hash_key, s->engine.hash_key, sizeof o.hash_key);
     RON_TRY(led_reader_new(&o, &rd->reader));
-    rd->generation = s->generation;
-    rd->index = s->eng.index;
+    rd->generation = s->engine.generation;
+    rd->index = s->engine.live.index;
     return RON_OK;
 }
 
@@ -77,7 +79,7 @@ static void look_up(struct led_reading *rd, struct led_query *q)
     if (rc == RON_OK && repeat == LED_REPEAT_NEW && (w->look_up & LED_LOOK_ORIGINAL) != 0) {
         rc = led_read_originals(rd->reader, w, (struct led_candidates){0}, &err);
     }
-    led_query_put(s->queries, q);
+    led_query_put(s->pipes.queries, q);
     if (rc != RON_OK) {
         bool later = rc == RON_NOMEM || rc == RON_LIMIT || rc == RON_AGAIN;
 
@@ -89,7 +91,7 @@ static void look_up(struct led_reading *rd, struct led_query *q)
     } else {
         w->look_up = 0;
         w->fate = LED_FATE_NONE;
-        led_svc_validated(s, w);
+        led_pipes_validated(&s->pipes, w);
     }
 }
 
@@ -107,7 +109,7 @@ static void failed(struct led_svc *s, struct led_query *q, enum ron_rc rc,
                              : rc == RON_CLOSED                   ? LED_REASON_NOT_LEADER
                                                                   : LED_REASON_INTERNAL;
 
-    led_query_refuse(s->queries, q, reason, err->msg[0] != '\0' ? err->msg : NULL);
+    led_query_refuse(s->pipes.queries, q, reason, err->msg[0] != '\0' ? err->msg : NULL);
 }
 
 /* V4 of replica/lead.h: that it is not here means nothing where the log may go on without us. */
@@ -148,9 +150,9 @@ static enum ron_rc write_checkpoint(struct led_svc *s, const struct led_query *q
                                     struct ron_buf *out, struct ron_err *err)
 {
     if (q->b > 0) {
-        return led_signer_covering(s->signer, q->b, q->a, q->durable_seq, out, err);
+        return led_signer_covering(s->publish.signer, q->b, q->a, q->durable_seq, out, err);
     }
-    return led_signer_checkpoint(s->signer, q->durable_seq, &q->durable_root, out, err);
+    return led_signer_checkpoint(s->publish.signer, q->durable_seq, &q->durable_root, out, err);
 }
 
 static enum ron_rc write_receipt(struct led_reading *rd, struct led_query *q, struct ron_buf *out,
@@ -178,12 +180,12 @@ static enum ron_rc write_frozen(struct led_svc *s, const struct led_query *q, st
     uint32_t idle = 0;
     enum ron_rc rc;
 
-    if (!ron_au32_cas(&s->frozen_busy, &idle, 1)) {
+    if (!ron_au32_cas(&s->gate.frozen_busy, &idle, 1)) {
         return ron_err_set(err, RON_AGAIN, "another account is being frozen; try again");
     }
     rc = led_lead_freeze(s, account, q->flag, err);
-    rc = rc == RON_OK ? led_frozen_set(s->frozen, account, q->flag, err) : rc;
-    ron_au32_store(&s->frozen_busy, 0);
+    rc = rc == RON_OK ? led_frozen_set(s->gate.frozen, account, q->flag, err) : rc;
+    ron_au32_store(&s->gate.frozen_busy, 0);
     RON_TRY(rc);
     return ron_buf_append_text(out, q->flag ? "{\"frozen\":true}" : "{\"frozen\":false}");
 }
@@ -242,7 +244,7 @@ static enum ron_rc write_answer(struct led_reading *rd, struct led_query *q, str
  * where there are two. */
 static bool begin_export(struct led_svc *s)
 {
-    uint32_t readers = (uint32_t)ron_conf_int(s->conf, LED_READERS);
+    uint32_t readers = (uint32_t)ron_conf_int(s->core.conf, LED_READERS);
 
     if (ron_au32_add(&s->exports, 1) < RON_MAX(1U, readers - 1)) {
         return true;
@@ -258,7 +260,7 @@ static enum ron_rc write_piece(const struct led_reading *rd, struct ron_http_rep
     enum ron_rc rc = RON_TIMEOUT;
 
     while (rc == RON_TIMEOUT) {
-        if (ron_task_stopping(rd->task) || led_svc_mode(rd->s) == LED_SWAPPING) {
+        if (ron_task_stopping(rd->task) || led_engine_mode(&rd->s->engine) == LED_SWAPPING) {
             return RON_CANCELLED;
         }
         rc = ron_http_reply_write_wait(reply, piece, len,
@@ -292,10 +294,10 @@ static void export(struct led_reading *rd, struct led_query *q)
                                                   .length = RON_HTTP_UNKNOWN}) != RON_OK) {
         ron_free(piece);
         led_export_free(x);
-        led_query_refuse(s->queries, q, LED_REASON_BUSY, "too many exports are under way");
+        led_query_refuse(s->pipes.queries, q, LED_REASON_BUSY, "too many exports are under way");
         return;
     }
-    led_query_put(s->queries, q);
+    led_query_put(s->pipes.queries, q);
     for (;;) {
         size_t len = 0;
 
@@ -347,12 +349,13 @@ static void serve(struct led_reading *rd, struct led_query *q)
         return;
     }
     if (led_reply_cancelled(&q->reply)) {
-        led_query_refuse(s->queries, q, LED_REASON_TIMEOUT, NULL);
+        led_query_refuse(s->pipes.queries, q, LED_REASON_TIMEOUT, NULL);
         return;
     }
     if (q->ask == LED_ASK_EXPORT) {
         if (!begin_export(s)) {
-            led_query_refuse(s->queries, q, LED_REASON_BUSY, "too many exports are under way");
+            led_query_refuse(s->pipes.queries, q, LED_REASON_BUSY,
+                             "too many exports are under way");
             return;
         }
         export(rd, q);
@@ -368,7 +371,7 @@ static void serve(struct led_reading *rd, struct led_query *q)
     if (q->ask == LED_ASK_TILE) {
         say_immutable(s, q);
     }
-    led_query_answer(s->queries, q, 200, type);
+    led_query_answer(s->pipes.queries, q, 200, type);
 }
 
 static enum ron_rc read_handle(struct ron_task *t, void *arg, void **items, size_t count)
@@ -384,17 +387,17 @@ static enum ron_rc read_handle(struct ron_task *t, void *arg, void **items, size
             led_admin_serve(s, q); /* It takes leases itself, or replaces the engine. */
             continue;
         }
-        if (!led_svc_lease(s)) {
-            led_query_refuse(s->queries, q, LED_REASON_SAFE_MODE,
+        if (!led_engine_lease(&s->engine)) {
+            led_query_refuse(s->pipes.queries, q, LED_REASON_SAFE_MODE,
                              "the journal is being opened anew");
             continue;
         }
         if (fresh_reader(rd) != RON_OK) {
-            led_query_refuse(s->queries, q, LED_REASON_BUSY, "no memory for a reader");
+            led_query_refuse(s->pipes.queries, q, LED_REASON_BUSY, "no memory for a reader");
         } else {
             serve(rd, q);
         }
-        led_svc_unlease(s);
+        led_engine_unlease(&s->engine);
     }
     return RON_OK;
 }
@@ -410,7 +413,7 @@ static void read_stop(struct ron_task *t, void *arg)
 
 enum ron_rc led_stage_read_add(struct led_svc *s, struct ron_err *err)
 {
-    uint32_t count = (uint32_t)ron_conf_int(s->conf, LED_READERS);
+    uint32_t count = (uint32_t)ron_conf_int(s->core.conf, LED_READERS);
 
     s->readings = ron_alloc_array(count, sizeof *s->readings);
     if (s->readings == NULL) {
@@ -421,12 +424,12 @@ enum ron_rc led_stage_read_add(struct led_svc *s, struct ron_err *err)
 
         s->readings[i].s = s;
         (void)snprintf(name, sizeof s->task_names[0], "reader-%u", i);
-        RON_TRY(ron_sup_add(ron_app_sup(s->app),
+        RON_TRY(ron_sup_add(ron_app_sup(s->core.app),
                             &(struct ron_task_def){.name = name,
                                                    .kind = "reader",
                                                    .mode = RON_TASK_BLOCKING,
                                                    .stage = 2,
-                                                   .input = s->reads,
+                                                   .input = s->pipes.reads,
                                                    .batch_max = 1,
                                                    .handle = read_handle,
                                                    .stop = read_stop,

@@ -52,7 +52,7 @@ static void count_window(struct led_svc *s, struct led_work *const *works, size_
         }
     }
     if (decided > 0) {
-        led_metrics_window(s, entries);
+        led_metrics_window(s->core.metrics, entries);
     }
 }
 
@@ -65,19 +65,19 @@ static uint32_t dispatch(struct led_seq_stage *st, struct led_work **works, size
     for (size_t i = 0; i < count; i++) {
         struct led_work *w = works[i];
 
-        led_trace_stage(s, w, "sequencer", "preval", from_ns);
+        led_trace_stage(s->core.tracer, w, "sequencer", "preval", from_ns);
         switch ((enum led_fate)w->fate) {
         case LED_FATE_COMMIT:
             w->sequenced_ns = from_ns;
             w->reign = st->reign;
-            ron_chan_send_reserved(s->commit, w);
+            ron_chan_send_reserved(s->pipes.commit, w);
             committed++;
             break;
         case LED_FATE_DONE:
             led_work_done(w);
             break;
         case LED_FATE_LOOK_UP:
-            led_svc_look_up(s, w);
+            led_pipes_look_up(&s->pipes, w);
             break;
         case LED_FATE_KEPT:
         case LED_FATE_NONE:
@@ -93,7 +93,7 @@ static size_t of_engine(struct led_svc *s, struct led_work **works, size_t count
     size_t left = 0;
 
     for (size_t i = 0; i < count; i++) {
-        if (led_svc_of_engine(s, works[i])) {
+        if (led_engine_has(&s->engine, works[i])) {
             works[left++] = works[i];
         } else {
             refuse(works[i], LED_REASON_SAFE_MODE, "the journal was opened anew");
@@ -109,10 +109,10 @@ static void window(struct led_seq_stage *st, void **items, size_t count)
     struct led_svc *s = st->s;
     struct led_work *out[2 * LED_WINDOW_MAX];
     struct led_work **works = (struct led_work **)items;
-    uint64_t now_ms = ron_env_wall_ms(s->env);
-    uint64_t from_ns = ron_env_now_ns(s->env);
-    size_t waiting = led_seq_waiting(s->eng.seq);
-    bool expired = led_seq_next_expiry_ms(s->eng.seq) <= now_ms;
+    uint64_t now_ms = ron_env_wall_ms(s->engine.env);
+    uint64_t from_ns = ron_env_now_ns(s->engine.env);
+    size_t waiting = led_seq_waiting(s->engine.live.seq);
+    bool expired = led_seq_next_expiry_ms(s->engine.live.seq) <= now_ms;
     uint32_t want;
     uint32_t room;
     size_t n;
@@ -122,7 +122,7 @@ static void window(struct led_seq_stage *st, void **items, size_t count)
     if (want == 0) {
         return;
     }
-    room = ron_chan_reserve_some(s->commit, want, (uint32_t)count);
+    room = ron_chan_reserve_some(s->pipes.commit, want, (uint32_t)count);
     if (room < count) {
         for (size_t i = room; i < count; i++) {
             works[i]->no_room = true;
@@ -130,36 +130,36 @@ static void window(struct led_seq_stage *st, void **items, size_t count)
         }
         count = room;
     }
-    n = led_seq_window(s->eng.seq, works, count, now_ms, room, out);
+    n = led_seq_window(s->engine.live.seq, works, count, now_ms, room, out);
     count_window(s, out, n);
-    ron_chan_unreserve(s->commit, room - dispatch(st, out, n, from_ns));
+    ron_chan_unreserve(s->pipes.commit, room - dispatch(st, out, n, from_ns));
 }
 
 static void take_news(struct led_seq_stage *st)
 {
     struct led_svc *s = st->s;
     /* Before the count: what was made durable before the failure is counted, not taken back. */
-    bool abort_wanted = ron_au32_load(&s->abort_wanted) == 1;
-    uint64_t durable = ron_au64_load(&s->durable_works);
-    uint64_t indexed = ron_au64_load(&s->indexed_seq);
+    bool abort_wanted = ron_au32_load(&s->news.abort_wanted) == 1;
+    uint64_t durable = ron_au64_load(&s->news.durable_works);
+    uint64_t indexed = ron_au64_load(&s->news.indexed_seq);
 
-    if (st->generation != s->generation) { /* another engine, which counts anew */
-        st->generation = s->generation;
+    if (st->generation != s->engine.generation) { /* another engine, which counts anew */
+        st->generation = s->engine.generation;
         st->durable_seen = 0;
         st->indexed_seen = 0;
         st->imaging = false;
     }
     if (durable != st->durable_seen) {
-        led_seq_committed(s->eng.seq, (size_t)(durable - st->durable_seen));
+        led_seq_committed(s->engine.live.seq, (size_t)(durable - st->durable_seen));
         st->durable_seen = durable;
     }
     if (indexed != st->indexed_seen) {
-        led_seq_indexed(s->eng.seq, indexed);
+        led_seq_indexed(s->engine.live.seq, indexed);
         st->indexed_seen = indexed;
     }
     if (abort_wanted) {
-        ron_au32_store(&s->abort_wanted, 0);
-        led_seq_abort(s->eng.seq); /* ends the works that it keeps, as safe_mode */
+        ron_au32_store(&s->news.abort_wanted, 0);
+        led_seq_abort(s->engine.live.seq); /* ends the works that it keeps, as safe_mode */
     }
 }
 
@@ -168,10 +168,10 @@ static void take_news(struct led_seq_stage *st)
 static void stopped(struct led_svc *s, void **items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        refuse(items[i], led_svc_stopped_reason(s), "writes are stopped");
+        refuse(items[i], led_engine_stopped_reason(&s->engine), "writes are stopped");
     }
-    if (led_seq_waiting(s->eng.seq) > 0 && led_seq_in_flight(s->eng.seq) == 0) {
-        led_seq_abort(s->eng.seq);
+    if (led_seq_waiting(s->engine.live.seq) > 0 && led_seq_in_flight(s->engine.live.seq) == 0) {
+        led_seq_abort(s->engine.live.seq);
     }
 }
 
@@ -203,19 +203,19 @@ static void see_balance(void *arg, struct ron_str asset, const struct led_balanc
 
 static void answer_balances(struct led_svc *s, struct led_query *q)
 {
-    const struct led_book *book = led_seq_book(s->eng.seq);
+    const struct led_book *book = led_seq_book(s->engine.live.seq);
     struct ron_str name = {q->account, q->account_len};
     struct balance_list list = {0};
     struct led_account account = {0};
 
     if (!led_book_account(book, name, LED_COMMITTED, &account)) {
-        led_query_refuse(s->queries, q, LED_REASON_NOT_FOUND, "no entry names this account");
+        led_query_refuse(s->pipes.queries, q, LED_REASON_NOT_FOUND, "no entry names this account");
         return;
     }
     ron_json_begin(&list.w, led_reply_body(&q->reply));
     ron_json_open(&list.w, NULL, '{');
     ron_json_str(&list.w, "account", name);
-    ron_json_u64(&list.w, "seq", led_seq_durable(s->eng.seq));
+    ron_json_u64(&list.w, "seq", led_seq_durable(s->engine.live.seq));
     ron_json_u64(&list.w, "last_seq", account.last_seq);
     ron_json_u64(&list.w, "account_nonce", account.account_nonce);
     ron_json_bool(&list.w, "frozen", account.frozen);
@@ -223,7 +223,7 @@ static void answer_balances(struct led_svc *s, struct led_query *q)
     led_book_each(book, name, LED_COMMITTED, see_balance, &list);
     ron_json_close(&list.w, ']');
     ron_json_close(&list.w, '}');
-    led_query_answer(s->queries, q, 200, "application/json");
+    led_query_answer(s->pipes.queries, q, 200, "application/json");
 }
 
 static void see_supply(void *arg, struct ron_str asset, struct ron_money supply)
@@ -242,12 +242,12 @@ static void answer_supply(struct led_svc *s, struct led_query *q)
 
     ron_json_begin(&list.w, led_reply_body(&q->reply));
     ron_json_open(&list.w, NULL, '{');
-    ron_json_u64(&list.w, "seq", led_seq_durable(s->eng.seq));
+    ron_json_u64(&list.w, "seq", led_seq_durable(s->engine.live.seq));
     ron_json_open(&list.w, "assets", '[');
-    led_book_supplies(led_seq_book(s->eng.seq), LED_COMMITTED, see_supply, &list);
+    led_book_supplies(led_seq_book(s->engine.live.seq), LED_COMMITTED, see_supply, &list);
     ron_json_close(&list.w, ']');
     ron_json_close(&list.w, '}');
-    led_query_answer(s->queries, q, 200, "application/json");
+    led_query_answer(s->pipes.queries, q, 200, "application/json");
 }
 
 static bool see_hold(void *arg, const struct led_open_hold *hold)
@@ -274,21 +274,22 @@ static void answer_holds(struct led_svc *s, struct led_query *q)
     ron_json_begin(&list.w, led_reply_body(&q->reply));
     ron_json_open(&list.w, NULL, '{');
     ron_json_str(&list.w, "account", name);
-    ron_json_u64(&list.w, "seq", led_seq_durable(s->eng.seq));
+    ron_json_u64(&list.w, "seq", led_seq_durable(s->engine.live.seq));
     ron_json_open(&list.w, "holds", '[');
-    led_book_holds_of(led_seq_book(s->eng.seq), name, LED_COMMITTED, see_hold, &list);
+    led_book_holds_of(led_seq_book(s->engine.live.seq), name, LED_COMMITTED, see_hold, &list);
     ron_json_close(&list.w, ']');
     ron_json_close(&list.w, '}');
-    led_query_answer(s->queries, q, 200, "application/json");
+    led_query_answer(s->pipes.queries, q, 200, "application/json");
 }
 
 /* To the readers. */
 static void pass_on(struct led_svc *s, struct led_query *q)
 {
-    enum ron_rc rc = ron_chan_try_send(s->reads, q, NULL);
+    enum ron_rc rc = ron_chan_try_send(s->pipes.reads, q, NULL);
 
     if (rc != RON_OK) {
-        led_query_refuse(s->queries, q, rc == RON_CLOSED ? LED_REASON_DRAINING : LED_REASON_BUSY,
+        led_query_refuse(s->pipes.queries, q,
+                         rc == RON_CLOSED ? LED_REASON_DRAINING : LED_REASON_BUSY,
                          "no reader is free");
     }
 }
@@ -296,14 +297,14 @@ static void pass_on(struct led_svc *s, struct led_query *q)
 static void answer_freeze(struct led_svc *s, struct led_query *q)
 {
     struct ron_str name = {q->account, q->account_len};
-    enum ron_rc rc = led_book_freeze(led_seq_book_mut(s->eng.seq), name, q->flag);
+    enum ron_rc rc = led_book_freeze(led_seq_book_mut(s->engine.live.seq), name, q->flag);
 
     if (rc == RON_AGAIN || rc == RON_NOMEM) {
-        led_query_refuse(s->queries, q, LED_REASON_BUSY, "not at this moment; try again");
+        led_query_refuse(s->pipes.queries, q, LED_REASON_BUSY, "not at this moment; try again");
         return;
     }
     if (rc != RON_OK) {
-        led_query_refuse(s->queries, q, LED_REASON_INTERNAL, NULL);
+        led_query_refuse(s->pipes.queries, q, LED_REASON_INTERNAL, NULL);
         return;
     }
     pass_on(s, q); /* A reader writes it down. */
@@ -312,13 +313,13 @@ static void answer_freeze(struct led_svc *s, struct led_query *q)
 /* What the readers need to know of the present. */
 static void add_facts(struct led_svc *s, struct led_query *q)
 {
-    const struct led_book *book = led_seq_book(s->eng.seq);
+    const struct led_book *book = led_seq_book(s->engine.live.seq);
     struct ron_str name = {q->account, q->account_len};
     struct led_account account = {0};
 
-    struct led_svc_head head;
+    struct led_head head;
 
-    led_svc_head(s, &head);
+    led_engine_head(&s->engine, &head);
     q->durable_seq = head.seq;
     q->durable_root = head.root;
     if (q->account_len > 0 && led_book_account(book, name, LED_COMMITTED, &account)) {
@@ -326,10 +327,10 @@ static void add_facts(struct led_svc *s, struct led_query *q)
     }
     if (q->ask == LED_ASK_BY_ID || q->ask == LED_ASK_OUTCOME) {
         struct ron_str text = {q->text, q->text_len};
-        struct led_key key = led_idem_key(s->hash_key, text);
+        struct led_key key = led_idem_key(s->engine.hash_key, text);
 
-        q->in_flight = led_seq_key_in_flight(s->eng.seq, key);
-        q->seq_count = led_seq_candidates(s->eng.seq, key, q->seqs, RON_ARRAY_LEN(q->seqs));
+        q->in_flight = led_seq_key_in_flight(s->engine.live.seq, key);
+        q->seq_count = led_seq_candidates(s->engine.live.seq, key, q->seqs, RON_ARRAY_LEN(q->seqs));
     }
 }
 
@@ -337,8 +338,8 @@ static void add_facts(struct led_svc *s, struct led_query *q)
 static void answer_work(struct led_svc *s, struct led_query *q)
 {
     if ((q->work->look_up & LED_LOOK_ORIGINAL) != 0 &&
-        led_seq_find_refs(s->eng.seq, q->work) != RON_OK) {
-        led_query_refuse(s->queries, q, LED_REASON_BUSY,
+        led_seq_find_refs(s->engine.live.seq, q->work) != RON_OK) {
+        led_query_refuse(s->pipes.queries, q, LED_REASON_BUSY,
                          "no memory for so many reversals; try again");
         return;
     }
@@ -380,8 +381,8 @@ static void take_asks(struct led_seq_stage *st, struct ron_task *t)
     size_t count = 0;
     bool more = false;
 
-    if (ron_chan_recv_poll(st->s->asks, &st->asks_node, items, ASKS_PER_ROUND, &count, &more) !=
-        RON_OK) {
+    if (ron_chan_recv_poll(st->s->pipes.asks, &st->asks_node, items, ASKS_PER_ROUND, &count,
+                           &more) != RON_OK) {
         return;
     }
     /* Whoever was told of a commit before he asked finds it, also one that became durable during
@@ -399,28 +400,28 @@ static void take_asks(struct led_seq_stage *st, struct ron_task *t)
  * when it was not needed. */
 static void take_blocks(struct led_svc *s)
 {
-    struct led_book *book = led_seq_book_mut(s->eng.seq);
+    struct led_book *book = led_seq_book_mut(s->engine.live.seq);
     size_t wanted;
 
-    if (ron_au32_load(&s->at_rest) != 0) {
-        ron_au32_store(&s->at_rest, 0);
+    if (ron_au32_load(&s->news.at_rest) != 0) {
+        ron_au32_store(&s->news.at_rest, 0);
         led_book_rest(book);
     }
     wanted = led_book_blocks_wanted(book);
-    for (size_t i = 0; i < LED_SVC_BLOCKS && wanted > 0; i++) {
-        if (ron_aptr_load(&s->blocks[i]) != NULL) {
-            led_book_give_block(book, ron_aptr_xchg(&s->blocks[i], NULL));
+    for (size_t i = 0; i < LED_NEWS_BLOCKS && wanted > 0; i++) {
+        if (ron_aptr_load(&s->news.blocks[i]) != NULL) {
+            led_book_give_block(book, ron_aptr_xchg(&s->news.blocks[i], NULL));
             wanted--;
         }
     }
-    ron_au32_store(&s->blocks_wanted, (uint32_t)wanted);
+    ron_au32_store(&s->news.blocks_wanted, (uint32_t)wanted);
 }
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
 static void give_up_image(struct led_seq_stage *st)
 {
-    led_book_image_end(led_seq_book_mut(st->s->eng.seq));
+    led_book_image_end(led_seq_book_mut(st->s->engine.live.seq));
     st->imaging = false;
 }
 
@@ -428,39 +429,40 @@ static void give_up_image(struct led_seq_stage *st)
 static void step_image(struct led_seq_stage *st, struct ron_task *t)
 {
     struct led_svc *s = st->s;
-    struct led_book *book = led_seq_book_mut(s->eng.seq);
+    struct led_book *book = led_seq_book_mut(s->engine.live.seq);
     struct led_book_stats stats;
     uint64_t seq = 0;
 
     if (!st->imaging) {
-        if (ron_au32_load(&s->image_wanted) == 0 || led_book_image_begin(book, &seq) != RON_OK) {
+        if (ron_au32_load(&s->news.image_wanted) == 0 ||
+            led_book_image_begin(book, &seq) != RON_OK) {
             return;
         }
         led_book_stats(book, &stats);
-        ron_au64_store(&s->image_accounts, stats.accounts);
-        ron_au32_store(&s->image_wanted, 0);
+        ron_au64_store(&s->news.image_accounts, stats.accounts);
+        ron_au32_store(&s->news.image_wanted, 0);
         st->imaging = true;
     }
     for (int i = 0; i < IMAGE_STEPS; i++) {
         struct led_image_chunk *chunk = NULL;
         bool last;
 
-        if (ron_chan_reserve(s->images, 1) != RON_OK) {
+        if (ron_chan_reserve(s->pipes.images, 1) != RON_OK) {
             ron_task_wake_at(t, ron_task_now_ms(t) + 5); /* The indexer is behind. */
             return;
         }
         chunk = ron_alloc_zero(sizeof *chunk);
         if (chunk == NULL || led_book_image_step(book, chunk) != RON_OK) {
-            ron_chan_unreserve(s->images, 1);
+            ron_chan_unreserve(s->pipes.images, 1);
             ron_free(chunk);
             give_up_image(st);
             return;
         }
         last = chunk->last;
         if (chunk->take_bytes != NULL) {
-            ron_chan_send_reserved(s->images, chunk);
+            ron_chan_send_reserved(s->pipes.images, chunk);
         } else {
-            ron_chan_unreserve(s->images, 1);
+            ron_chan_unreserve(s->pipes.images, 1);
             ron_free(chunk);
         }
         if (last) {
@@ -488,28 +490,29 @@ static enum ron_rc seq_handle(struct ron_task *t, void *arg, void **items, size_
     struct led_svc *s = st->s;
     uint64_t expiry_ms = UINT64_MAX;
 
-    if (!led_svc_take_book(s)) {
+    if (!led_engine_take_book(&s->engine)) {
         for (size_t i = 0; i < count; i++) {
-            refuse(items[i], led_svc_stopped_reason(s), "the journal is being opened anew");
+            refuse(items[i], led_engine_stopped_reason(&s->engine),
+                   "the journal is being opened anew");
         }
         ron_task_wake_at(t, ron_task_now_ms(t) + 10);
         return RON_OK;
     }
     /* Before the news: whoever sees the new number sees, too, that works are to be taken back. */
-    st->reign = ron_au32_load(&s->reign);
+    st->reign = ron_au32_load(&s->news.reign);
     take_news(st);
-    if (led_svc_mode(s) == LED_RUNNING) {
+    if (led_engine_mode(&s->engine) == LED_RUNNING) {
         window(st, items, count);
-        expiry_ms = led_seq_next_expiry_ms(s->eng.seq);
+        expiry_ms = led_seq_next_expiry_ms(s->engine.live.seq);
     } else {
         stopped(s, items, count);
     }
     take_asks(st, t);
     take_blocks(s);
     step_image(st, t);
-    led_svc_give_book(s);
+    led_engine_give_book(&s->engine);
     if (expiry_ms != UINT64_MAX) {
-        uint64_t now_ms = ron_env_wall_ms(s->env);
+        uint64_t now_ms = ron_env_wall_ms(s->engine.env);
         uint64_t wait_ms = expiry_ms > now_ms ? RON_MIN(expiry_ms - now_ms, (uint64_t)1000) : 1;
 
         ron_task_wake_at(t, ron_task_now_ms(t) + wait_ms); /* wall clocks jump: look each second */
@@ -525,15 +528,15 @@ static void seq_stop(struct ron_task *t, void *arg)
     size_t count = 0;
 
     (void)t;
-    (void)ron_chan_close(s->asks); /* who asks from now on is told `draining` */
-    if (led_svc_take_book(s)) {
-        led_seq_end(s->eng.seq); /* the fronts wait for the answers of what it keeps */
-        led_svc_give_book(s);
+    (void)ron_chan_close(s->pipes.asks); /* who asks from now on is told `draining` */
+    if (led_engine_take_book(&s->engine)) {
+        led_seq_end(s->engine.live.seq); /* the fronts wait for the answers of what it keeps */
+        led_engine_give_book(&s->engine);
     }
-    ron_chan_recv_forget(s->asks, &st->asks_node);
-    while (ron_chan_try_recv_many(s->asks, items, ASKS_PER_ROUND, &count) == RON_OK) {
+    ron_chan_recv_forget(s->pipes.asks, &st->asks_node);
+    while (ron_chan_try_recv_many(s->pipes.asks, items, ASKS_PER_ROUND, &count) == RON_OK) {
         for (size_t i = 0; i < count; i++) {
-            led_query_refuse(s->queries, items[i], LED_REASON_DRAINING, NULL);
+            led_query_refuse(s->pipes.queries, items[i], LED_REASON_DRAINING, NULL);
         }
     }
 }
@@ -547,28 +550,28 @@ enum ron_rc led_stage_seq_add(struct led_svc *s, struct ron_err *err)
     }
     st->s = s;
     s->seq_stage = st;
-    return ron_sup_add(ron_app_sup(s->app),
+    return ron_sup_add(ron_app_sup(s->core.app),
                        &(struct ron_task_def){.name = "sequencer",
                                               .kind = "sequencer",
                                               .mode = RON_TASK_LOOP,
                                               .worker = RON_WORKER_ANY,
                                               .stage = 3,
-                                              .input = s->validated,
+                                              .input = s->pipes.validated,
                                               .batch_max = LED_WINDOW_MAX,
                                               .restart = {.essential = true},
                                               .start = seq_start,
                                               .handle = seq_handle,
                                               .stop = seq_stop,
                                               .arg = st},
-                       &s->seq_task, err);
+                       &s->news.seq_task, err);
 }
 
 bool led_stage_seq_owes(const struct led_svc *s)
 {
     const struct led_seq_stage *st = s->seq_stage;
-    uint64_t seen = st->generation == s->generation ? st->durable_seen : 0;
+    uint64_t seen = st->generation == s->engine.generation ? st->durable_seen : 0;
 
-    return led_seq_in_flight(s->eng.seq) > ron_au64_load(&s->durable_works) - seen;
+    return led_seq_in_flight(s->engine.live.seq) > ron_au64_load(&s->news.durable_works) - seen;
 }
 
 void led_stage_seq_free(struct led_svc *s)

@@ -14,7 +14,7 @@ struct making {
     struct led_svc *s;
     const struct ron_env *env;
     const char *dir;
-    struct led_svc_head head; /* durable before the segments were taken: they hold it */
+    struct led_head head; /* durable before the segments were taken: they hold it */
     struct led_snapshot_done done;
     struct ron_err *err;
 };
@@ -108,7 +108,7 @@ static enum ron_rc take_segment(void *arg, const char *name, bool sealed, uint64
     char to[1200];
     struct ron_file_stat st;
 
-    (void)snprintf(from, sizeof from, "%s/log/%s", m->s->dir, name);
+    (void)snprintf(from, sizeof from, "%s/log/%s", m->s->engine.dir, name);
     (void)snprintf(to, sizeof to, "%s/log/%s", m->dir, name);
     m->done.segments++;
     if (sealed) {
@@ -141,7 +141,7 @@ static enum ron_rc link_rest(struct making *m)
         struct ron_file_stat st;
         enum ron_rc rc;
 
-        (void)snprintf(from, sizeof from, "%s/%s", m->s->dir, names[i]);
+        (void)snprintf(from, sizeof from, "%s/%s", m->s->engine.dir, names[i]);
         (void)snprintf(to, sizeof to, "%s/%s", m->dir, names[i]);
         rc = m->env->disk->stat(m->env, from, &st);
         if (rc == RON_OK) {
@@ -169,7 +169,7 @@ static enum ron_rc put_cosigned(struct making *m)
     enum ron_rc rc;
 
     ron_buf_init(&note, LED_NOTE_BYTES_MAX);
-    rc = led_signer_covering(m->s->signer, 1, 0, m->head.seq, &note, m->err);
+    rc = led_signer_covering(m->s->publish.signer, 1, 0, m->head.seq, &note, m->err);
     if (rc == RON_OK) {
         rc = put_note(m, "checkpoint.cosigned", &note);
     } else if (rc == RON_NOTFOUND) {
@@ -186,7 +186,7 @@ static enum ron_rc sign(struct making *m)
     enum ron_rc rc;
 
     ron_buf_init(&note, LED_NOTE_BYTES_MAX);
-    rc = led_signer_checkpoint(m->s->signer, m->head.seq, &m->head.root, &note, m->err);
+    rc = led_signer_checkpoint(m->s->publish.signer, m->head.seq, &m->head.root, &note, m->err);
     if (rc == RON_OK) {
         rc = put_note(m, "checkpoint", &note);
     }
@@ -197,18 +197,18 @@ static enum ron_rc sign(struct making *m)
 enum ron_rc led_snapshot(struct led_svc *s, const char *dir, struct led_snapshot_done *ret_done,
                          struct ron_err *err)
 {
-    struct making m = {.s = s, .env = s->env, .dir = dir, .err = err};
+    struct making m = {.s = s, .env = s->engine.env, .dir = dir, .err = err};
     char path[1200];
 
-    led_svc_head(s, &m.head);
+    led_engine_head(&s->engine, &m.head);
     m.done.seq = m.head.seq;
     RON_TRY(make_dirs(&m));
-    RON_TRY(led_log_each_segment(s->eng.log, take_segment, &m));
+    RON_TRY(led_log_each_segment(s->engine.live.log, take_segment, &m));
     (void)snprintf(path, sizeof path, "%s/log", dir);
-    RON_TRY(s->env->disk->sync_dir(s->env, path, err));
-    if (s->eng.index != NULL) {
+    RON_TRY(s->engine.env->disk->sync_dir(s->engine.env, path, err));
+    if (s->engine.live.index != NULL) {
         (void)snprintf(path, sizeof path, "%s/index.mdb", dir);
-        RON_TRY(led_index_copy(s->eng.index, path, err));
+        RON_TRY(led_index_copy(s->engine.live.index, path, err));
     }
     RON_TRY(link_rest(&m));
     RON_TRY(put_cosigned(&m));
