@@ -3,107 +3,38 @@
  *
  * Place: service. Build order: disk (memory in amnesia mode), engine by recovery, keys and guards,
  * signer, channels, tasks, fronts. Taken down in reverse after everything has stopped. */
-#include "ledger/svc.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "ledger/front/front.h"
 #include "ledger/guard/frozen.h"
 #include "ledger/ledger.h"
 #include "ledger/recover/mark.h"
+#include "ledger/stage/stage.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/hex.h"
 #include "ron/io/memdisk.h"
 
-static const struct ron_conf_key keys[] = {LED_CONF(RON_CONF_ROW)};
-
-static enum ron_rc check_settings(const struct ron_conf_snap *conf, struct ron_err *err)
-{
-    bool memory = ron_conf_choice(conf, LED_ENGINE_MODE) == LED_MODE_AMNESIA;
-    bool amnesia = ron_conf_bool(conf, RON_APP_AMNESIA);
-
-    if (memory != amnesia) {
-        return ron_err_set(err, RON_INVALID,
-                           "engine.mode = \"amnesia\" and amnesia.enabled belong together");
-    }
-    if (!memory && ron_conf_str(conf, LED_DATA_DIR).len == 0) {
-        return ron_err_set(err, RON_INVALID,
-                           "engine.data_dir must be set, or engine.mode = \"amnesia\" with "
-                           "amnesia.enabled = true");
-    }
-    if (memory && ron_conf_str(conf, LED_DATA_DIR).len != 0) {
-        return ron_err_set(err, RON_INVALID, "amnesia leaves no trace: unset engine.data_dir");
-    }
-    if (ron_conf_choice(conf, LED_ENGINE_SINK) == LED_SINK_POSTGRES &&
-        (memory || ron_conf_secret(conf, LED_PG_DSN).len == 0)) {
-        return ron_err_set(err, RON_INVALID,
-                           "engine.sink = \"postgres\" needs postgres.dsn and a persistent engine");
-    }
-    if (ron_conf_str(conf, LED_KMS_URL).len != 0 && ron_conf_str(conf, LED_KEY_FILE).len != 0) {
-        return ron_err_set(err, RON_INVALID,
-                           "capabilities are verified by kms.url or with auth.key_file: unset one");
-    }
-    if (ron_conf_str(conf, LED_KMS_URL).len != 0 &&
-        ron_conf_choice(conf, LED_AUTH_READS) == LED_READS_CAPABILITY) {
-        return ron_err_set(err, RON_INVALID,
-                           "with kms.url reads cannot wait for a verdict: set auth.reads = "
-                           "\"open\" or use auth.key_file");
-    }
-    return led_svc_remote_check(conf, err);
-}
-
-const struct ron_conf_table led_conf_table = {
-    .service = "ledger", .keys = keys, .key_count = LED_CONF_COUNT, .check = check_settings};
+struct led_svc {
+    struct led_core core;
+    struct led_engine engine;
+    struct led_pipes pipes;
+    struct led_news news;
+    struct led_gate gate;
+    struct led_publish publish;
+    struct led_lead *lead; /* NULL: the log is ours alone */
+    struct led_preval_stage preval;
+    struct led_seq_stage seq;
+    struct led_commit_stage commit;
+    struct led_read_stage read;
+    struct led_index_stage index;
+    struct led_health_stage health;
+    struct led_front front;
+};
 
 /* ---- engine ---------------------------------------------------------------------------------- */
-
-/* An expiry that is refused for what it is, not for the state of the ledger, leaves its hold open:
- * somebody has to know. */
-static void note_refused_expiry(struct led_svc *s, const struct led_work *w)
-{
-    const struct led_refusal *r = &w->refusals.items[0];
-    struct ron_str hold = {0};
-
-    if (r->reason == LED_REASON_BUSY || r->reason == LED_REASON_DRAINING ||
-        r->reason == LED_REASON_SAFE_MODE || r->reason == LED_REASON_NOT_LEADER) {
-        return;
-    }
-    led_metrics_expiry_refused(s->core.metrics);
-    if (w->batch.count > 0) {
-        hold = w->batch.entries[0].ref;
-    }
-    if (ron_au32_add(&s->expiry_told, 1) == 0) {
-        RON_LOG(s->core.log, ERROR, "a hold cannot be expired; it is tried again every minute",
-                RON_LOG_SLICE("hold", hold), RON_LOG_STR("reason", led_reason_name(r->reason)),
-                RON_LOG_STR("detail", r->detail));
-    }
-}
-
-/* The ledger's own works: expiries. */
-static void own_done(struct led_work *w)
-{
-    struct led_svc *s = w->service;
-
-    if (w->result == LED_RESULT_REFUSED) {
-        note_refused_expiry(s, w);
-    }
-    led_works_put(s->pipes.works, w);
-}
-
-static struct led_work *own_work(void *arg)
-{
-    struct led_svc *s = arg;
-    struct led_work *w = led_works_get(s->pipes.works, LED_OWN_ARENA);
-
-    if (w != NULL) {
-        w->service = s;
-        w->done = own_done;
-        w->generation = s->engine.generation;
-    }
-    return w;
-}
 
 static void progress(void *arg, uint64_t seq, uint64_t last_seq)
 {
@@ -131,7 +62,7 @@ static void set_recover_opts(struct led_svc *s)
         .torn_is_damage = ron_conf_choice(c, LED_TORN_TAIL) == LED_TORN_SAFE_MODE,
         .book = {.horizon_ms = (uint64_t)ron_conf_ms(c, LED_HORIZON)},
         .parallel = s->pipes.cpus > 1,
-        .seq = {.own_work = own_work, .arg = s},
+        .seq = {.own_work = led_stage_seq_own_work, .arg = &s->seq},
         .progress = progress,
         .progress_arg = s,
         .uuid = s->lead != NULL ? led_lead_uuid(s->lead) : NULL,
@@ -163,7 +94,7 @@ static enum ron_rc open_disk(struct led_svc *s, struct ron_err *err)
 /* V1 of replica/lead.h. */
 static enum ron_rc place_in_shared_log(struct led_svc *s, struct ron_err *err)
 {
-    enum ron_rc rc = led_lead_place(s, err);
+    enum ron_rc rc = led_lead_place(s->lead, err);
 
     if (rc == RON_NOTFOUND) {
         led_engine_enter_safe(&s->engine, "the shared log lacks what is known here", err->msg);
@@ -361,9 +292,9 @@ static enum ron_rc make_needs(struct led_svc *s, struct ron_err *err)
     struct ron_needs *needs = ron_app_needs(s->core.app);
 
     RON_TRY(ron_needs_add(needs, "safe_mode", false, &s->engine.need_safe, err));
-    RON_TRY(ron_needs_add(needs, "commit_queue", false, &s->need_commit, err));
-    RON_TRY(ron_needs_add(needs, "disk_space", false, &s->need_disk, err));
-    return ron_needs_add(needs, "index", false, &s->need_index, err);
+    RON_TRY(ron_needs_add(needs, "commit_queue", false, &s->health.need_commit, err));
+    RON_TRY(ron_needs_add(needs, "disk_space", false, &s->index.need_disk, err));
+    return ron_needs_add(needs, "index", false, &s->index.need_index, err);
 }
 
 /* ---- metrics --------------------------------------------------------------------------------- */
@@ -376,8 +307,8 @@ static void collect(struct ron_scrape *scrape, void *arg)
     led_metrics_scrape(
         s->core.metrics, scrape,
         &(struct led_gauges){.safe_mode = mode == LED_SAFE || mode == LED_SWAPPING,
-                             .leads = mode == LED_RUNNING && led_lead_sure(s),
-                             .epoch = led_lead_epoch(s),
+                             .leads = mode == LED_RUNNING && led_lead_sure(s->lead),
+                             .epoch = led_lead_epoch(s->lead),
                              .head_seq = ron_au64_load(&s->engine.durable_seq),
                              .indexed_seq = ron_au64_load(&s->news.indexed_seq),
                              .log_bytes = ron_au64_load(&s->news.log_bytes),
@@ -408,12 +339,74 @@ static enum ron_rc open_roots(struct led_svc *s, struct ron_err *err)
                                                .head_seq = ron_au64_load(&s->engine.durable_seq),
                                                .older = led_routes_older,
                                                .on_root = led_oap_on_root,
-                                               .arg = s},
+                                               .arg = &s->front},
                       &s->publish.roots, err));
     s->publish.on_commit = led_oap_on_commit;
-    s->publish.arg = s;
+    s->publish.arg = &s->front;
     RON_TRY(led_roots_metrics(s->publish.roots, ron_app_metrics(s->core.app), err));
     return led_roots_attach(s->publish.roots, ron_app_sup(s->core.app), err);
+}
+
+static enum ron_rc open_lead(struct led_svc *s, struct ron_err *err)
+{
+    return led_lead_open(&(struct led_lead_opts){.core = &s->core,
+                                                 .engine = &s->engine,
+                                                 .pipes = &s->pipes,
+                                                 .news = &s->news,
+                                                 .gate = &s->gate,
+                                                 .publish = &s->publish},
+                         &s->lead, err);
+}
+
+/* Gives each stage, and the fronts, the parts that it uses. Members that were set before stay. */
+static void wire(struct led_svc *s)
+{
+    bool reads_open = ron_conf_choice(s->core.conf, LED_AUTH_READS) == LED_READS_OPEN;
+
+    s->preval.core = &s->core;
+    s->preval.engine = &s->engine;
+    s->preval.pipes = &s->pipes;
+    s->preval.gate = &s->gate;
+
+    s->seq.core = &s->core;
+    s->seq.engine = &s->engine;
+    s->seq.pipes = &s->pipes;
+    s->seq.news = &s->news;
+
+    s->commit.core = &s->core;
+    s->commit.engine = &s->engine;
+    s->commit.pipes = &s->pipes;
+    s->commit.news = &s->news;
+    s->commit.publish = &s->publish;
+    s->commit.lead = s->lead;
+
+    s->read.core = &s->core;
+    s->read.engine = &s->engine;
+    s->read.pipes = &s->pipes;
+    s->read.news = &s->news;
+    s->read.gate = &s->gate;
+    s->read.publish = &s->publish;
+    s->read.lead = s->lead;
+    s->read.reads_open = reads_open;
+
+    s->index.core = &s->core;
+    s->index.engine = &s->engine;
+    s->index.pipes = &s->pipes;
+    s->index.news = &s->news;
+    s->index.publish = &s->publish;
+
+    s->health.core = &s->core;
+    s->health.pipes = &s->pipes;
+    s->health.news = &s->news;
+    s->health.gate = &s->gate;
+
+    s->front.core = &s->core;
+    s->front.engine = &s->engine;
+    s->front.pipes = &s->pipes;
+    s->front.gate = &s->gate;
+    s->front.publish = &s->publish;
+    s->front.lead = s->lead;
+    s->front.reads_open = reads_open;
 }
 
 static enum ron_rc build(struct ron_app *app, struct ron_err *err)
@@ -438,21 +431,22 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
     RON_TRY(make_metrics(s, err));
     RON_TRY(open_disk(s, err));
     RON_TRY(open_guard(s, err));
-    RON_TRY(led_lead_open(s, err));
+    RON_TRY(open_lead(s, err));
+    wire(s);
     RON_TRY(open_engine(s, err));
     RON_TRY(open_signer(s, err));
     RON_TRY(led_pipes_open(&s->pipes, app, err));
     RON_TRY(open_roots(s, err));
-    RON_TRY(led_svc_remote_open(s, err));
-    RON_TRY(led_stage_preval_add(s, err));
-    RON_TRY(led_stage_read_add(s, err));
-    RON_TRY(led_stage_seq_add(s, err));
-    RON_TRY(led_stage_commit_add(s, err));
-    RON_TRY(led_stage_index_add(s, err));
-    RON_TRY(led_stage_lead_add(s, err));
-    RON_TRY(led_stage_health_add(s, err));
-    led_routes_fill(s);
-    return led_oap_add(s, err);
+    RON_TRY(led_stage_remote_open(&s->core, &s->gate, err));
+    RON_TRY(led_stage_preval_add(&s->preval, err));
+    RON_TRY(led_stage_read_add(&s->read, err));
+    RON_TRY(led_stage_seq_add(&s->seq, err));
+    RON_TRY(led_stage_commit_add(&s->commit, err));
+    RON_TRY(led_stage_index_add(&s->index, err));
+    RON_TRY(led_stage_lead_add(s->lead, err));
+    RON_TRY(led_stage_health_add(&s->health, err));
+    led_routes_fill(&s->front);
+    return led_oap_add(&s->front, err);
 }
 
 /* Key file, policy file and what may change of the settings. A mistake leaves the old in force. */
@@ -496,7 +490,7 @@ static int finish(struct ron_app *app, int code)
         RON_LOG(s->core.log, WARN, "the last checkpoint was not saved", RON_LOG_ERR(&err));
     }
     if (code == 2 && s->engine.dir[0] != '\0' && led_engine_mode(&s->engine) == LED_RUNNING &&
-        led_stage_seq_owes(s)) {
+        led_stage_seq_owes(&s->seq)) {
         led_engine_enter_safe(&s->engine, "drain",
                               "not everything that had a seq was committed in time");
     }
@@ -512,12 +506,11 @@ static void take_down(struct ron_app *app)
         return;
     }
     led_pipes_close(&s->pipes);
-    led_stage_seq_free(s);
     led_lead_free(s->lead); /* its replay uses the engine */
     s->lead = NULL;
     led_recovered_done(&s->engine.live); /* ends the works that the sequencer keeps */
     RON_IGNORE(led_gate_close(&s->gate));
-    RON_IGNORE(led_oap_free(s));
+    RON_IGNORE(led_oap_free(&s->front));
     led_roots_free(s->publish.roots);
     led_signer_free(s->publish.signer);
     led_gate_done(&s->gate);
@@ -527,8 +520,7 @@ static void take_down(struct ron_app *app)
     led_pipes_done(&s->pipes);
     led_metrics_free(s->core.metrics);
     ron_memdisk_free(s->engine.memdisk);
-    ron_free(s->readings);
-    ron_free(s->health);
+    led_stage_read_free(&s->read);
     ron_cond_done(&s->engine.idle);
     ron_mutex_done(&s->engine.head_lock);
     ron_mutex_done(&s->engine.lock);

@@ -3,9 +3,11 @@
  *
  * The table below has every target that both fronts serve. Path and query are still
  * percent-encoded; an account or id may hold '/', so names are cut out before they are decoded. */
+#include "ledger/front/ask.h"
+
 #include <string.h>
 
-#include "ledger/svc.h"
+#include "ledger/read/reader.h"
 #include "ron/base/hex.h"
 
 enum { PAGE_DEFAULT = 100 };

@@ -14,9 +14,9 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ledger/front/front.h"
 #include "ledger/front/oap.h"
 #include "ledger/publish/changes.h"
-#include "ledger/svc.h"
 #include "ron/base/alloc.h"
 #include "ron/base/bytes.h"
 #include "ron/base/hex.h"
@@ -44,23 +44,23 @@ static void write_done(const struct led_work *w, struct ron_buf *out)
 
 static void oap_done(struct led_work *w)
 {
-    struct led_svc *s = w->service;
+    struct led_front *f = w->service;
     struct ron_oap_reply *reply = w->reply;
     struct ron_buf *out = ron_oap_reply_body(reply);
     uint16_t status = 200;
 
-    led_metrics_prevalidated(s->core.metrics, w); /* one that a remote guard refused */
+    led_metrics_prevalidated(f->core->metrics, w); /* one that a remote guard refused */
     if (w->result == LED_RESULT_REFUSED) {
-        status = (uint16_t)led_front_refusal(s, w, out);
+        status = (uint16_t)led_front_refusal(f, w, out);
     } else if (w->result == LED_RESULT_CANCELLED) {
         led_front_cancelled(w, out);
     } else {
         write_done(w, out);
         if (w->replayed) {
-            led_metrics_replayed(s->core.metrics);
+            led_metrics_replayed(f->core->metrics);
         }
     }
-    led_works_put(s->pipes.works, w);
+    led_works_put(f->pipes->works, w);
     ron_oap_reply_send(reply, status);
 }
 
@@ -80,7 +80,7 @@ static void fail(struct ron_oap_call *call, enum led_reason reason, const char *
 
 /* ---- callers --------------------------------------------------------------------------------- */
 
-static void set_caller(struct led_svc *s, struct ron_oap_call *call, struct led_caller *ret)
+static void set_caller(struct led_front *f, struct ron_oap_call *call, struct led_caller *ret)
 {
     const struct ron_oap_request *r = ron_oap_request(call);
     const struct ron_peer *peer = ron_oap_peer(call);
@@ -89,21 +89,21 @@ static void set_caller(struct led_svc *s, struct ron_oap_call *call, struct led_
                                .why = r->cap_len == 0 ? RON_CAP_MISSING : RON_CAP_OK,
                                .peer = peer->has_cred ? LED_PEER_UDS : LED_PEER_TCP};
     ret->peer_scopes =
-        led_guard_peer_scopes(s->gate.guard, peer->has_cred ? &peer->uid : NULL, NULL);
+        led_guard_peer_scopes(f->gate->guard, peer->has_cred ? &peer->uid : NULL, NULL);
 }
 
 /* Whether the caller may use `scope`; answers the call when not. */
-static bool allowed(struct led_svc *s, struct ron_oap_call *call, enum led_scope scope,
+static bool allowed(struct led_front *f, struct ron_oap_call *call, enum led_scope scope,
                     struct ron_str account)
 {
     struct led_caller caller;
     struct led_refusal refusal;
 
-    if (scope == LED_SCOPE_READ && led_front_reads_open(s)) {
+    if (scope == LED_SCOPE_READ && f->reads_open) {
         return true;
     }
-    set_caller(s, call, &caller);
-    if (led_front_may(s, &caller, scope, account, &refusal)) {
+    set_caller(f, call, &caller);
+    if (led_front_may(f, &caller, scope, account, &refusal)) {
         return true;
     }
     fail(call, refusal.reason, refusal.detail);
@@ -113,7 +113,7 @@ static bool allowed(struct led_svc *s, struct ron_oap_call *call, enum led_scope
 /* ---- writes ---------------------------------------------------------------------------------- */
 
 /* Not the envelope of the wire: a follower's has a member more, and asking elsewhere may help. */
-static void refuse_stopped(struct led_svc *s, struct ron_oap_call *call)
+static void refuse_stopped(struct led_front *f, struct ron_oap_call *call)
 {
     char room[LED_FRONT_STOPPED_MAX];
     char corr[24];
@@ -122,44 +122,44 @@ static void refuse_stopped(struct led_svc *s, struct ron_oap_call *call)
 
     (void)snprintf(corr, sizeof corr, "%" PRIu64, ron_oap_request(call)->corr_id);
     ron_buf_init_over(&out, room, sizeof room);
-    status = (uint16_t)led_front_stopped(s, corr, &out);
+    status = (uint16_t)led_front_stopped(f, corr, &out);
     ron_oap_answer(call, status, ron_buf_data(&out), ron_buf_len(&out));
 }
 
 /* A work for this call, with its reply. NULL: the call was answered. */
-static struct led_work *new_work(struct led_svc *s, struct ron_oap_call *call, size_t arena_bytes)
+static struct led_work *new_work(struct led_front *f, struct ron_oap_call *call, size_t arena_bytes)
 {
     struct ron_oap_reply *reply = NULL;
     uint8_t corr[8];
     struct led_work *w;
 
-    if (led_engine_mode(&s->engine) != LED_RUNNING) {
-        refuse_stopped(s, call);
+    if (led_engine_mode(f->engine) != LED_RUNNING) {
+        refuse_stopped(f, call);
         return NULL;
     }
-    w = led_works_get(s->pipes.works, arena_bytes);
+    w = led_works_get(f->pipes->works, arena_bytes);
     if (w == NULL || ron_oap_defer(call, &reply) != RON_OK) {
         if (w != NULL) {
-            led_works_put(s->pipes.works, w);
+            led_works_put(f->pipes->works, w);
         }
         ron_oap_refuse(call, RON_OAP_BUSY);
         return NULL;
     }
-    w->service = s;
+    w->service = f;
     w->reply = reply;
     w->done = oap_done;
-    w->received_ns = ron_env_now_ns(s->engine.env);
+    w->received_ns = ron_env_now_ns(f->engine->env);
     w->deadline = ron_oap_deadline(call);
     w->trace = *ron_oap_trace(call);
     (void)ron_put_be64(corr, ron_oap_request(call)->corr_id);
     ron_hex(corr, sizeof corr, w->corr_id);
-    set_caller(s, call, &w->caller);
+    set_caller(f, call, &w->caller);
     return w;
 }
 
-static void ingest(struct led_svc *s, struct ron_oap_call *call, struct ron_str body)
+static void ingest(struct led_front *f, struct ron_oap_call *call, struct ron_str body)
 {
-    struct led_work *w = new_work(s, call, led_preval_arena_size(LED_FORM_BINARY, body));
+    struct led_work *w = new_work(f, call, led_preval_arena_size(LED_FORM_BINARY, body));
     enum ron_rc rc;
 
     if (w == NULL) {
@@ -168,16 +168,16 @@ static void ingest(struct led_svc *s, struct ron_oap_call *call, struct ron_str 
     w->kind = LED_WORK_INGEST;
     w->form = LED_FORM_BINARY;
     w->in = body;
-    led_trace_stage(s->core.tracer, w, "ingress", "ingress", w->received_ns);
-    rc = led_pipes_submit(&s->pipes, w);
+    led_trace_stage(f->core->tracer, w, "ingress", "ingress", w->received_ns);
+    rc = led_pipes_submit(f->pipes, w);
     if (rc != RON_OK) {
         ron_oap_undefer(call, w->reply);
-        led_works_put(s->pipes.works, w);
+        led_works_put(f->pipes->works, w);
         ron_oap_refuse(call, rc == RON_CLOSED ? RON_OAP_DRAINING : RON_OAP_BUSY);
     }
 }
 
-static void cancel(struct led_svc *s, struct ron_oap_call *call, struct ron_str idem_id)
+static void cancel(struct led_front *f, struct ron_oap_call *call, struct ron_str idem_id)
 {
     struct led_work *w;
 
@@ -185,21 +185,21 @@ static void cancel(struct led_svc *s, struct ron_oap_call *call, struct ron_str 
         fail(call, LED_REASON_INVALID, "an idem_id is 1-128 printable characters");
         return;
     }
-    if (!allowed(s, call, LED_SCOPE_TRANSFER, (struct ron_str){0})) {
+    if (!allowed(f, call, LED_SCOPE_TRANSFER, (struct ron_str){0})) {
         return;
     }
-    w = new_work(s, call, LED_ID_MAX);
+    w = new_work(f, call, LED_ID_MAX);
     if (w != NULL) {
-        led_pipes_cancel(&s->pipes, &s->engine, w, idem_id);
+        led_pipes_cancel(f->pipes, f->engine, w, idem_id);
     }
 }
 
 /* ---- reads ----------------------------------------------------------------------------------- */
 
 /* Takes a reply and sends the query to the sequencer, which answers or passes it on. */
-static void ask(struct led_svc *s, struct ron_oap_call *call, const struct led_query *want)
+static void ask(struct led_front *f, struct ron_oap_call *call, const struct led_query *want)
 {
-    struct led_query *q = led_query_get(s->pipes.queries);
+    struct led_query *q = led_query_get(f->pipes->queries);
     enum ron_rc rc;
 
     if (q == NULL) {
@@ -208,20 +208,20 @@ static void ask(struct led_svc *s, struct ron_oap_call *call, const struct led_q
     }
     *q = *want;
     if (ron_oap_defer(call, &q->reply.oap) != RON_OK) {
-        led_query_put(s->pipes.queries, q);
+        led_query_put(f->pipes->queries, q);
         ron_oap_refuse(call, RON_OAP_BUSY);
         return;
     }
-    rc = ron_chan_try_send(s->pipes.asks, q, NULL);
+    rc = ron_chan_try_send(f->pipes->asks, q, NULL);
     if (rc != RON_OK) {
         ron_oap_undefer(call, q->reply.oap);
-        led_query_put(s->pipes.queries, q);
+        led_query_put(f->pipes->queries, q);
         ron_oap_refuse(call, rc == RON_CLOSED ? RON_OAP_DRAINING : RON_OAP_BUSY);
     }
 }
 
 /* What needs neither the book nor the journal. */
-static void answer_now(struct led_svc *s, struct ron_oap_call *call, enum led_ask what,
+static void answer_now(struct led_front *f, struct ron_oap_call *call, enum led_ask what,
                        struct ron_str query)
 {
     char room[LED_SIGN_NOTE_SIZE];
@@ -230,12 +230,13 @@ static void answer_now(struct led_svc *s, struct ron_oap_call *call, enum led_as
     struct led_head head;
     struct ron_buf out;
 
-    _Static_assert((int)LED_SIGN_NOTE_SIZE >= (int)LED_HEAD_MAX, "a head fits where a note does");
-    led_engine_head(&s->engine, &head);
+    _Static_assert((int)LED_SIGN_NOTE_SIZE >= (int)LED_FRONT_HEAD_MAX,
+                   "a head fits where a note does");
+    led_engine_head(f->engine, &head);
     ron_buf_init_over(&out, room, sizeof room);
     if (what == LED_ASK_HEAD) {
-        led_front_head(s, &out);
-    } else if (!led_signer_get(s->publish.signer, query, head.seq, &head.root, &out, &error,
+        led_front_head(f, &out);
+    } else if (!led_signer_get(f->publish->signer, query, head.seq, &head.root, &out, &error,
                                &err)) {
         fail_with(call, &error);
         return;
@@ -243,7 +244,7 @@ static void answer_now(struct led_svc *s, struct ron_oap_call *call, enum led_as
     ron_oap_answer(call, 200, ron_buf_data(&out), ron_buf_len(&out));
 }
 
-static void read_target(struct led_svc *s, struct ron_oap_call *call, struct ron_str target)
+static void read_target(struct led_front *f, struct ron_oap_call *call, struct ron_str target)
 {
     struct ron_http_error error;
     struct ron_str path;
@@ -255,10 +256,10 @@ static void read_target(struct led_svc *s, struct ron_oap_call *call, struct ron
     } else if (!led_ask_parse(path, query, &q, &error)) {
         fail_with(call, &error);
     } else if (q.ask == LED_ASK_HEAD || q.ask == LED_ASK_CHECKPOINT) {
-        answer_now(s, call, q.ask, query);
+        answer_now(f, call, q.ask, query);
     } else if (led_ask_is_public(&q) ||
-               allowed(s, call, LED_SCOPE_READ, (struct ron_str){q.account, q.account_len})) {
-        ask(s, call, &q);
+               allowed(f, call, LED_SCOPE_READ, (struct ron_str){q.account, q.account_len})) {
+        ask(f, call, &q);
     }
 }
 
@@ -294,15 +295,15 @@ static const char *span_name(uint16_t code)
  * them. Roots, the other app's events, are public. */
 static enum ron_oap_reason may_hear_changes(struct ron_oap_call *call, void *arg)
 {
-    struct led_svc *s = arg;
+    struct led_front *f = arg;
     struct led_caller caller;
     struct led_refusal refusal;
 
-    if (led_front_reads_open(s)) {
+    if (f->reads_open) {
         return RON_OAP_NONE;
     }
-    set_caller(s, call, &caller);
-    if (led_front_may(s, &caller, LED_SCOPE_READ, (struct ron_str){0}, &refusal)) {
+    set_caller(f, call, &caller);
+    if (led_front_may(f, &caller, LED_SCOPE_READ, (struct ron_str){0}, &refusal)) {
         return RON_OAP_NONE;
     }
     return refusal.reason == LED_REASON_BUSY ? RON_OAP_BUSY : RON_OAP_FORBIDDEN;
@@ -319,19 +320,19 @@ static void no_request(struct ron_oap_call *call, void *arg)
 
 void led_oap_on_root(void *arg, const struct led_root_event *event)
 {
-    struct led_svc *s = arg;
+    struct led_front *f = arg;
     char hex[2 * RON_TREE_HASH_BYTES + 1];
     char text[160];
     int len;
 
-    if (s->oap == NULL) {
+    if (f->oap == NULL) {
         return;
     }
     ron_hex(event->root.bytes, RON_TREE_HASH_BYTES, hex);
     len = snprintf(text, sizeof text, "{\"seq\":%" PRIu64 ",\"root\":\"%s\",\"ts\":%" PRIu64 "}",
                    event->seq, hex, event->ts_ms);
     /* Closed only at the very end; a subscriber that lags is told so by the wire. */
-    RON_IGNORE(ron_oap_publish(s->oap->server, LED_OAP_APP, LED_OAP_COMMIT, text, (size_t)len));
+    RON_IGNORE(ron_oap_publish(f->oap->server, LED_OAP_APP, LED_OAP_COMMIT, text, (size_t)len));
 }
 
 static void publish_changes(void *arg, const void *event, size_t len)
@@ -343,8 +344,8 @@ static void publish_changes(void *arg, const void *event, size_t len)
 
 void led_oap_on_commit(void *arg, struct led_work *const *works, size_t count, uint64_t seq_last)
 {
-    struct led_svc *s = arg;
-    struct led_oap *o = s->oap;
+    struct led_front *f = arg;
+    struct led_oap *o = f->oap;
 
     if (o != NULL && ron_oap_has_subscribers(o->server, LED_OAP_CHANGES_APP)) {
         led_changes_tell(&o->changes, works, count, seq_last, publish_changes, o);
@@ -353,9 +354,9 @@ void led_oap_on_commit(void *arg, struct led_work *const *works, size_t count, u
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
-enum ron_rc led_oap_add(struct led_svc *s, struct ron_err *err)
+enum ron_rc led_oap_add(struct led_front *f, struct ron_err *err)
 {
-    const char *addr = ron_conf_str(s->core.conf, LED_OAP_ADDR).text;
+    const char *addr = ron_conf_str(f->core->conf, LED_OAP_ADDR).text;
     struct led_oap *o;
 
     if (*addr == '\0') {
@@ -365,34 +366,34 @@ enum ron_rc led_oap_add(struct led_svc *s, struct ron_err *err)
     if (o == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the binary front");
     }
-    s->oap = o;
+    f->oap = o;
     o->apps[0] =
-        (struct ron_oap_app){.app = LED_OAP_APP, .handle = on_request, .arg = s, .span = span_name};
+        (struct ron_oap_app){.app = LED_OAP_APP, .handle = on_request, .arg = f, .span = span_name};
     o->apps[1] = (struct ron_oap_app){.app = LED_OAP_CHANGES_APP,
                                       .handle = no_request,
-                                      .arg = s,
+                                      .arg = f,
                                       .may_subscribe = may_hear_changes};
     RON_TRY(ron_oap_server_new(
         &(struct ron_oap_opts){.name = "oap",
-                               .env = ron_app_env(s->core.app),
-                               .registry = ron_app_registry(s->core.app),
-                               .workers = ron_exec_workers(ron_app_exec(s->core.app)),
+                               .env = ron_app_env(f->core->app),
+                               .registry = ron_app_registry(f->core->app),
+                               .workers = ron_exec_workers(ron_app_exec(f->core->app)),
                                .addr = addr,
                                .apps = o->apps,
                                .app_count = RON_ARRAY_LEN(o->apps),
                                .event_bytes = LED_CHANGES_EVENT_MAX,
-                               .tracer = s->core.tracer,
-                               .flow_max = (uint32_t)ron_conf_int(s->core.conf, LED_OAP_FLOW)},
+                               .tracer = f->core->tracer,
+                               .flow_max = (uint32_t)ron_conf_int(f->core->conf, LED_OAP_FLOW)},
         &o->server, err));
-    RON_TRY(ron_collect_oap(ron_app_metrics(s->core.app), o->server, err));
-    return ron_oap_server_attach(o->server, ron_app_sup(s->core.app), err);
+    RON_TRY(ron_collect_oap(ron_app_metrics(f->core->app), o->server, err));
+    return ron_oap_server_attach(o->server, ron_app_sup(f->core->app), err);
 }
 
-bool led_oap_free(struct led_svc *s)
+bool led_oap_free(struct led_front *f)
 {
-    bool ok = s->oap == NULL || s->oap->server == NULL || ron_oap_server_free(s->oap->server);
+    bool ok = f->oap == NULL || f->oap->server == NULL || ron_oap_server_free(f->oap->server);
 
-    ron_free(s->oap);
-    s->oap = NULL;
+    ron_free(f->oap);
+    f->oap = NULL;
     return ok;
 }

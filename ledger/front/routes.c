@@ -8,24 +8,24 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ledger/front/front.h"
 #include "ledger/read/export.h"
-#include "ledger/svc.h"
 
 /* ---- handing on ------------------------------------------------------------------------------ */
 
 /* Of several ledgers on one log some lag: the answer is at least as new as this says. */
-static void say_seq(struct led_svc *s, struct ron_http_reply *reply)
+static void say_seq(struct led_front *f, struct ron_http_reply *reply)
 {
     char text[24];
-    int len = snprintf(text, sizeof text, "%" PRIu64, ron_au64_load(&s->engine.durable_seq));
+    int len = snprintf(text, sizeof text, "%" PRIu64, ron_au64_load(&f->engine->durable_seq));
 
     RON_IGNORE(ron_http_reply_add_header(reply, "Ron-Seq", (struct ron_str){text, (size_t)len}));
 }
 
 /* Takes a reply and sends the query to the sequencer, which answers or passes it on. */
-static void ask(struct led_svc *s, struct ron_http_call *call, const struct led_query *want)
+static void ask(struct led_front *f, struct ron_http_call *call, const struct led_query *want)
 {
-    struct led_query *q = led_query_get(s->pipes.queries);
+    struct led_query *q = led_query_get(f->pipes->queries);
     enum ron_rc rc;
 
     if (q == NULL) {
@@ -34,17 +34,17 @@ static void ask(struct led_svc *s, struct ron_http_call *call, const struct led_
     }
     *q = *want;
     if (ron_http_defer(call, &q->reply.http) != RON_OK) {
-        led_query_put(s->pipes.queries, q);
+        led_query_put(f->pipes->queries, q);
         ron_http_fail(call, RON_HTTP_BUSY);
         return;
     }
-    if (s->lead != NULL) {
-        say_seq(s, q->reply.http);
+    if (f->lead != NULL) {
+        say_seq(f, q->reply.http);
     }
-    rc = ron_chan_try_send(s->pipes.asks, q, NULL);
+    rc = ron_chan_try_send(f->pipes->asks, q, NULL);
     if (rc != RON_OK) {
         ron_http_undefer(call, q->reply.http);
-        led_query_put(s->pipes.queries, q);
+        led_query_put(f->pipes->queries, q);
         ron_http_fail(call, rc == RON_CLOSED ? RON_HTTP_DRAINING : RON_HTTP_BUSY);
     }
 }
@@ -70,7 +70,7 @@ static void on_read(struct ron_http_call *call, void *arg)
 /* Asked by wallets many times a second, so it costs the sequencer nothing. */
 static void on_head(struct ron_http_call *call, void *arg)
 {
-    char room[LED_HEAD_MAX];
+    char room[LED_FRONT_HEAD_MAX];
     struct ron_buf out;
 
     ron_buf_init_over(&out, room, sizeof room);
@@ -83,7 +83,7 @@ static void on_head(struct ron_http_call *call, void *arg)
 /* POST /accounts/{account}/freeze and /unfreeze. */
 static void on_account_post(struct ron_http_call *call, void *arg)
 {
-    struct led_svc *s = arg;
+    struct led_front *f = arg;
     struct ron_str path = ron_http_param(call, 0);
     struct led_query q = {.ask = LED_ASK_FREEZE};
     struct ron_http_error error;
@@ -98,12 +98,12 @@ static void on_account_post(struct ron_http_call *call, void *arg)
     }
     if (!led_ask_account(path, &q, &error)) {
         ron_http_fail_with(call, &error);
-    } else if (led_front_allowed(s, call, LED_SCOPE_FREEZE,
+    } else if (led_front_allowed(f, call, LED_SCOPE_FREEZE,
                                  (struct ron_str){q.account, q.account_len})) {
-        if (led_engine_mode(&s->engine) == LED_FOLLOWING) { /* the list is that of who leads */
-            led_front_fail_stopped(s, call);
+        if (led_engine_mode(f->engine) == LED_FOLLOWING) { /* the list is that of who leads */
+            led_front_fail_stopped(f, call);
         } else {
-            ask(s, call, &q);
+            ask(f, call, &q);
         }
     }
 }
@@ -149,18 +149,18 @@ static void on_export(struct ron_http_call *call, void *arg)
 
 static void on_checkpoint(struct ron_http_call *call, void *arg)
 {
-    struct led_svc *s = arg;
+    struct led_front *f = arg;
     struct led_head head;
 
-    led_engine_head(&s->engine, &head);
-    led_signer_http_get(s->publish.signer, call, head.seq, &head.root);
+    led_engine_head(f->engine, &head);
+    led_signer_http_get(f->publish->signer, call, head.seq, &head.root);
 }
 
 static void on_cosign(struct ron_http_call *call, void *arg)
 {
-    struct led_svc *s = arg;
+    struct led_front *f = arg;
 
-    led_signer_http_cosign(s->publish.signer, call);
+    led_signer_http_cosign(f->publish->signer, call);
 }
 
 void led_routes_older(void *arg, struct ron_http_call *call, uint64_t since, uint32_t limit)
@@ -215,44 +215,44 @@ static void on_snapshot(struct ron_http_call *call, void *arg)
 
 static void on_drain(struct ron_http_call *call, void *arg)
 {
-    struct led_svc *s = arg;
+    struct led_front *f = arg;
 
-    if (led_front_admin(s, call)) {
+    if (led_front_admin(f, call)) {
         ron_http_answer(call, 202, "application/json", "{\"draining\":true}", 17);
-        ron_sup_request_stop(ron_app_sup(s->core.app));
+        ron_sup_request_stop(ron_app_sup(f->core->app));
     }
 }
 
-void led_routes_fill(struct led_svc *s)
+void led_routes_fill(struct led_front *f)
 {
     const struct ron_http_route rows[] = {
-        {RON_HTTP_POST, "/ingest", led_front_ingest, s, 0, 0},
-        {RON_HTTP_GET, "/accounts/{path*}", on_read, s, 0, 0},
-        {RON_HTTP_POST, "/accounts/{path*}", on_account_post, s, 0, 0},
-        {RON_HTTP_GET, "/entries/{seq:u64}", on_read, s, 0, 0},
-        {RON_HTTP_GET, "/entries/by-id/{id*}", on_read, s, 0, 0},
-        {RON_HTTP_GET, "/outcome/{idem_id*}", on_read, s, 0, 0},
-        {RON_HTTP_POST, "/outcome/{idem_id*}", on_outcome_post, s, 0, 0},
-        {RON_HTTP_GET, "/supply", on_read, s, 0, 0},
-        {RON_HTTP_GET, "/export", on_export, s, 0, 0},
-        {RON_HTTP_GET, "/roots", led_roots_http_get, s->publish.roots, 0, 0},
-        {RON_HTTP_GET, "/roots/stream", led_roots_http_stream, s->publish.roots, 0, 0},
-        {RON_HTTP_GET, "/head", on_head, s, RON_HTTP_INLINE, 0},
-        {RON_HTTP_GET, "/checkpoint", on_checkpoint, s, RON_HTTP_INLINE, 0},
-        {RON_HTTP_POST, "/checkpoint/cosignatures", on_cosign, s, RON_HTTP_INLINE, 0},
-        {RON_HTTP_GET, "/proof/inclusion", on_read, s, 0, 0},
-        {RON_HTTP_GET, "/proof/consistency", on_read, s, 0, 0},
-        {RON_HTTP_GET, "/tile/{path*}", on_read, s, 0, 0},
-        {RON_HTTP_GET, "/receipt/{seq:u64}", on_read, s, 0, 0},
-        {RON_HTTP_GET, "/admin/status", on_status, s, RON_HTTP_ADMIN, 0},
-        {RON_HTTP_POST, "/admin/safe-mode", on_enter_safe, s, RON_HTTP_ADMIN, 0},
-        {RON_HTTP_POST, "/admin/resume", on_resume, s, RON_HTTP_ADMIN, 0},
-        {RON_HTTP_POST, "/admin/verify", on_verify, s, RON_HTTP_ADMIN, 0},
-        {RON_HTTP_POST, "/admin/snapshot", on_snapshot, s, RON_HTTP_ADMIN, 0},
-        {RON_HTTP_POST, "/admin/drain", on_drain, s, RON_HTTP_ADMIN | RON_HTTP_INLINE, 0},
+        {RON_HTTP_POST, "/ingest", led_front_ingest, f, 0, 0},
+        {RON_HTTP_GET, "/accounts/{path*}", on_read, f, 0, 0},
+        {RON_HTTP_POST, "/accounts/{path*}", on_account_post, f, 0, 0},
+        {RON_HTTP_GET, "/entries/{seq:u64}", on_read, f, 0, 0},
+        {RON_HTTP_GET, "/entries/by-id/{id*}", on_read, f, 0, 0},
+        {RON_HTTP_GET, "/outcome/{idem_id*}", on_read, f, 0, 0},
+        {RON_HTTP_POST, "/outcome/{idem_id*}", on_outcome_post, f, 0, 0},
+        {RON_HTTP_GET, "/supply", on_read, f, 0, 0},
+        {RON_HTTP_GET, "/export", on_export, f, 0, 0},
+        {RON_HTTP_GET, "/roots", led_roots_http_get, f->publish->roots, 0, 0},
+        {RON_HTTP_GET, "/roots/stream", led_roots_http_stream, f->publish->roots, 0, 0},
+        {RON_HTTP_GET, "/head", on_head, f, RON_HTTP_INLINE, 0},
+        {RON_HTTP_GET, "/checkpoint", on_checkpoint, f, RON_HTTP_INLINE, 0},
+        {RON_HTTP_POST, "/checkpoint/cosignatures", on_cosign, f, RON_HTTP_INLINE, 0},
+        {RON_HTTP_GET, "/proof/inclusion", on_read, f, 0, 0},
+        {RON_HTTP_GET, "/proof/consistency", on_read, f, 0, 0},
+        {RON_HTTP_GET, "/tile/{path*}", on_read, f, 0, 0},
+        {RON_HTTP_GET, "/receipt/{seq:u64}", on_read, f, 0, 0},
+        {RON_HTTP_GET, "/admin/status", on_status, f, RON_HTTP_ADMIN, 0},
+        {RON_HTTP_POST, "/admin/safe-mode", on_enter_safe, f, RON_HTTP_ADMIN, 0},
+        {RON_HTTP_POST, "/admin/resume", on_resume, f, RON_HTTP_ADMIN, 0},
+        {RON_HTTP_POST, "/admin/verify", on_verify, f, RON_HTTP_ADMIN, 0},
+        {RON_HTTP_POST, "/admin/snapshot", on_snapshot, f, RON_HTTP_ADMIN, 0},
+        {RON_HTTP_POST, "/admin/drain", on_drain, f, RON_HTTP_ADMIN | RON_HTTP_INLINE, 0},
     };
 
-    memcpy(s->routes, rows, sizeof rows);
-    s->route_count = RON_ARRAY_LEN(rows);
-    ron_app_set_routes(s->core.app, s->routes, s->route_count);
+    memcpy(f->routes, rows, sizeof rows);
+    f->route_count = RON_ARRAY_LEN(rows);
+    ron_app_set_routes(f->core->app, f->routes, f->route_count);
 }

@@ -2,8 +2,7 @@
 /* ledger/replica/lead.h - several ledgers on one log: which of them leads, and what the others do.
  *
  * Place: service; the task "leader" (blocking) and the sink of the committer, over rows.h. Only
- * with engine.sink = "postgres"; otherwise struct led_svc has no led_lead and is always its own
- * leader.
+ * with engine.sink = "postgres"; otherwise led_lead is NULL, and the ledger is its own leader.
  *
  *     FOLLOWING ── caught up, and the leader was not heard of for postgres.lease ──► claim
  *         ▲                                                                            │ fenced
@@ -41,34 +40,50 @@
 #include "ledger/replica/rows.h"
 #include "ron/base/json.h"
 
-struct led_svc;
+struct led_core;
+struct led_engine;
+struct led_gate;
 struct led_lead;
+struct led_news;
+struct led_pipes;
+struct led_publish;
 
-/* From the settings; s->lead stays NULL for a log of one's own. Where there is no copy of the log
+struct led_lead_opts {
+    const struct led_core *core;
+    struct led_engine *engine;
+    struct led_pipes *pipes;
+    struct led_news *news;
+    struct led_gate *gate;
+    struct led_publish *publish;
+};
+
+/* From the settings; *ret_lead stays NULL for a log of one's own. Where there is no copy of the log
  * yet the database must answer: its uuid is that of the ledger. */
-RON_MUST_USE enum ron_rc led_lead_open(struct led_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc led_lead_open(const struct led_lead_opts *opts, struct led_lead **ret_lead,
+                                       struct ron_err *err);
 void led_lead_free(struct led_lead *lead); /* NULL is fine */
 /* Of the ledger in the database; only looked at where there is no copy yet. */
 const uint8_t *led_lead_uuid(const struct led_lead *lead);
 /* After recovery: whether the local log is of this ledger and a prefix (V1); RON_CONFLICT and
  * RON_NOTFOUND say that it is not. While the database is away the task looks later. */
-RON_MUST_USE enum ron_rc led_lead_place(struct led_svc *s, struct ron_err *err);
-RON_MUST_USE enum ron_rc led_stage_lead_add(struct led_svc *s, struct ron_err *err);
+RON_MUST_USE enum ron_rc led_lead_place(struct led_lead *lead, struct ron_err *err);
+/* From here on NULL is fine, and means a log of one's own. */
+RON_MUST_USE enum ron_rc led_stage_lead_add(struct led_lead *lead, struct ron_err *err);
 
 /* The committer's append was fenced or is not settled: follow from now on. */
-void led_lead_lost(struct led_svc *s, enum ron_rc rc, const struct ron_err *err);
+void led_lead_lost(struct led_lead *lead, enum ron_rc rc, const struct ron_err *err);
 /* Where the leader is found, when another one is known. */
-RON_MUST_USE bool led_lead_hint(struct led_svc *s, struct led_pg_place *ret_place);
+RON_MUST_USE bool led_lead_hint(struct led_lead *lead, struct led_pg_place *ret_place);
 /* Whether nobody else can lead now: it leads, and the database heard it less than a lease ago,
  * within which no other ledger tries. (Only this is as good as the clocks run alike; see V2.) What
  * is not here is then nowhere. Ask after having looked. */
-RON_MUST_USE bool led_lead_sure(struct led_svc *s);
+RON_MUST_USE bool led_lead_sure(struct led_lead *lead);
 /* Tells the database that an account is frozen or not any more, for who leads next; nothing for a
  * log of one's own. RON_CLOSED: another ledger leads. For who has s->gate.frozen_busy; blocks. */
-RON_MUST_USE enum ron_rc led_lead_freeze(struct led_svc *s, struct ron_str account, bool frozen,
+RON_MUST_USE enum ron_rc led_lead_freeze(struct led_lead *lead, struct ron_str account, bool frozen,
                                          struct ron_err *err);
 /* The newest in the local log; 0 for a log of one's own. */
-uint64_t led_lead_epoch(const struct led_svc *s);
+uint64_t led_lead_epoch(const struct led_lead *lead);
 /* Members of GET /head that tell writers whom to ask: "leads", "epoch" and, of a follower that
  * knows it, "leader" (its OAP address). Nothing for a log of one's own. */
-void led_lead_tell(struct led_svc *s, struct ron_json_writer *j);
+void led_lead_tell(struct led_lead *lead, struct ron_json_writer *j);

@@ -3,15 +3,24 @@
  * what others are told) and lead_task_posix.c (the task). The contract is in lead.h. */
 #pragma once
 
+#include "ledger/core/core.h"
+#include "ledger/core/engine.h"
+#include "ledger/core/pipes.h"
+#include "ledger/guard/gate.h"
 #include "ledger/recover/replay.h"
-#include "ledger/svc.h"
+#include "ledger/replica/lead.h"
 
 enum {
     LED_LEAD_CALL_MS = 2000, /* one statement, but for appends */
 };
 
 struct led_lead {
-    struct led_svc *s;
+    const struct led_core *core;
+    struct led_engine *engine;
+    struct led_pipes *pipes;
+    struct led_news *news;
+    struct led_gate *gate;
+    struct led_publish *publish;
     struct led_pg *tail;   /* of the leader task */
     struct led_pg *append; /* of the committer; the task's for a claim */
     struct led_pg *freeze; /* of who has s->gate.frozen_busy */

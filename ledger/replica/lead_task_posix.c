@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ledger/core/metrics.h"
 #include "ledger/guard/frozen.h"
 #include "ledger/replica/lead_priv.h"
 
@@ -25,20 +26,19 @@ enum {
 
 static enum ron_rc begin_replay(struct led_lead *l, struct ron_err *err)
 {
-    struct led_svc *s = l->s;
     struct led_log_head head;
     struct led_replay_opts o = {
-        .seq = s->engine.live.seq,
-        .index = s->engine.live.index,
-        .hashes = s->engine.live.hashes,
-        .look_back = s->engine.live.log,
+        .seq = l->engine->live.seq,
+        .index = l->engine->live.index,
+        .hashes = l->engine->live.hashes,
+        .look_back = l->engine->live.log,
     };
 
-    led_log_head(s->engine.live.log, &head);
+    led_log_head(l->engine->live.log, &head);
     o.image_seq = head.last_seq;
     o.indexed_seq = head.last_seq;
     o.indexed_root = head.root;
-    memcpy(o.hash_key, s->engine.hash_key, sizeof o.hash_key);
+    memcpy(o.hash_key, l->engine->hash_key, sizeof o.hash_key);
     return led_replay_new(&o, &l->replay, err);
 }
 
@@ -46,9 +46,9 @@ static enum ron_rc begin_replay(struct led_lead *l, struct ron_err *err)
 static enum ron_rc copy_failed(struct led_lead *l, enum ron_rc rc, struct ron_err *err)
 {
     if (rc == RON_IO || rc == RON_LIMIT) {
-        led_metrics_sync_failed(l->s->core.metrics);
+        led_metrics_sync_failed(l->core->metrics);
     }
-    led_engine_enter_safe(&l->s->engine,
+    led_engine_enter_safe(l->engine,
                           rc == RON_LIMIT     ? "disk full"
                           : rc == RON_CORRUPT ? "shared log"
                                               : "the copy of the shared log failed",
@@ -60,15 +60,14 @@ static enum ron_rc copy_failed(struct led_lead *l, enum ron_rc rc, struct ron_er
 static enum ron_rc take_frame(struct led_lead *l, const struct led_frame *frame,
                               struct ron_err *err)
 {
-    struct led_svc *s = l->s;
     struct led_head head = {.seq = frame->seq_first + frame->entries - 1, .ts_ms = frame->time_ms};
     enum ron_rc rc;
 
     if (l->replay == NULL) {
         RON_TRY(begin_replay(l, err));
     }
-    led_log_set_epoch(s->engine.live.log, frame->epoch);
-    rc = led_log_append(s->engine.live.log, frame, ron_buf_data(&l->frame), ron_buf_len(&l->frame),
+    led_log_set_epoch(l->engine->live.log, frame->epoch);
+    rc = led_log_append(l->engine->live.log, frame, ron_buf_data(&l->frame), ron_buf_len(&l->frame),
                         err);
     rc = rc == RON_OK ? led_replay_frame(l->replay, frame, "database", err) : rc;
     if (rc != RON_OK) {
@@ -77,7 +76,7 @@ static enum ron_rc take_frame(struct led_lead *l, const struct led_frame *frame,
     ron_au64_store(&l->latest_epoch, frame->epoch);
     head.root = frame->new_root;
     if (frame->entries > 0) {
-        led_engine_publish(&s->engine, &s->publish, &head);
+        led_engine_publish(l->engine, l->publish, &head);
     }
     return RON_OK;
 }
@@ -94,7 +93,7 @@ static enum ron_rc copy_frame(struct led_lead *l, const uint8_t *bytes, size_t l
         size != len || memcmp(ret_frame->uuid, l->uuid, sizeof l->uuid) != 0) {
         return ron_err_set(err, RON_CORRUPT, "a row of the database is no frame of this ledger");
     }
-    led_log_head(l->s->engine.live.log, &head);
+    led_log_head(l->engine->live.log, &head);
     if (ret_frame->epoch < head.last_epoch) {
         return ron_err_set(err, RON_CORRUPT, "a row of the database has an epoch that is over");
     }
@@ -107,9 +106,9 @@ static enum ron_rc copy_frame(struct led_lead *l, const uint8_t *bytes, size_t l
 
 /* Whether works of when we led are not taken back yet: they stand in the book and maybe not in the
  * log. Once they are, and while we follow, there are no new ones. The book must be ours. */
-static bool owes(const struct led_svc *s)
+static bool owes(const struct led_lead *l)
 {
-    return led_seq_in_flight(s->engine.live.seq) > 0 || ron_au32_load(&s->news.abort_wanted) != 0;
+    return led_seq_in_flight(l->engine->live.seq) > 0 || ron_au32_load(&l->news->abort_wanted) != 0;
 }
 
 static enum ron_rc see_row(void *arg, uint64_t slot, const uint8_t *bytes, size_t len,
@@ -119,24 +118,24 @@ static enum ron_rc see_row(void *arg, uint64_t slot, const uint8_t *bytes, size_
     struct led_frame frame;
     enum ron_rc rc;
 
-    if (!led_engine_follow_book(&l->s->engine)) {
+    if (!led_engine_follow_book(l->engine)) {
         return ron_err_set(err, RON_AGAIN, "the journal is being opened anew");
     }
-    if (owes(l->s)) {
-        led_engine_leave_book(&l->s->engine);
+    if (owes(l)) {
+        led_engine_leave_book(l->engine);
         return ron_err_set(err, RON_AGAIN, "works of when we led are being taken back");
     }
     rc = copy_frame(l, bytes, len, &frame, err);
     rc = rc == RON_OK ? take_frame(l, &frame, err) : rc;
     if (rc == RON_OK) {
         if (frame.epoch > l->at.epoch) { /* who has just claimed is not silent */
-            l->claimed_ns = ron_env_now_ns(l->s->engine.env);
+            l->claimed_ns = ron_env_now_ns(l->engine->env);
         }
         l->at = (struct led_pg_head){
             .slot = slot, .epoch = frame.epoch, .last_seq = frame.seq_first + frame.entries - 1};
         l->at.root = frame.new_root;
     }
-    led_engine_leave_book(&l->s->engine);
+    led_engine_leave_book(l->engine);
     return rc;
 }
 
@@ -149,8 +148,8 @@ static enum ron_rc empty_frame(struct led_lead *l, struct led_frame *ret_frame, 
         .epoch = l->at.epoch + 1, .seq_first = l->at.last_seq + 1, .entries = 0, .records = 0};
     enum ron_rc rc;
 
-    led_log_head(l->s->engine.live.log, &head);
-    f.time_ms = RON_MAX(head.time_ms, ron_env_wall_ms(l->s->engine.env));
+    led_log_head(l->engine->live.log, &head);
+    f.time_ms = RON_MAX(head.time_ms, ron_env_wall_ms(l->engine->env));
     f.prev_root = l->at.root;
     f.new_root = l->at.root;
     memcpy(f.uuid, l->uuid, sizeof f.uuid);
@@ -167,8 +166,8 @@ static enum ron_rc empty_frame(struct led_lead *l, struct led_frame *ret_frame, 
 /* The frame of our epoch is in the database: a committer over what was followed. */
 static enum ron_rc take_over(struct led_lead *l, const struct led_frame *frame, struct ron_err *err)
 {
-    struct led_svc *s = l->s;
-    struct led_commit_opts o = {.env = s->engine.env, .log = s->engine.live.log, .sink = &l->sink};
+    struct led_commit_opts o = {
+        .env = l->engine->env, .log = l->engine->live.log, .sink = &l->sink};
     struct led_replay_result done;
     struct led_commit *commit = NULL;
     struct ron_tree tree;
@@ -176,22 +175,22 @@ static enum ron_rc take_over(struct led_lead *l, const struct led_frame *frame, 
 
     RON_TRY(take_frame(l, frame, err));
     RON_TRY(led_replay_end(l->replay, &done, err));
-    led_log_head(s->engine.live.log, &head);
+    led_log_head(l->engine->live.log, &head);
     tree = done.tree;
-    o.hashes = led_hashes_store(s->engine.live.hashes);
+    o.hashes = led_hashes_store(l->engine->live.hashes);
     o.tree = &tree;
     RON_TRY(led_commit_new(&o, &commit, err));
-    led_commit_free(s->engine.live.commit);
-    s->engine.live.commit = commit;
+    led_commit_free(l->engine->live.commit);
+    l->engine->live.commit = commit;
     led_replay_free(l->replay);
     l->replay = NULL;
     led__lead_set_hint(l, &(struct led_pg_place){0});
-    if (!led_engine_set_leading(&s->engine, true)) {
+    if (!led_engine_set_leading(l->engine, true)) {
         return ron_err_set(err, RON_AGAIN, "safe mode came first");
     }
     l->caught_up = false; /* whatever comes after this reign, we have not read it */
     ron_need_set(l->need, RON_NEED_OK, "", 0);
-    RON_LOG(s->core.log, WARN, "this ledger leads", RON_LOG_U64("epoch", frame->epoch),
+    RON_LOG(l->core->log, WARN, "this ledger leads", RON_LOG_U64("epoch", frame->epoch),
             RON_LOG_U64("seq", head.last_seq));
     return RON_OK;
 }
@@ -199,7 +198,7 @@ static enum ron_rc take_over(struct led_lead *l, const struct led_frame *frame, 
 /* RON_CONFLICT: another one leads by now. */
 static enum ron_rc say_we_lead(struct led_lead *l, struct ron_err *err)
 {
-    uint64_t now_ns = ron_env_now_ns(l->s->engine.env);
+    uint64_t now_ns = ron_env_now_ns(l->engine->env);
 
     l->beat_ns = now_ns;
     RON_TRY(led_pg_beat(l->tail, l->epoch, &l->place, err));
@@ -209,26 +208,25 @@ static enum ron_rc say_we_lead(struct led_lead *l, struct ron_err *err)
 
 static void fence_ended(struct led_work *w)
 {
-    struct led_svc *s = w->service;
+    struct led_pipes *pipes = w->service; /* it may outlive the leader, in the sequencer */
 
-    led_works_put(s->pipes.works, w);
+    led_works_put(pipes->works, w);
 }
 
 /* We were overtaken and perhaps nobody writes to us: a key of our own is cancelled, whose frame is
  * refused by the log. Only the committer may step down (V3). */
 static void meet_the_fence(struct led_lead *l)
 {
-    struct led_svc *s = l->s;
-    struct led_work *w = led_works_get(s->pipes.works, LED_ID_MAX);
+    struct led_work *w = led_works_get(l->pipes->works, LED_ID_MAX);
     char key[64];
     int len = snprintf(key, sizeof key, "ron-epoch-%" PRIu64 "-is-over", l->epoch);
 
     if (w != NULL) { /* else somebody does write */
-        w->service = s;
+        w->service = l->pipes;
         w->done = fence_ended;
-        w->received_ns = ron_env_now_ns(s->engine.env);
+        w->received_ns = ron_env_now_ns(l->engine->env);
         w->deadline = ron_deadline_after_ms(w->received_ns, LED_LEAD_CALL_MS);
-        led_pipes_cancel(&s->pipes, &s->engine, w, (struct ron_str){key, (size_t)len});
+        led_pipes_cancel(l->pipes, l->engine, w, (struct ron_str){key, (size_t)len});
     }
 }
 
@@ -263,21 +261,20 @@ static enum ron_rc read_frozen(struct led_lead *l, struct ron_buf *lines, struct
     if (known) {
         return RON_OK;
     }
-    RON_TRY(led_frozen_each(l->s->gate.frozen, tell_frozen, l, err));
+    RON_TRY(led_frozen_each(l->gate->frozen, tell_frozen, l, err));
     return led_pg_frozen(l->tail, lines, &known, err);
 }
 
 static enum ron_rc follow_frozen(struct led_lead *l, struct ron_buf *lines, struct ron_err *err)
 {
-    struct led_svc *s = l->s;
     uint32_t idle = 0;
     enum ron_rc rc;
 
-    if (!ron_au32_cas(&s->gate.frozen_busy, &idle, 1)) {
+    if (!ron_au32_cas(&l->gate->frozen_busy, &idle, 1)) {
         return ron_err_set(err, RON_AGAIN, "an account is being frozen");
     }
-    rc = led_frozen_replace(s->gate.frozen, lines, led_seq_book_mut(s->engine.live.seq), err);
-    ron_au32_store(&s->gate.frozen_busy, 0);
+    rc = led_frozen_replace(l->gate->frozen, lines, led_seq_book_mut(l->engine->live.seq), err);
+    ron_au32_store(&l->gate->frozen_busy, 0);
     return rc == RON_NOMEM || rc == RON_OK ? rc : copy_failed(l, rc, err);
 }
 
@@ -286,7 +283,6 @@ static enum ron_rc begin_reign(struct led_lead *l, const struct led_pg_head *at,
                                const struct led_frame *frame, struct ron_buf *frozen,
                                struct ron_err *err)
 {
-    struct led_svc *s = l->s;
     enum ron_rc rc;
 
     l->epoch = frame->epoch;
@@ -296,7 +292,7 @@ static enum ron_rc begin_reign(struct led_lead *l, const struct led_pg_head *at,
     }
     RON_TRY(rc);
     RON_TRY(read_frozen(l, frozen, err));
-    if (!led_engine_follow_book(&s->engine)) {
+    if (!led_engine_follow_book(l->engine)) {
         return ron_err_set(err, RON_AGAIN, "the journal is being opened anew");
     }
     ron_au64_store(&l->heard_ns, 0); /* of an earlier time that we led */
@@ -305,13 +301,12 @@ static enum ron_rc begin_reign(struct led_lead *l, const struct led_pg_head *at,
         l->at = *at;
         rc = take_over(l, frame, err);
     }
-    led_engine_leave_book(&s->engine);
+    led_engine_leave_book(l->engine);
     return rc;
 }
 
 static enum ron_rc claim(struct led_lead *l, struct ron_err *err)
 {
-    struct led_svc *s = l->s;
     struct led_pg_head at = l->at;
     struct led_frame frame = {0};
     struct ron_buf frozen;
@@ -319,11 +314,11 @@ static enum ron_rc claim(struct led_lead *l, struct ron_err *err)
     enum ron_rc rc;
     bool clean;
 
-    if (!led_engine_follow_book(&s->engine)) {
+    if (!led_engine_follow_book(l->engine)) {
         return ron_err_set(err, RON_AGAIN, "the journal is being opened anew");
     }
-    clean = !owes(s);
-    led_engine_leave_book(&s->engine);
+    clean = !owes(l);
+    led_engine_leave_book(l->engine);
     if (!clean) {
         return ron_err_set(err, RON_AGAIN, "works of when we led are being taken back");
     }
@@ -370,7 +365,7 @@ static void tell_need(struct led_lead *l)
         ron_need_set(l->need, RON_NEED_MISSING, "catching up with the shared log", 1);
         return;
     }
-    RON_IGNORE(led_lead_hint(l->s, &leader));
+    RON_IGNORE(led_lead_hint(l, &leader));
     (void)snprintf(cause, sizeof cause, "follows %.90s",
                    leader.url[0] != '\0' ? leader.url : "a log");
     ron_need_set(l->need, RON_NEED_DEGRADED, cause, 0);
@@ -379,7 +374,7 @@ static void tell_need(struct led_lead *l)
 /* Another engine: it was made from the local log, so `at` is looked for again. */
 static enum ron_rc new_engine(struct led_lead *l, struct ron_err *err)
 {
-    if (l->placed && l->generation == l->s->engine.generation) {
+    if (l->placed && l->generation == l->engine->generation) {
         return RON_OK;
     }
     led_replay_free(l->replay);
@@ -387,23 +382,23 @@ static enum ron_rc new_engine(struct led_lead *l, struct ron_err *err)
     l->caught_up = false;
     l->placed = false;
     RON_TRY(led__lead_know(l, err));
-    RON_TRY(led_lead_place(l->s, err));
-    l->generation = l->s->engine.generation;
+    RON_TRY(led_lead_place(l, err));
+    l->generation = l->engine->generation;
     return RON_OK;
 }
 
 /* *ret_wait_ms: until the next round. */
 static enum ron_rc follow_round(struct led_lead *l, uint64_t *ret_wait_ms, struct ron_err *err)
 {
-    struct led_svc *s = l->s;
-    uint64_t now_ns = ron_env_now_ns(s->engine.env);
+    uint64_t now_ns = ron_env_now_ns(l->engine->env);
     uint64_t look_ms;
     uint64_t slot;
     size_t rows = 0;
     bool silent = false;
 
     RON_TRY(new_engine(l, err));
-    if (ron_au64_load(&s->engine.durable_seq) > ron_au64_load(&s->news.indexed_seq) + BEHIND_MAX) {
+    if (ron_au64_load(&l->engine->durable_seq) >
+        ron_au64_load(&l->news->indexed_seq) + BEHIND_MAX) {
         *ret_wait_ms = POLL_MS; /* The sequencer remembers what the index lacks, to a bound. */
         ron_need_set(l->need, RON_NEED_DEGRADED, "waits for the index, which is far behind", 1);
         return RON_OK;
@@ -429,7 +424,7 @@ static enum ron_rc follow_round(struct led_lead *l, uint64_t *ret_wait_ms, struc
 
 static enum ron_rc lead_round(struct led_lead *l, uint64_t *ret_wait_ms, struct ron_err *err)
 {
-    uint64_t now_ns = ron_env_now_ns(l->s->engine.env);
+    uint64_t now_ns = ron_env_now_ns(l->engine->env);
 
     *ret_wait_ms = POLL_MS;
     if (now_ns - l->beat_ns < l->lease_ms / BEATS_PER_LEASE * RON_NS_PER_MS) {
@@ -438,19 +433,19 @@ static enum ron_rc lead_round(struct led_lead *l, uint64_t *ret_wait_ms, struct 
     return beat(l, err);
 }
 
-void led_lead_lost(struct led_svc *s, enum ron_rc rc, const struct ron_err *err)
+void led_lead_lost(struct led_lead *l, enum ron_rc rc, const struct ron_err *err)
 {
     RON_LOG(
-        s->core.log, ERROR, "this ledger follows from now on",
+        l->core->log, ERROR, "this ledger follows from now on",
         RON_LOG_STR("cause", rc == RON_CONFLICT ? "another one leads" : "an append not settled"),
         RON_LOG_ERR(err));
     /* In this order: a sequencer that sees the wish to take back decides on nothing new, and one
      * that does not see it gives works the number of the reign that ends. */
-    RON_IGNORE(led_engine_set_leading(&s->engine, false));
-    ron_need_set(s->lead->need, RON_NEED_MISSING, "catching up with the shared log", 1);
-    ron_au32_store(&s->news.abort_wanted, 1);
-    (void)ron_au32_add(&s->news.reign, 1);
-    led_news_wake(&s->news);
+    RON_IGNORE(led_engine_set_leading(l->engine, false));
+    ron_need_set(l->need, RON_NEED_MISSING, "catching up with the shared log", 1);
+    ron_au32_store(&l->news->abort_wanted, 1);
+    (void)ron_au32_add(&l->news->reign, 1);
+    led_news_wake(l->news);
 }
 
 /* What a round could not do. Damage of the log or a copy that does not fit is for an operator. */
@@ -458,16 +453,16 @@ static void round_failed(struct led_lead *l, enum ron_rc rc, const struct ron_er
 {
     if (rc == RON_AGAIN || rc == RON_TIMEOUT || rc == RON_CLOSED || rc == RON_NOMEM) {
         ron_need_set(l->need,
-                     led_engine_mode(&l->s->engine) == LED_RUNNING ? RON_NEED_OK : RON_NEED_MISSING,
+                     led_engine_mode(l->engine) == LED_RUNNING ? RON_NEED_OK : RON_NEED_MISSING,
                      err->msg, 1);
         return;
     }
     if (rc == RON_DENIED || rc == RON_INVALID || rc == RON_IO || rc == RON_EXISTS) {
         ron_need_set(l->need, RON_NEED_MISSING, err->msg, 5);
-        RON_LOG(l->s->core.log, ERROR, "the shared log cannot be used", RON_LOG_ERR(err));
+        RON_LOG(l->core->log, ERROR, "the shared log cannot be used", RON_LOG_ERR(err));
         return;
     }
-    led_engine_enter_safe(&l->s->engine, "shared log", err->msg);
+    led_engine_enter_safe(l->engine, "shared log", err->msg);
 }
 
 static enum ron_rc lead_run(struct ron_task *t, void *arg)
@@ -476,11 +471,11 @@ static enum ron_rc lead_run(struct ron_task *t, void *arg)
     struct ron_watch *stop = ron_task_stop_watch(t);
     uint64_t seen = 0;
 
-    l->generation = l->s->engine.generation; /* placed by the build */
+    l->generation = l->engine->generation; /* placed by the build */
     while (ron_watch_get(stop, &seen) != RON_TASK_STOP) {
         struct ron_err err = {0};
         uint64_t wait_ms = RETRY_MS;
-        enum led_mode mode = led_engine_mode(&l->s->engine);
+        enum led_mode mode = led_engine_mode(l->engine);
         uint64_t value = 0;
         enum ron_rc rc = RON_OK;
 
@@ -501,18 +496,18 @@ static enum ron_rc lead_run(struct ron_task *t, void *arg)
     return RON_OK;
 }
 
-enum ron_rc led_stage_lead_add(struct led_svc *s, struct ron_err *err)
+enum ron_rc led_stage_lead_add(struct led_lead *l, struct ron_err *err)
 {
-    if (s->lead == NULL) {
+    if (l == NULL) {
         return RON_OK;
     }
     return ron_sup_add(
-        ron_app_sup(s->core.app),
+        ron_app_sup(l->core->app),
         &(struct ron_task_def){.name = "leader",
                                .kind = "leader",
                                .mode = RON_TASK_BLOCKING,
                                .stage = 2, /* before the sequencer, whose book it uses */
                                .run = lead_run,
-                               .arg = s->lead},
+                               .arg = l},
         NULL, err);
 }

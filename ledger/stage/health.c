@@ -6,7 +6,7 @@
  * whose breaker is open. Safe mode, disk and index set their needs themselves. */
 #include <stdio.h>
 
-#include "ledger/svc.h"
+#include "ledger/stage/stage.h"
 #include "ron/base/alloc.h"
 
 enum {
@@ -14,70 +14,56 @@ enum {
     LAG_MAX_MS = 2000, /* ten times the slowest sync of a healthy disk */
 };
 
-struct health {
-    struct led_svc *s;
-    uint64_t durable_seen;
-    uint64_t moved_ms; /* when durable_works changed last, or nothing waited */
-};
-
-static void look(struct health *h, uint64_t now_ms)
+static void look(struct led_health_stage *st, uint64_t now_ms)
 {
-    struct led_svc *s = h->s;
     struct ron_chan_stats commit;
-    uint64_t capacity = ron_chan_capacity(s->pipes.commit);
-    uint64_t durable = ron_au64_load(&s->news.durable_works);
+    uint64_t capacity = ron_chan_capacity(st->pipes->commit);
+    uint64_t durable = ron_au64_load(&st->news->durable_works);
     char cause[64];
 
-    ron_chan_get_stats(s->pipes.commit, &commit);
-    if (durable != h->durable_seen || commit.depth == 0) {
-        h->durable_seen = durable;
-        h->moved_ms = now_ms;
+    ron_chan_get_stats(st->pipes->commit, &commit);
+    if (durable != st->durable_seen || commit.depth == 0) {
+        st->durable_seen = durable;
+        st->moved_ms = now_ms;
     }
     if (commit.depth * 10 >= capacity * 9) {
         (void)snprintf(cause, sizeof cause, "commit_queue_high: %u of %u", (unsigned)commit.depth,
                        (unsigned)capacity);
-        ron_need_set(s->need_commit, RON_NEED_MISSING, cause, 1);
-    } else if (now_ms - h->moved_ms > LAG_MAX_MS) {
+        ron_need_set(st->need_commit, RON_NEED_MISSING, cause, 1);
+    } else if (now_ms - st->moved_ms > LAG_MAX_MS) {
         (void)snprintf(cause, sizeof cause, "committer_lag_ms: %u",
-                       (unsigned)(now_ms - h->moved_ms));
-        ron_need_set(s->need_commit, RON_NEED_MISSING, cause, 1);
-    } else if (ron_need_state(s->need_commit) != RON_NEED_OK) {
-        ron_need_set(s->need_commit, RON_NEED_OK, "", 0);
+                       (unsigned)(now_ms - st->moved_ms));
+        ron_need_set(st->need_commit, RON_NEED_MISSING, cause, 1);
+    } else if (ron_need_state(st->need_commit) != RON_NEED_OK) {
+        ron_need_set(st->need_commit, RON_NEED_OK, "", 0);
     }
 }
 
 static enum ron_rc health_handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct health *h = arg;
+    struct led_health_stage *st = arg;
     uint64_t now_ms = ron_task_now_ms(t);
 
     (void)items;
     (void)count;
-    look(h, now_ms);
-    led_gate_look(&h->s->gate);
+    look(st, now_ms);
+    led_gate_look(st->gate);
     ron_task_wake_at(t, now_ms + HEALTH_EVERY_MS);
     return RON_OK;
 }
 
 static enum ron_rc health_start(struct ron_task *t, void *arg)
 {
-    struct health *h = arg;
+    struct led_health_stage *st = arg;
 
-    h->moved_ms = ron_task_now_ms(t);
+    st->moved_ms = ron_task_now_ms(t);
     ron_task_wake(t);
     return RON_OK;
 }
 
-enum ron_rc led_stage_health_add(struct led_svc *s, struct ron_err *err)
+enum ron_rc led_stage_health_add(struct led_health_stage *st, struct ron_err *err)
 {
-    struct health *h = ron_alloc_zero(sizeof *h);
-
-    if (h == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the health task");
-    }
-    h->s = s;
-    s->health = h;
-    return ron_sup_add(ron_app_sup(s->core.app),
+    return ron_sup_add(ron_app_sup(st->core->app),
                        &(struct ron_task_def){.name = "health",
                                               .kind = "health",
                                               .mode = RON_TASK_LOOP,
@@ -85,6 +71,6 @@ enum ron_rc led_stage_health_add(struct led_svc *s, struct ron_err *err)
                                               .stage = 5,
                                               .start = health_start,
                                               .handle = health_handle,
-                                              .arg = h},
+                                              .arg = st},
                        NULL, err);
 }

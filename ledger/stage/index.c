@@ -10,7 +10,7 @@
  * is full the sequencer pushes back (pipeline/seq.h). */
 #include "ledger/index/follow.h"
 #include "ledger/index/hashes.h"
-#include "ledger/svc.h"
+#include "ledger/stage/stage.h"
 #include "ron/base/alloc.h"
 
 enum {
@@ -27,7 +27,7 @@ enum {
 #define TRIM_EVERY_NS (1000 * RON_NS_PER_MS)
 
 struct indexer {
-    struct led_svc *s;
+    struct led_index_stage *st;
     uint32_t generation; /* of the engine that the numbers are of */
     uint64_t applied;    /* added to the index, committed or not */
     uint64_t committed;
@@ -51,8 +51,8 @@ static enum ron_rc add_frame(void *arg, const struct led_frame *frame, const cha
     struct indexer *x = arg;
 
     (void)where;
-    RON_TRY(
-        led_follow_frame(x->s->engine.live.index, x->s->engine.hash_key, frame, x->applied, err));
+    RON_TRY(led_follow_frame(x->st->engine->live.index, x->st->engine->hash_key, frame, x->applied,
+                             err));
     x->applied = frame->seq_first + frame->entries - 1;
     x->root = frame->new_root;
     return RON_OK;
@@ -61,29 +61,29 @@ static enum ron_rc add_frame(void *arg, const struct led_frame *frame, const cha
 /* The stored hashes are synced first: a replay may begin at an image that this commit completes. */
 static enum ron_rc settle(struct indexer *x, struct ron_err *err)
 {
-    struct led_svc *s = x->s;
+    struct led_index_stage *st = x->st;
 
     if (x->committed == x->applied && !x->chunks) {
         return RON_OK;
     }
-    RON_TRY(led_hashes_sync(s->engine.live.hashes, err));
-    RON_TRY(led_index_commit(s->engine.live.index, x->applied, &x->root, err));
+    RON_TRY(led_hashes_sync(st->engine->live.hashes, err));
+    RON_TRY(led_index_commit(st->engine->live.index, x->applied, &x->root, err));
     x->committed = x->applied;
     x->chunks = false;
-    x->settled_ns = ron_env_now_ns(s->engine.env);
-    ron_au64_store(&s->news.indexed_seq, x->applied);
-    led_news_wake(&s->news);
+    x->settled_ns = ron_env_now_ns(st->engine->env);
+    ron_au64_store(&st->news->indexed_seq, x->applied);
+    led_news_wake(st->news);
     return RON_OK;
 }
 
 static enum ron_rc follow(struct indexer *x, uint64_t head, struct ron_err *err)
 {
-    struct led_svc *s = x->s;
+    struct led_index_stage *st = x->st;
 
     while (x->applied < head) {
         uint64_t to = RON_MIN(head, x->applied + INDEX_BATCH);
 
-        RON_TRY(led_log_scan(s->engine.live.log, x->applied + 1, to, add_frame, x, err));
+        RON_TRY(led_log_scan(st->engine->live.log, x->applied + 1, to, add_frame, x, err));
         if (x->applied - x->committed >= INDEX_BATCH) {
             RON_TRY(settle(x, err));
         }
@@ -102,7 +102,7 @@ static enum ron_rc take_feed(struct indexer *x, const struct led_feed_block *b, 
         if (b->seq_first != x->applied + 1) {
             RON_TRY(follow(x, b->seq_first - 1, err));
         }
-        RON_TRY(led_feed_index(b, x->s->engine.live.index, err));
+        RON_TRY(led_feed_index(b, x->st->engine->live.index, err));
         x->applied = b->seq_last;
         x->root = b->root;
         if (x->applied - x->committed >= INDEX_BATCH) {
@@ -118,15 +118,15 @@ static enum ron_rc take_feed(struct indexer *x, const struct led_feed_block *b, 
  * image that was given up; the index begins anew with chunk 0. */
 static enum ron_rc take_chunks(struct indexer *x, void **items, size_t count, struct ron_err *err)
 {
-    struct led_svc *s = x->s;
+    struct led_index_stage *st = x->st;
     enum ron_rc rc = RON_OK;
 
     for (size_t i = 0; i < count; i++) {
         struct led_image_chunk *c = items[i];
 
         if (rc == RON_OK) {
-            rc = led_index_put_image(s->engine.live.index, c->seq, c->number, c->take_bytes, c->len,
-                                     c->last, err);
+            rc = led_index_put_image(st->engine->live.index, c->seq, c->number, c->take_bytes,
+                                     c->len, c->last, err);
             rc = rc == RON_EXISTS ? RON_OK : rc; /* nothing was written since the last one */
             x->chunks = true;
         }
@@ -141,53 +141,53 @@ static enum ron_rc take_chunks(struct indexer *x, void **items, size_t count, st
  * book has grown. */
 static void want_image(struct indexer *x)
 {
-    struct led_svc *s = x->s;
-    uint64_t every = RON_MAX((uint64_t)ron_conf_int(s->core.conf, LED_IMAGE_EVERY),
-                             IMAGE_ENTRIES_PER_ACCOUNT * ron_au64_load(&s->news.image_accounts));
+    struct led_index_stage *st = x->st;
+    uint64_t every = RON_MAX((uint64_t)ron_conf_int(st->core->conf, LED_IMAGE_EVERY),
+                             IMAGE_ENTRIES_PER_ACCOUNT * ron_au64_load(&st->news->image_accounts));
 
     if (x->committed >= x->image_asked + every) {
         x->image_asked = x->committed;
-        ron_au32_store(&s->news.image_wanted, 1);
-        led_news_wake(&s->news);
+        ron_au32_store(&st->news->image_wanted, 1);
+        led_news_wake(st->news);
     }
 }
 
 /* ---- chores ---------------------------------------------------------------------------------- */
 
 /* The next segment, ahead of time: zero-filling it takes long. */
-static enum ron_rc prepare_segment(struct led_svc *s, struct ron_err *err)
+static enum ron_rc prepare_segment(struct led_index_stage *st, struct ron_err *err)
 {
     enum ron_rc rc;
 
-    if ((led_engine_mode(&s->engine) != LED_RUNNING &&
-         led_engine_mode(&s->engine) != LED_FOLLOWING) ||
-        !led_log_wants_segment(s->engine.live.log)) {
+    if ((led_engine_mode(st->engine) != LED_RUNNING &&
+         led_engine_mode(st->engine) != LED_FOLLOWING) ||
+        !led_log_wants_segment(st->engine->live.log)) {
         return RON_OK;
     }
-    rc = led_log_prepare(s->engine.live.log, err);
+    rc = led_log_prepare(st->engine->live.log, err);
     if (rc == RON_LIMIT) {
-        ron_need_set(s->need_disk, RON_NEED_DEGRADED, err->msg, 30);
+        ron_need_set(st->need_disk, RON_NEED_DEGRADED, err->msg, 30);
         return RON_OK; /* The committer says no when the present segment is full. */
     }
     if (rc == RON_OK) {
-        ron_need_set(s->need_disk, RON_NEED_OK, "", 0);
+        ron_need_set(st->need_disk, RON_NEED_OK, "", 0);
     }
     return rc;
 }
 
 /* Memory for the book to grow into: finding a huge page may take milliseconds. */
-static void make_blocks(struct led_svc *s)
+static void make_blocks(struct led_index_stage *st)
 {
-    uint32_t wanted = RON_MIN(ron_au32_load(&s->news.blocks_wanted), (uint32_t)LED_NEWS_BLOCKS);
+    uint32_t wanted = RON_MIN(ron_au32_load(&st->news->blocks_wanted), (uint32_t)LED_NEWS_BLOCKS);
 
     for (uint32_t i = 0; i < wanted; i++) {
-        if (ron_aptr_load(&s->news.blocks[i]) == NULL) {
-            ron_aptr_store(&s->news.blocks[i],
+        if (ron_aptr_load(&st->news->blocks[i]) == NULL) {
+            ron_aptr_store(&st->news->blocks[i],
                            led_book_make_block()); /* NULL: the book helps itself */
         }
     }
     if (wanted > 0) {
-        led_news_wake(&s->news);
+        led_news_wake(st->news);
     }
 }
 
@@ -195,95 +195,97 @@ static void make_blocks(struct led_svc *s)
  * entries, and what the sequencer gave back meanwhile after another. */
 static void trim(struct indexer *x)
 {
-    uint64_t now_ns = ron_env_now_ns(x->s->engine.env);
+    uint64_t now_ns = ron_env_now_ns(x->st->engine->env);
 
     if (now_ns - x->trimmed_ns < TRIM_EVERY_NS) {
         return;
     }
     x->trimmed_ns = now_ns;
-    led_works_trim(x->s->pipes.works);
+    led_works_trim(x->st->pipes->works);
     if (x->applied != x->trimmed_at) {
         x->trimmed_at = x->applied;
         x->trims = 2;
     } else if (x->trims > 0) {
         x->trims--;
-        ron_au32_store(&x->s->news.at_rest, 1);
-        led_news_wake(&x->s->news);
+        ron_au32_store(&x->st->news->at_rest, 1);
+        led_news_wake(x->st->news);
         ron_alloc_trim();
     }
 }
 
-static void save_checkpoint(struct led_svc *s)
+static void save_checkpoint(struct led_index_stage *st)
 {
     struct ron_err err = {0};
 
-    if (led_signer_save_due(s->publish.signer, &err) != RON_OK) {
-        RON_LOG(s->core.log, WARN, "the signed checkpoint could not be saved", RON_LOG_ERR(&err));
+    if (led_signer_save_due(st->publish->signer, &err) != RON_OK) {
+        RON_LOG(st->core->log, WARN, "the signed checkpoint could not be saved", RON_LOG_ERR(&err));
     }
 }
 
 static enum ron_rc one_round(struct indexer *x, struct ron_err *err)
 {
-    struct led_svc *s = x->s;
+    struct led_index_stage *st = x->st;
     struct led_feed_block *blocks;
     struct led_log_head log;
     struct led_head head;
     uint64_t durable;
     enum ron_rc rc;
 
-    if (x->generation != s->engine.generation) {
-        x->generation = s->engine.generation;
-        x->applied = s->engine.live.indexed_seq;
+    if (x->generation != st->engine->generation) {
+        x->generation = st->engine->generation;
+        x->applied = st->engine->live.indexed_seq;
         x->committed = x->applied;
-        x->image_asked = s->engine.live.image_seq;
-        led_log_head(s->engine.live.log, &log);
+        x->image_asked = st->engine->live.image_seq;
+        led_log_head(st->engine->live.log, &log);
         x->late = log.late;
-        led_engine_head(&s->engine, &head);
+        led_engine_head(st->engine, &head);
         if (head.seq == x->applied) { /* else the next frame says it */
             x->root = head.root;
         }
     }
-    durable = ron_au64_load(&s->engine.durable_seq); /* What it counts was fed before it was set. */
-    blocks = led_feed_take(s->pipes.feed);
+    durable =
+        ron_au64_load(&st->engine->durable_seq); /* What it counts was fed before it was set. */
+    blocks = led_feed_take(st->pipes->feed);
     rc = take_feed(x, blocks, err);
     led_feed_drop(blocks);
     RON_TRY(rc);
     RON_TRY(follow(x, durable, err));
     if (x->chunks || x->ending ||
-        ron_env_now_ns(s->engine.env) - x->settled_ns >= SETTLE_EVERY_NS) {
+        ron_env_now_ns(st->engine->env) - x->settled_ns >= SETTLE_EVERY_NS) {
         RON_TRY(settle(x, err));
     }
     want_image(x);
-    led_log_head(s->engine.live.log, &log);
-    ron_au64_store(&s->news.log_bytes, log.bytes);
-    (void)ron_au64_add(&s->news.segments_late, log.late - x->late);
+    led_log_head(st->engine->live.log, &log);
+    ron_au64_store(&st->news->log_bytes, log.bytes);
+    (void)ron_au64_add(&st->news->segments_late, log.late - x->late);
     x->late = log.late;
-    return prepare_segment(s, err);
+    return prepare_segment(st, err);
 }
 
 /* A round that fails is tried again: nothing here is the truth. Damage of the log is another
  * matter. */
 static void round_failed(struct indexer *x, enum ron_rc rc, struct ron_err *err)
 {
-    struct led_svc *s = x->s;
+    struct led_index_stage *st = x->st;
 
     if (err->rc == RON_OK) { /* a step deep below ran out of memory and says only that */
         RON_IGNORE(ron_err_set(err, rc, "%s", ron_rc_doc(rc)));
     }
 
-    x->applied = led_index_applied(s->engine.live.index); /* What was not committed is forgotten. */
+    x->applied =
+        led_index_applied(st->engine->live.index); /* What was not committed is forgotten. */
     x->committed = x->applied;
     x->chunks = false;
-    RON_LOG(s->core.log, WARN, "the indexer failed", RON_LOG_ERR(err));
-    ron_need_set(s->need_index, RON_NEED_DEGRADED, err->msg, 5);
+    RON_LOG(st->core->log, WARN, "the indexer failed", RON_LOG_ERR(err));
+    ron_need_set(st->need_index, RON_NEED_DEGRADED, err->msg, 5);
     if (rc == RON_CORRUPT) {
-        led_engine_enter_safe(&s->engine, "the journal is damaged", err->msg);
+        led_engine_enter_safe(st->engine, "the journal is damaged", err->msg);
     }
 }
 
 static void work(struct indexer *x, void **items, size_t count)
 {
-    struct led_svc *s = x->s;
+    struct led_index_stage *st = x->st;
     struct ron_err err = {0};
     enum ron_rc rc;
 
@@ -292,7 +294,7 @@ static void work(struct indexer *x, void **items, size_t count)
     if (rc != RON_OK) {
         round_failed(x, rc, &err);
     } else if (x->bad) {
-        ron_need_set(s->need_index, RON_NEED_OK, "", 0);
+        ron_need_set(st->need_index, RON_NEED_OK, "", 0);
     }
     x->bad = rc != RON_OK;
 }
@@ -308,23 +310,23 @@ static void drop_chunks(void **items, size_t count)
 /* There is no index while the engine is replaced, nor after that has failed. */
 static void take_turn(struct indexer *x, void **chunks, size_t count)
 {
-    struct led_svc *s = x->s;
-    bool leased = led_engine_lease(&s->engine);
+    struct led_index_stage *st = x->st;
+    bool leased = led_engine_lease(st->engine);
 
-    if (leased && s->engine.live.index != NULL) {
+    if (leased && st->engine->live.index != NULL) {
         work(x, chunks, count);
     } else {
         drop_chunks(chunks, count);
     }
     if (leased) {
-        led_engine_unlease(&s->engine);
+        led_engine_unlease(st->engine);
     }
 }
 
 static enum ron_rc index_run(struct ron_task *t, void *arg)
 {
-    struct indexer x = {.s = arg};
-    struct led_svc *s = arg;
+    struct indexer x = {.st = arg};
+    struct led_index_stage *st = arg;
     struct ron_watch *stop = ron_task_stop_watch(t);
     uint64_t seen = 0;
     void *chunks[16];
@@ -336,14 +338,14 @@ static enum ron_rc index_run(struct ron_task *t, void *arg)
 
         x.ending = value == RON_TASK_STOP;
         take_turn(&x, chunks, count);
-        make_blocks(s);
+        make_blocks(st);
         trim(&x);
-        save_checkpoint(s);
+        save_checkpoint(st);
         if (value == RON_TASK_STOP) {
             return RON_OK; /* after a last round */
         }
         count = 0;
-        rc = ron_chan_recv_or_changed(s->pipes.images, stop, seen, false, chunks,
+        rc = ron_chan_recv_or_changed(st->pipes->images, stop, seen, false, chunks,
                                       RON_ARRAY_LEN(chunks),
                                       ron_deadline_after_ms(ron_mono_ns(), INDEX_EVERY_MS), &count);
         if (rc == RON_CANCELLED) {
@@ -352,14 +354,14 @@ static enum ron_rc index_run(struct ron_task *t, void *arg)
     }
 }
 
-enum ron_rc led_stage_index_add(struct led_svc *s, struct ron_err *err)
+enum ron_rc led_stage_index_add(struct led_index_stage *st, struct ron_err *err)
 {
-    return ron_sup_add(ron_app_sup(s->core.app),
+    return ron_sup_add(ron_app_sup(st->core->app),
                        &(struct ron_task_def){.name = "indexer",
                                               .kind = "indexer",
                                               .mode = RON_TASK_BLOCKING,
                                               .stage = 5,
                                               .run = index_run,
-                                              .arg = s},
+                                              .arg = st},
                        NULL, err);
 }

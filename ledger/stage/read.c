@@ -7,17 +7,18 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "ledger/core/metrics.h"
 #include "ledger/guard/frozen.h"
 #include "ledger/index/hashes.h"
 #include "ledger/read/export.h"
-#include "ledger/svc.h"
+#include "ledger/stage/stage.h"
 #include "ron/base/alloc.h"
 #include "ron/http/stream.h"
 
 enum { EXPORT_LOOK_MS = 200 }; /* how often an export that waits looks whether it should end */
 
 struct led_reading {
-    struct led_svc *s;
+    struct led_read_stage *st;
     struct ron_task *task;
     struct led_reader *reader;
     uint32_t generation;           /* of the engine that the reader is over */
@@ -30,35 +31,35 @@ static const char json[] = "application/json";
 
 static void damaged(void *arg, enum ron_rc rc, const struct ron_err *err)
 {
-    struct led_svc *s = arg;
+    struct led_read_stage *st = arg;
 
     if (rc == RON_CORRUPT) {
-        led_metrics_gap(s->core.metrics);
+        led_metrics_gap(st->core->metrics);
     }
-    led_engine_enter_safe(&s->engine,
+    led_engine_enter_safe(st->engine,
                           rc == RON_CORRUPT ? "the journal is damaged" : "the disk cannot read",
                           err->msg);
 }
 
 static enum ron_rc fresh_reader(struct led_reading *rd)
 {
-    struct led_svc *s = rd->s;
-    struct led_reader_opts o = {.log = s->engine.live.log,
-                                .index = s->engine.live.index,
-                                .hashes = led_hashes_store(s->engine.live.hashes),
+    struct led_read_stage *st = rd->st;
+    struct led_reader_opts o = {.log = st->engine->live.log,
+                                .index = st->engine->live.index,
+                                .hashes = led_hashes_store(st->engine->live.hashes),
                                 .damaged = damaged,
-                                .arg = s};
+                                .arg = st};
 
-    if (rd->reader != NULL && rd->generation == s->engine.generation &&
-        rd->index == s->engine.live.index) {
+    if (rd->reader != NULL && rd->generation == st->engine->generation &&
+        rd->index == st->engine->live.index) {
         return RON_OK;
     }
     led_reader_free(rd->reader);
     rd->reader = NULL;
-    memcpy(o.hash_key, s->engine.hash_key, sizeof o.hash_key);
+    memcpy(o.hash_key, st->engine->hash_key, sizeof o.hash_key);
     RON_TRY(led_reader_new(&o, &rd->reader));
-    rd->generation = s->engine.generation;
-    rd->index = s->engine.live.index;
+    rd->generation = st->engine->generation;
+    rd->index = st->engine->live.index;
     return RON_OK;
 }
 
@@ -67,7 +68,7 @@ static enum ron_rc fresh_reader(struct led_reading *rd)
 /* Compares a work with the journal, fetches what its reversals refer to, and sends it on. */
 static void look_up(struct led_reading *rd, struct led_query *q)
 {
-    struct led_svc *s = rd->s;
+    struct led_read_stage *st = rd->st;
     struct led_work *w = q->work;
     enum led_repeat repeat = LED_REPEAT_NEW;
     struct ron_err err = {0};
@@ -79,7 +80,7 @@ static void look_up(struct led_reading *rd, struct led_query *q)
     if (rc == RON_OK && repeat == LED_REPEAT_NEW && (w->look_up & LED_LOOK_ORIGINAL) != 0) {
         rc = led_read_originals(rd->reader, w, (struct led_candidates){0}, &err);
     }
-    led_query_put(s->pipes.queries, q);
+    led_query_put(st->pipes->queries, q);
     if (rc != RON_OK) {
         bool later = rc == RON_NOMEM || rc == RON_LIMIT || rc == RON_AGAIN;
 
@@ -91,13 +92,13 @@ static void look_up(struct led_reading *rd, struct led_query *q)
     } else {
         w->look_up = 0;
         w->fate = LED_FATE_NONE;
-        led_pipes_validated(&s->pipes, w);
+        led_pipes_validated(st->pipes, w);
     }
 }
 
 /* ---- answers --------------------------------------------------------------------------------- */
 
-static void failed(struct led_svc *s, struct led_query *q, enum ron_rc rc,
+static void failed(struct led_read_stage *st, struct led_query *q, enum ron_rc rc,
                    const struct ron_err *err)
 {
     enum led_reason reason = rc == RON_NOTFOUND                   ? LED_REASON_NOT_FOUND
@@ -109,13 +110,13 @@ static void failed(struct led_svc *s, struct led_query *q, enum ron_rc rc,
                              : rc == RON_CLOSED                   ? LED_REASON_NOT_LEADER
                                                                   : LED_REASON_INTERNAL;
 
-    led_query_refuse(s->pipes.queries, q, reason, err->msg[0] != '\0' ? err->msg : NULL);
+    led_query_refuse(st->pipes->queries, q, reason, err->msg[0] != '\0' ? err->msg : NULL);
 }
 
 /* V4 of replica/lead.h: that it is not here means nothing where the log may go on without us. */
 static enum ron_rc absent(const struct led_reading *rd, enum ron_rc rc, struct ron_err *err)
 {
-    return led_lead_sure(rd->s)
+    return led_lead_sure(rd->st->lead)
                ? rc
                : ron_err_set(err, RON_CLOSED, "it is not known here, and another ledger may lead");
 }
@@ -146,13 +147,13 @@ static enum ron_rc write_outcome(struct led_reading *rd, struct led_query *q, st
 }
 
 /* Of the head, or with b witnesses the newest that they signed and that has the entry. */
-static enum ron_rc write_checkpoint(struct led_svc *s, const struct led_query *q,
+static enum ron_rc write_checkpoint(struct led_read_stage *st, const struct led_query *q,
                                     struct ron_buf *out, struct ron_err *err)
 {
     if (q->b > 0) {
-        return led_signer_covering(s->publish.signer, q->b, q->a, q->durable_seq, out, err);
+        return led_signer_covering(st->publish->signer, q->b, q->a, q->durable_seq, out, err);
     }
-    return led_signer_checkpoint(s->publish.signer, q->durable_seq, &q->durable_root, out, err);
+    return led_signer_checkpoint(st->publish->signer, q->durable_seq, &q->durable_root, out, err);
 }
 
 static enum ron_rc write_receipt(struct led_reading *rd, struct led_query *q, struct ron_buf *out,
@@ -162,7 +163,7 @@ static enum ron_rc write_receipt(struct led_reading *rd, struct led_query *q, st
     enum ron_rc rc;
 
     ron_buf_init(&note, LED_NOTE_BYTES_MAX);
-    rc = write_checkpoint(rd->s, q, &note, err);
+    rc = write_checkpoint(rd->st, q, &note, err);
     if (rc == RON_OK) {
         rc = led_read_receipt(
             rd->reader, q->a,
@@ -173,19 +174,19 @@ static enum ron_rc write_receipt(struct led_reading *rd, struct led_query *q, st
 }
 
 /* The book has it already; this makes it last. */
-static enum ron_rc write_frozen(struct led_svc *s, const struct led_query *q, struct ron_buf *out,
-                                struct ron_err *err)
+static enum ron_rc write_frozen(struct led_read_stage *st, const struct led_query *q,
+                                struct ron_buf *out, struct ron_err *err)
 {
     struct ron_str account = {q->account, q->account_len};
     uint32_t idle = 0;
     enum ron_rc rc;
 
-    if (!ron_au32_cas(&s->gate.frozen_busy, &idle, 1)) {
+    if (!ron_au32_cas(&st->gate->frozen_busy, &idle, 1)) {
         return ron_err_set(err, RON_AGAIN, "another account is being frozen; try again");
     }
-    rc = led_lead_freeze(s, account, q->flag, err);
-    rc = rc == RON_OK ? led_frozen_set(s->gate.frozen, account, q->flag, err) : rc;
-    ron_au32_store(&s->gate.frozen_busy, 0);
+    rc = led_lead_freeze(st->lead, account, q->flag, err);
+    rc = rc == RON_OK ? led_frozen_set(st->gate->frozen, account, q->flag, err) : rc;
+    ron_au32_store(&st->gate->frozen_busy, 0);
     RON_TRY(rc);
     return ron_buf_append_text(out, q->flag ? "{\"frozen\":true}" : "{\"frozen\":false}");
 }
@@ -229,7 +230,7 @@ static enum ron_rc write_answer(struct led_reading *rd, struct led_query *q, str
         *ret_type = "text/plain; charset=utf-8";
         return write_receipt(rd, q, out, err);
     case LED_ASK_FREEZE:
-        return write_frozen(rd->s, q, out, err);
+        return write_frozen(rd->st, q, out, err);
     case LED_ASK_TILE:
         *ret_type = "application/octet-stream";
         return led_read_tile(rd->reader, text, out, err);
@@ -242,14 +243,14 @@ static enum ron_rc write_answer(struct led_reading *rd, struct led_query *q, str
 
 /* An export takes its reader for as long as the client takes to read; one is kept for the others
  * where there are two. */
-static bool begin_export(struct led_svc *s)
+static bool begin_export(struct led_read_stage *st)
 {
-    uint32_t readers = (uint32_t)ron_conf_int(s->core.conf, LED_READERS);
+    uint32_t readers = (uint32_t)ron_conf_int(st->core->conf, LED_READERS);
 
-    if (ron_au32_add(&s->exports, 1) < RON_MAX(1U, readers - 1)) {
+    if (ron_au32_add(&st->exports, 1) < RON_MAX(1U, readers - 1)) {
         return true;
     }
-    (void)ron_au32_add(&s->exports, UINT32_MAX); /* one less */
+    (void)ron_au32_add(&st->exports, UINT32_MAX); /* one less */
     return false;
 }
 
@@ -260,7 +261,7 @@ static enum ron_rc write_piece(const struct led_reading *rd, struct ron_http_rep
     enum ron_rc rc = RON_TIMEOUT;
 
     while (rc == RON_TIMEOUT) {
-        if (ron_task_stopping(rd->task) || led_engine_mode(&rd->s->engine) == LED_SWAPPING) {
+        if (ron_task_stopping(rd->task) || led_engine_mode(rd->st->engine) == LED_SWAPPING) {
             return RON_CANCELLED;
         }
         rc = ron_http_reply_write_wait(reply, piece, len,
@@ -271,7 +272,7 @@ static enum ron_rc write_piece(const struct led_reading *rd, struct ron_http_rep
 
 static void export(struct led_reading *rd, struct led_query *q)
 {
-    struct led_svc *s = rd->s;
+    struct led_read_stage *st = rd->st;
     struct ron_http_reply *reply = q->reply.http;
     struct led_export *x = NULL;
     struct ron_err err = {0};
@@ -283,7 +284,7 @@ static void export(struct led_reading *rd, struct led_query *q)
     char *piece = NULL;
 
     if (rc != RON_OK) {
-        failed(s, q, rc, &err);
+        failed(st, q, rc, &err);
         return;
     }
     piece = ron_alloc(LED_EXPORT_PIECE);
@@ -294,10 +295,10 @@ static void export(struct led_reading *rd, struct led_query *q)
                                                   .length = RON_HTTP_UNKNOWN}) != RON_OK) {
         ron_free(piece);
         led_export_free(x);
-        led_query_refuse(s->pipes.queries, q, LED_REASON_BUSY, "too many exports are under way");
+        led_query_refuse(st->pipes->queries, q, LED_REASON_BUSY, "too many exports are under way");
         return;
     }
-    led_query_put(s->pipes.queries, q);
+    led_query_put(st->pipes->queries, q);
     for (;;) {
         size_t len = 0;
 
@@ -321,9 +322,9 @@ static void export(struct led_reading *rd, struct led_query *q)
 
 /* A tile never changes, a partial one neither: it is of one width. Bundles hold the entries, which
  * are not for everybody unless reads are open: no cache that others use may keep them. */
-static void say_immutable(const struct led_svc *s, const struct led_query *q)
+static void say_immutable(const struct led_read_stage *st, const struct led_query *q)
 {
-    bool shared = led_ask_is_public(q) || led_front_reads_open(s);
+    bool shared = led_ask_is_public(q) || st->reads_open;
 
     if (q->reply.http != NULL) {
         RON_IGNORE(ron_http_reply_add_header(
@@ -337,7 +338,7 @@ static void say_immutable(const struct led_svc *s, const struct led_query *q)
 
 static void serve(struct led_reading *rd, struct led_query *q)
 {
-    struct led_svc *s = rd->s;
+    struct led_read_stage *st = rd->st;
     const char *type = json;
     struct ron_err err = {0};
     struct ron_buf *out;
@@ -349,55 +350,55 @@ static void serve(struct led_reading *rd, struct led_query *q)
         return;
     }
     if (led_reply_cancelled(&q->reply)) {
-        led_query_refuse(s->pipes.queries, q, LED_REASON_TIMEOUT, NULL);
+        led_query_refuse(st->pipes->queries, q, LED_REASON_TIMEOUT, NULL);
         return;
     }
     if (q->ask == LED_ASK_EXPORT) {
-        if (!begin_export(s)) {
-            led_query_refuse(s->pipes.queries, q, LED_REASON_BUSY,
+        if (!begin_export(st)) {
+            led_query_refuse(st->pipes->queries, q, LED_REASON_BUSY,
                              "too many exports are under way");
             return;
         }
         export(rd, q);
-        (void)ron_au32_add(&s->exports, UINT32_MAX); /* one less */
+        (void)ron_au32_add(&st->exports, UINT32_MAX); /* one less */
         return;
     }
     out = led_reply_body(&q->reply);
     rc = write_answer(rd, q, out, &type, &err);
     if (rc != RON_OK) {
-        failed(s, q, rc, &err);
+        failed(st, q, rc, &err);
         return;
     }
     if (q->ask == LED_ASK_TILE) {
-        say_immutable(s, q);
+        say_immutable(st, q);
     }
-    led_query_answer(s->pipes.queries, q, 200, type);
+    led_query_answer(st->pipes->queries, q, 200, type);
 }
 
 static enum ron_rc read_handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
     struct led_reading *rd = arg;
-    struct led_svc *s = rd->s;
+    struct led_read_stage *st = rd->st;
 
     rd->task = t;
     for (size_t i = 0; i < count; i++) {
         struct led_query *q = items[i];
 
         if (led_admin_takes(q->ask)) {
-            led_admin_serve(s, q); /* It takes leases itself, or replaces the engine. */
+            led_admin_serve(st, q); /* It takes leases itself, or replaces the engine. */
             continue;
         }
-        if (!led_engine_lease(&s->engine)) {
-            led_query_refuse(s->pipes.queries, q, LED_REASON_SAFE_MODE,
+        if (!led_engine_lease(st->engine)) {
+            led_query_refuse(st->pipes->queries, q, LED_REASON_SAFE_MODE,
                              "the journal is being opened anew");
             continue;
         }
         if (fresh_reader(rd) != RON_OK) {
-            led_query_refuse(s->pipes.queries, q, LED_REASON_BUSY, "no memory for a reader");
+            led_query_refuse(st->pipes->queries, q, LED_REASON_BUSY, "no memory for a reader");
         } else {
             serve(rd, q);
         }
-        led_engine_unlease(&s->engine);
+        led_engine_unlease(st->engine);
     }
     return RON_OK;
 }
@@ -411,30 +412,36 @@ static void read_stop(struct ron_task *t, void *arg)
     rd->reader = NULL;
 }
 
-enum ron_rc led_stage_read_add(struct led_svc *s, struct ron_err *err)
+enum ron_rc led_stage_read_add(struct led_read_stage *st, struct ron_err *err)
 {
-    uint32_t count = (uint32_t)ron_conf_int(s->core.conf, LED_READERS);
+    uint32_t count = (uint32_t)ron_conf_int(st->core->conf, LED_READERS);
 
-    s->readings = ron_alloc_array(count, sizeof *s->readings);
-    if (s->readings == NULL) {
+    st->readings = ron_alloc_array(count, sizeof *st->readings);
+    if (st->readings == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the readers");
     }
     for (uint32_t i = 0; i < count; i++) {
-        char *name = s->task_names[LED_SVC_TASKS_MAX - 1 - i];
+        char *name = st->names[i];
 
-        s->readings[i].s = s;
-        (void)snprintf(name, sizeof s->task_names[0], "reader-%u", i);
-        RON_TRY(ron_sup_add(ron_app_sup(s->core.app),
+        st->readings[i].st = st;
+        (void)snprintf(name, sizeof st->names[0], "reader-%u", i);
+        RON_TRY(ron_sup_add(ron_app_sup(st->core->app),
                             &(struct ron_task_def){.name = name,
                                                    .kind = "reader",
                                                    .mode = RON_TASK_BLOCKING,
                                                    .stage = 2,
-                                                   .input = s->pipes.reads,
+                                                   .input = st->pipes->reads,
                                                    .batch_max = 1,
                                                    .handle = read_handle,
                                                    .stop = read_stop,
-                                                   .arg = &s->readings[i]},
+                                                   .arg = &st->readings[i]},
                             NULL, err));
     }
     return RON_OK;
+}
+
+void led_stage_read_free(struct led_read_stage *st)
+{
+    ron_free(st->readings);
+    st->readings = NULL;
 }

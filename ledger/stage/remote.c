@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ledger/svc.h"
+#include "ledger/stage/stage.h"
 #include "ron/base/alloc.h"
 #include "ron/base/secret.h"
 #include "ron/io/file.h"
@@ -34,7 +34,7 @@ static const char *text_or_null(const struct ron_conf_snap *conf, size_t key)
     return text.len == 0 ? NULL : text.text;
 }
 
-enum ron_rc led_svc_remote_check(const struct ron_conf_snap *conf, struct ron_err *err)
+enum ron_rc led_stage_remote_check(const struct ron_conf_snap *conf, struct ron_err *err)
 {
     for (size_t i = 0; i < LED_REMOTE_COUNT; i++) {
         const size_t more[] = {rows[i].socket, rows[i].token, rows[i].ca, rows[i].cert,
@@ -56,12 +56,12 @@ enum ron_rc led_svc_remote_check(const struct ron_conf_snap *conf, struct ron_er
 }
 
 /* The token in the file: one line of printable characters, which may be no capability of ours. */
-static enum ron_rc read_bearer(const struct led_svc *s, size_t service, bearer_text text,
+static enum ron_rc read_bearer(const struct led_core *core, size_t service, bearer_text text,
                                struct ron_err *err)
 {
-    const char *path = ron_conf_str(s->core.conf, rows[service].token).text;
+    const char *path = ron_conf_str(core->conf, rows[service].token).text;
     size_t len = 0;
-    enum ron_rc rc = ron_file_read_private(ron_app_env(s->core.app), path, text,
+    enum ron_rc rc = ron_file_read_private(ron_app_env(core->app), path, text,
                                            sizeof(bearer_text) - 1, &len, err);
 
     if (rc == RON_OK) {
@@ -83,9 +83,8 @@ static enum ron_rc read_bearer(const struct led_svc *s, size_t service, bearer_t
 }
 
 /* False when no service is asked. */
-static bool fill_targets(const struct led_svc *s, struct led_remote_target *targets)
+static bool fill_targets(const struct ron_conf_snap *c, struct led_remote_target *targets)
 {
-    const struct ron_conf_snap *c = s->core.conf;
     bool any = false;
 
     for (size_t i = 0; i < LED_REMOTE_COUNT; i++) {
@@ -104,57 +103,58 @@ static bool fill_targets(const struct led_svc *s, struct led_remote_target *targ
 }
 
 /* Tokens are on the stack until the client has copied them. */
-static enum ron_rc make_remote(struct led_svc *s, const struct led_remote_opts *opts,
-                               struct ron_err *err)
+static enum ron_rc make_remote(const struct led_core *core, struct led_gate *gate,
+                               const struct led_remote_opts *opts, struct ron_err *err)
 {
     struct led_remote_opts o = *opts;
     bearer_text bearers[LED_REMOTE_COUNT];
     enum ron_rc rc = RON_OK;
 
     for (size_t i = 0; rc == RON_OK && i < LED_REMOTE_COUNT; i++) {
-        if (text_or_null(s->core.conf, rows[i].token) != NULL) {
-            rc = read_bearer(s, i, bearers[i], err);
+        if (text_or_null(core->conf, rows[i].token) != NULL) {
+            rc = read_bearer(core, i, bearers[i], err);
             o.targets[i].bearer = bearers[i];
         }
     }
     if (rc == RON_OK) {
-        rc = led_remote_new(&o, &s->gate.remote, err);
+        rc = led_remote_new(&o, &gate->remote, err);
     }
     ron_wipe(bearers, sizeof bearers);
     return rc;
 }
 
-enum ron_rc led_svc_remote_open(struct led_svc *s, struct ron_err *err)
+enum ron_rc led_stage_remote_open(const struct led_core *core, struct led_gate *gate,
+                                  struct ron_err *err)
 {
-    struct led_remote_opts o = {.env = ron_app_env(s->core.app),
-                                .registry = ron_app_registry(s->core.app),
-                                .guard = s->gate.guard,
-                                .tracer = s->core.tracer,
-                                .log = s->core.log,
+    struct led_remote_opts o = {.env = ron_app_env(core->app),
+                                .registry = ron_app_registry(core->app),
+                                .guard = gate->guard,
+                                .tracer = core->tracer,
+                                .log = core->log,
                                 .stage = 2};
 
-    if (!fill_targets(s, o.targets)) {
+    if (!fill_targets(core->conf, o.targets)) {
         return RON_OK;
     }
-    s->gate.kms_ms = (uint64_t)ron_conf_int(s->core.conf, LED_KMS_MS);
-    RON_TRY(make_remote(s, &o, err));
-    RON_TRY(ron_needs_add(ron_app_needs(s->core.app), "remote_guards", false, &s->gate.need, err));
-    ron_need_set(s->gate.need, RON_NEED_OK, "", 0);
-    RON_TRY(led_remote_collect(s->gate.remote, ron_app_metrics(s->core.app), err));
-    return led_remote_attach(s->gate.remote, ron_app_sup(s->core.app), err);
+    gate->kms_ms = (uint64_t)ron_conf_int(core->conf, LED_KMS_MS);
+    RON_TRY(make_remote(core, gate, &o, err));
+    RON_TRY(ron_needs_add(ron_app_needs(core->app), "remote_guards", false, &gate->need, err));
+    ron_need_set(gate->need, RON_NEED_OK, "", 0);
+    RON_TRY(led_remote_collect(gate->remote, ron_app_metrics(core->app), err));
+    return led_remote_attach(gate->remote, ron_app_sup(core->app), err);
 }
 
 /* On the client's task: the work goes on with its next step, or is answered. */
 static void asked(struct led_work *w, void *arg)
 {
-    struct led_svc *s = arg;
+    struct led_preval_stage *st = arg;
     enum ron_rc rc;
 
     if (w->result == LED_RESULT_REFUSED) {
         led_work_done(w);
         return;
     }
-    rc = led_pipes_submit(&s->pipes, w);
+    rc = led_pipes_submit(st->pipes, w);
     if (rc != RON_OK) {
         led_work_refuse(w, rc == RON_CLOSED ? LED_REASON_DRAINING : LED_REASON_BUSY, "",
                         "no prevalidator is free");
@@ -162,11 +162,11 @@ static void asked(struct led_work *w, void *arg)
     }
 }
 
-void led_svc_remote_ask(struct led_svc *s, struct led_work *w)
+void led_stage_remote_ask(struct led_preval_stage *st, struct led_work *w)
 {
     struct ron_deadline deadline = w->deadline;
 
-    if (led_remote_ask(s->gate.remote, w, deadline, asked, s) == LED_VERDICT_REFUSED) {
+    if (led_remote_ask(st->gate->remote, w, deadline, asked, st) == LED_VERDICT_REFUSED) {
         led_work_done(w);
     }
 }

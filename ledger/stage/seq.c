@@ -11,7 +11,9 @@
  * News from the committer come as two numbers (durable_works, abort_wanted) and a wake-up, not as
  * messages: many commits between two rounds cost one look. The committer stores them before it
  * answers, so who was answered and asks for a balance sees his own write. */
-#include "ledger/svc.h"
+#include "ledger/core/metrics.h"
+#include "ledger/core/trace.h"
+#include "ledger/stage/stage.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 
@@ -19,16 +21,6 @@ enum {
     ASKS_PER_ROUND = 128,
     HOLDS_MAX = 1000, /* told of one account */
     IMAGE_STEPS = 4,  /* of an image in one round: well under a millisecond */
-};
-
-struct led_seq_stage {
-    struct led_svc *s;
-    struct ron_wait_node asks_node;
-    uint32_t generation;   /* of the engine that the numbers are of */
-    uint32_t reign;        /* at the beginning of the round */
-    uint64_t durable_seen; /* of durable_works */
-    uint64_t indexed_seen;
-    bool imaging; /* an image of the book is being made */
 };
 
 /* ---- works ----------------------------------------------------------------------------------- */
@@ -40,7 +32,7 @@ static void refuse(struct led_work *w, enum led_reason reason, const char *detai
 }
 
 /* What became of the works; those that go to the readers may come again and are counted then. */
-static void count_window(struct led_svc *s, struct led_work *const *works, size_t count)
+static void count_window(struct led_seq_stage *st, struct led_work *const *works, size_t count)
 {
     uint64_t entries = 0;
     size_t decided = 0;
@@ -52,32 +44,31 @@ static void count_window(struct led_svc *s, struct led_work *const *works, size_
         }
     }
     if (decided > 0) {
-        led_metrics_window(s->core.metrics, entries);
+        led_metrics_window(st->core->metrics, entries);
     }
 }
 
 static uint32_t dispatch(struct led_seq_stage *st, struct led_work **works, size_t count,
                          uint64_t from_ns)
 {
-    struct led_svc *s = st->s;
     uint32_t committed = 0;
 
     for (size_t i = 0; i < count; i++) {
         struct led_work *w = works[i];
 
-        led_trace_stage(s->core.tracer, w, "sequencer", "preval", from_ns);
+        led_trace_stage(st->core->tracer, w, "sequencer", "preval", from_ns);
         switch ((enum led_fate)w->fate) {
         case LED_FATE_COMMIT:
             w->sequenced_ns = from_ns;
             w->reign = st->reign;
-            ron_chan_send_reserved(s->pipes.commit, w);
+            ron_chan_send_reserved(st->pipes->commit, w);
             committed++;
             break;
         case LED_FATE_DONE:
             led_work_done(w);
             break;
         case LED_FATE_LOOK_UP:
-            led_pipes_look_up(&s->pipes, w);
+            led_pipes_look_up(st->pipes, w);
             break;
         case LED_FATE_KEPT:
         case LED_FATE_NONE:
@@ -88,12 +79,12 @@ static uint32_t dispatch(struct led_seq_stage *st, struct led_work **works, size
 }
 
 /* Drops works that were prepared for an engine that is no more; how many are left. */
-static size_t of_engine(struct led_svc *s, struct led_work **works, size_t count)
+static size_t of_engine(struct led_seq_stage *st, struct led_work **works, size_t count)
 {
     size_t left = 0;
 
     for (size_t i = 0; i < count; i++) {
-        if (led_engine_has(&s->engine, works[i])) {
+        if (led_engine_has(st->engine, works[i])) {
             works[left++] = works[i];
         } else {
             refuse(works[i], LED_REASON_SAFE_MODE, "the journal was opened anew");
@@ -106,23 +97,22 @@ static size_t of_engine(struct led_svc *s, struct led_work **works, size_t count
  * seq yet, so nothing was promised. */
 static void window(struct led_seq_stage *st, void **items, size_t count)
 {
-    struct led_svc *s = st->s;
     struct led_work *out[2 * LED_WINDOW_MAX];
     struct led_work **works = (struct led_work **)items;
-    uint64_t now_ms = ron_env_wall_ms(s->engine.env);
-    uint64_t from_ns = ron_env_now_ns(s->engine.env);
-    size_t waiting = led_seq_waiting(s->engine.live.seq);
-    bool expired = led_seq_next_expiry_ms(s->engine.live.seq) <= now_ms;
+    uint64_t now_ms = ron_env_wall_ms(st->engine->env);
+    uint64_t from_ns = ron_env_now_ns(st->engine->env);
+    size_t waiting = led_seq_waiting(st->engine->live.seq);
+    bool expired = led_seq_next_expiry_ms(st->engine->live.seq) <= now_ms;
     uint32_t want;
     uint32_t room;
     size_t n;
 
-    count = of_engine(s, works, count);
+    count = of_engine(st, works, count);
     want = (uint32_t)(count + waiting + (expired ? LED_WINDOW_MAX / 4 : 0));
     if (want == 0) {
         return;
     }
-    room = ron_chan_reserve_some(s->pipes.commit, want, (uint32_t)count);
+    room = ron_chan_reserve_some(st->pipes->commit, want, (uint32_t)count);
     if (room < count) {
         for (size_t i = room; i < count; i++) {
             works[i]->no_room = true;
@@ -130,49 +120,96 @@ static void window(struct led_seq_stage *st, void **items, size_t count)
         }
         count = room;
     }
-    n = led_seq_window(s->engine.live.seq, works, count, now_ms, room, out);
-    count_window(s, out, n);
-    ron_chan_unreserve(s->pipes.commit, room - dispatch(st, out, n, from_ns));
+    n = led_seq_window(st->engine->live.seq, works, count, now_ms, room, out);
+    count_window(st, out, n);
+    ron_chan_unreserve(st->pipes->commit, room - dispatch(st, out, n, from_ns));
 }
 
 static void take_news(struct led_seq_stage *st)
 {
-    struct led_svc *s = st->s;
     /* Before the count: what was made durable before the failure is counted, not taken back. */
-    bool abort_wanted = ron_au32_load(&s->news.abort_wanted) == 1;
-    uint64_t durable = ron_au64_load(&s->news.durable_works);
-    uint64_t indexed = ron_au64_load(&s->news.indexed_seq);
+    bool abort_wanted = ron_au32_load(&st->news->abort_wanted) == 1;
+    uint64_t durable = ron_au64_load(&st->news->durable_works);
+    uint64_t indexed = ron_au64_load(&st->news->indexed_seq);
 
-    if (st->generation != s->engine.generation) { /* another engine, which counts anew */
-        st->generation = s->engine.generation;
+    if (st->generation != st->engine->generation) { /* another engine, which counts anew */
+        st->generation = st->engine->generation;
         st->durable_seen = 0;
         st->indexed_seen = 0;
         st->imaging = false;
     }
     if (durable != st->durable_seen) {
-        led_seq_committed(s->engine.live.seq, (size_t)(durable - st->durable_seen));
+        led_seq_committed(st->engine->live.seq, (size_t)(durable - st->durable_seen));
         st->durable_seen = durable;
     }
     if (indexed != st->indexed_seen) {
-        led_seq_indexed(s->engine.live.seq, indexed);
+        led_seq_indexed(st->engine->live.seq, indexed);
         st->indexed_seen = indexed;
     }
     if (abort_wanted) {
-        ron_au32_store(&s->news.abort_wanted, 0);
-        led_seq_abort(s->engine.live.seq); /* ends the works that it keeps, as safe_mode */
+        ron_au32_store(&st->news->abort_wanted, 0);
+        led_seq_abort(st->engine->live.seq); /* ends the works that it keeps, as safe_mode */
     }
 }
 
 /* Writes are stopped: refuses these works, and those that were kept. What is in flight is the
  * committer's to make durable or to refuse; it tells which. */
-static void stopped(struct led_svc *s, void **items, size_t count)
+static void stopped(struct led_seq_stage *st, void **items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        refuse(items[i], led_engine_stopped_reason(&s->engine), "writes are stopped");
+        refuse(items[i], led_engine_stopped_reason(st->engine), "writes are stopped");
     }
-    if (led_seq_waiting(s->engine.live.seq) > 0 && led_seq_in_flight(s->engine.live.seq) == 0) {
-        led_seq_abort(s->engine.live.seq);
+    if (led_seq_waiting(st->engine->live.seq) > 0 && led_seq_in_flight(st->engine->live.seq) == 0) {
+        led_seq_abort(st->engine->live.seq);
     }
+}
+
+/* ---- the ledger's own works ------------------------------------------------------------------ */
+
+/* An expiry that is refused for what it is, not for the state of the ledger, leaves its hold open:
+ * somebody has to know. */
+static void note_refused_expiry(struct led_seq_stage *st, const struct led_work *w)
+{
+    const struct led_refusal *r = &w->refusals.items[0];
+    struct ron_str hold = {0};
+
+    if (r->reason == LED_REASON_BUSY || r->reason == LED_REASON_DRAINING ||
+        r->reason == LED_REASON_SAFE_MODE || r->reason == LED_REASON_NOT_LEADER) {
+        return;
+    }
+    led_metrics_expiry_refused(st->core->metrics);
+    if (w->batch.count > 0) {
+        hold = w->batch.entries[0].ref;
+    }
+    if (ron_au32_add(&st->expiry_told, 1) == 0) {
+        RON_LOG(st->core->log, ERROR, "a hold cannot be expired; it is tried again every minute",
+                RON_LOG_SLICE("hold", hold), RON_LOG_STR("reason", led_reason_name(r->reason)),
+                RON_LOG_STR("detail", r->detail));
+    }
+}
+
+/* The ledger's own works: expiries. */
+static void own_done(struct led_work *w)
+{
+    struct led_seq_stage *st = w->service;
+
+    if (w->result == LED_RESULT_REFUSED) {
+        note_refused_expiry(st, w);
+    }
+    led_works_put(st->pipes->works, w);
+}
+
+struct led_work *led_stage_seq_own_work(void *arg)
+{
+    struct led_seq_stage *st = arg;
+    struct led_work *w = led_works_get(st->pipes->works, LED_OWN_ARENA);
+
+    if (w != NULL) {
+        w->service = st;
+        w->done = own_done;
+        w->generation = st->engine->generation;
+    }
+    return w;
 }
 
 /* ---- asks ------------------------------------------------------------------------------------ */
@@ -201,21 +238,22 @@ static void see_balance(void *arg, struct ron_str asset, const struct led_balanc
     ron_json_close(&list->w, '}');
 }
 
-static void answer_balances(struct led_svc *s, struct led_query *q)
+static void answer_balances(struct led_seq_stage *st, struct led_query *q)
 {
-    const struct led_book *book = led_seq_book(s->engine.live.seq);
+    const struct led_book *book = led_seq_book(st->engine->live.seq);
     struct ron_str name = {q->account, q->account_len};
     struct balance_list list = {0};
     struct led_account account = {0};
 
     if (!led_book_account(book, name, LED_COMMITTED, &account)) {
-        led_query_refuse(s->pipes.queries, q, LED_REASON_NOT_FOUND, "no entry names this account");
+        led_query_refuse(st->pipes->queries, q, LED_REASON_NOT_FOUND,
+                         "no entry names this account");
         return;
     }
     ron_json_begin(&list.w, led_reply_body(&q->reply));
     ron_json_open(&list.w, NULL, '{');
     ron_json_str(&list.w, "account", name);
-    ron_json_u64(&list.w, "seq", led_seq_durable(s->engine.live.seq));
+    ron_json_u64(&list.w, "seq", led_seq_durable(st->engine->live.seq));
     ron_json_u64(&list.w, "last_seq", account.last_seq);
     ron_json_u64(&list.w, "account_nonce", account.account_nonce);
     ron_json_bool(&list.w, "frozen", account.frozen);
@@ -223,7 +261,7 @@ static void answer_balances(struct led_svc *s, struct led_query *q)
     led_book_each(book, name, LED_COMMITTED, see_balance, &list);
     ron_json_close(&list.w, ']');
     ron_json_close(&list.w, '}');
-    led_query_answer(s->pipes.queries, q, 200, "application/json");
+    led_query_answer(st->pipes->queries, q, 200, "application/json");
 }
 
 static void see_supply(void *arg, struct ron_str asset, struct ron_money supply)
@@ -236,18 +274,18 @@ static void see_supply(void *arg, struct ron_str asset, struct ron_money supply)
     ron_json_close(&list->w, '}');
 }
 
-static void answer_supply(struct led_svc *s, struct led_query *q)
+static void answer_supply(struct led_seq_stage *st, struct led_query *q)
 {
     struct balance_list list = {0};
 
     ron_json_begin(&list.w, led_reply_body(&q->reply));
     ron_json_open(&list.w, NULL, '{');
-    ron_json_u64(&list.w, "seq", led_seq_durable(s->engine.live.seq));
+    ron_json_u64(&list.w, "seq", led_seq_durable(st->engine->live.seq));
     ron_json_open(&list.w, "assets", '[');
-    led_book_supplies(led_seq_book(s->engine.live.seq), LED_COMMITTED, see_supply, &list);
+    led_book_supplies(led_seq_book(st->engine->live.seq), LED_COMMITTED, see_supply, &list);
     ron_json_close(&list.w, ']');
     ron_json_close(&list.w, '}');
-    led_query_answer(s->pipes.queries, q, 200, "application/json");
+    led_query_answer(st->pipes->queries, q, 200, "application/json");
 }
 
 static bool see_hold(void *arg, const struct led_open_hold *hold)
@@ -266,7 +304,7 @@ static bool see_hold(void *arg, const struct led_open_hold *hold)
     return ++list->count < HOLDS_MAX;
 }
 
-static void answer_holds(struct led_svc *s, struct led_query *q)
+static void answer_holds(struct led_seq_stage *st, struct led_query *q)
 {
     struct ron_str name = {q->account, q->account_len};
     struct balance_list list = {0};
@@ -274,52 +312,52 @@ static void answer_holds(struct led_svc *s, struct led_query *q)
     ron_json_begin(&list.w, led_reply_body(&q->reply));
     ron_json_open(&list.w, NULL, '{');
     ron_json_str(&list.w, "account", name);
-    ron_json_u64(&list.w, "seq", led_seq_durable(s->engine.live.seq));
+    ron_json_u64(&list.w, "seq", led_seq_durable(st->engine->live.seq));
     ron_json_open(&list.w, "holds", '[');
-    led_book_holds_of(led_seq_book(s->engine.live.seq), name, LED_COMMITTED, see_hold, &list);
+    led_book_holds_of(led_seq_book(st->engine->live.seq), name, LED_COMMITTED, see_hold, &list);
     ron_json_close(&list.w, ']');
     ron_json_close(&list.w, '}');
-    led_query_answer(s->pipes.queries, q, 200, "application/json");
+    led_query_answer(st->pipes->queries, q, 200, "application/json");
 }
 
 /* To the readers. */
-static void pass_on(struct led_svc *s, struct led_query *q)
+static void pass_on(struct led_seq_stage *st, struct led_query *q)
 {
-    enum ron_rc rc = ron_chan_try_send(s->pipes.reads, q, NULL);
+    enum ron_rc rc = ron_chan_try_send(st->pipes->reads, q, NULL);
 
     if (rc != RON_OK) {
-        led_query_refuse(s->pipes.queries, q,
+        led_query_refuse(st->pipes->queries, q,
                          rc == RON_CLOSED ? LED_REASON_DRAINING : LED_REASON_BUSY,
                          "no reader is free");
     }
 }
 
-static void answer_freeze(struct led_svc *s, struct led_query *q)
+static void answer_freeze(struct led_seq_stage *st, struct led_query *q)
 {
     struct ron_str name = {q->account, q->account_len};
-    enum ron_rc rc = led_book_freeze(led_seq_book_mut(s->engine.live.seq), name, q->flag);
+    enum ron_rc rc = led_book_freeze(led_seq_book_mut(st->engine->live.seq), name, q->flag);
 
     if (rc == RON_AGAIN || rc == RON_NOMEM) {
-        led_query_refuse(s->pipes.queries, q, LED_REASON_BUSY, "not at this moment; try again");
+        led_query_refuse(st->pipes->queries, q, LED_REASON_BUSY, "not at this moment; try again");
         return;
     }
     if (rc != RON_OK) {
-        led_query_refuse(s->pipes.queries, q, LED_REASON_INTERNAL, NULL);
+        led_query_refuse(st->pipes->queries, q, LED_REASON_INTERNAL, NULL);
         return;
     }
-    pass_on(s, q); /* A reader writes it down. */
+    pass_on(st, q); /* A reader writes it down. */
 }
 
 /* What the readers need to know of the present. */
-static void add_facts(struct led_svc *s, struct led_query *q)
+static void add_facts(struct led_seq_stage *st, struct led_query *q)
 {
-    const struct led_book *book = led_seq_book(s->engine.live.seq);
+    const struct led_book *book = led_seq_book(st->engine->live.seq);
     struct ron_str name = {q->account, q->account_len};
     struct led_account account = {0};
 
     struct led_head head;
 
-    led_engine_head(&s->engine, &head);
+    led_engine_head(st->engine, &head);
     q->durable_seq = head.seq;
     q->durable_root = head.root;
     if (q->account_len > 0 && led_book_account(book, name, LED_COMMITTED, &account)) {
@@ -327,52 +365,53 @@ static void add_facts(struct led_svc *s, struct led_query *q)
     }
     if (q->ask == LED_ASK_BY_ID || q->ask == LED_ASK_OUTCOME) {
         struct ron_str text = {q->text, q->text_len};
-        struct led_key key = led_idem_key(s->engine.hash_key, text);
+        struct led_key key = led_idem_key(st->engine->hash_key, text);
 
-        q->in_flight = led_seq_key_in_flight(s->engine.live.seq, key);
-        q->seq_count = led_seq_candidates(s->engine.live.seq, key, q->seqs, RON_ARRAY_LEN(q->seqs));
+        q->in_flight = led_seq_key_in_flight(st->engine->live.seq, key);
+        q->seq_count =
+            led_seq_candidates(st->engine->live.seq, key, q->seqs, RON_ARRAY_LEN(q->seqs));
     }
 }
 
 /* A work on its way to the readers, which know the present by what is added here. */
-static void answer_work(struct led_svc *s, struct led_query *q)
+static void answer_work(struct led_seq_stage *st, struct led_query *q)
 {
     if ((q->work->look_up & LED_LOOK_ORIGINAL) != 0 &&
-        led_seq_find_refs(s->engine.live.seq, q->work) != RON_OK) {
-        led_query_refuse(s->pipes.queries, q, LED_REASON_BUSY,
+        led_seq_find_refs(st->engine->live.seq, q->work) != RON_OK) {
+        led_query_refuse(st->pipes->queries, q, LED_REASON_BUSY,
                          "no memory for so many reversals; try again");
         return;
     }
-    add_facts(s, q);
-    pass_on(s, q);
+    add_facts(st, q);
+    pass_on(st, q);
 }
 
-static void answer(struct led_svc *s, struct led_query *q)
+static void answer(struct led_seq_stage *st, struct led_query *q)
 {
     switch ((int)q->ask) {
     case LED_ASK_BALANCES:
         if (q->a == 0) {
-            answer_balances(s, q);
+            answer_balances(st, q);
             return;
         }
         break;
     case LED_ASK_SUPPLY:
-        answer_supply(s, q);
+        answer_supply(st, q);
         return;
     case LED_ASK_HOLDS:
-        answer_holds(s, q);
+        answer_holds(st, q);
         return;
     case LED_ASK_FREEZE:
-        answer_freeze(s, q);
+        answer_freeze(st, q);
         return;
     case LED_ASK_WORK:
-        answer_work(s, q);
+        answer_work(st, q);
         return;
     default:
         break;
     }
-    add_facts(s, q);
-    pass_on(s, q);
+    add_facts(st, q);
+    pass_on(st, q);
 }
 
 static void take_asks(struct led_seq_stage *st, struct ron_task *t)
@@ -381,15 +420,15 @@ static void take_asks(struct led_seq_stage *st, struct ron_task *t)
     size_t count = 0;
     bool more = false;
 
-    if (ron_chan_recv_poll(st->s->pipes.asks, &st->asks_node, items, ASKS_PER_ROUND, &count,
-                           &more) != RON_OK) {
+    if (ron_chan_recv_poll(st->pipes->asks, &st->asks_node, items, ASKS_PER_ROUND, &count, &more) !=
+        RON_OK) {
         return;
     }
     /* Whoever was told of a commit before he asked finds it, also one that became durable during
      * this very round. */
     take_news(st);
     for (size_t i = 0; i < count; i++) {
-        answer(st->s, items[i]);
+        answer(st, items[i]);
     }
     if (more) {
         ron_task_wake(t);
@@ -398,71 +437,70 @@ static void take_asks(struct led_seq_stage *st, struct ron_task *t)
 
 /* Memory ahead of need: the indexer makes blocks, the book takes them, and gives back what is left
  * when it was not needed. */
-static void take_blocks(struct led_svc *s)
+static void take_blocks(struct led_seq_stage *st)
 {
-    struct led_book *book = led_seq_book_mut(s->engine.live.seq);
+    struct led_book *book = led_seq_book_mut(st->engine->live.seq);
     size_t wanted;
 
-    if (ron_au32_load(&s->news.at_rest) != 0) {
-        ron_au32_store(&s->news.at_rest, 0);
+    if (ron_au32_load(&st->news->at_rest) != 0) {
+        ron_au32_store(&st->news->at_rest, 0);
         led_book_rest(book);
     }
     wanted = led_book_blocks_wanted(book);
     for (size_t i = 0; i < LED_NEWS_BLOCKS && wanted > 0; i++) {
-        if (ron_aptr_load(&s->news.blocks[i]) != NULL) {
-            led_book_give_block(book, ron_aptr_xchg(&s->news.blocks[i], NULL));
+        if (ron_aptr_load(&st->news->blocks[i]) != NULL) {
+            led_book_give_block(book, ron_aptr_xchg(&st->news->blocks[i], NULL));
             wanted--;
         }
     }
-    ron_au32_store(&s->news.blocks_wanted, (uint32_t)wanted);
+    ron_au32_store(&st->news->blocks_wanted, (uint32_t)wanted);
 }
 
 /* ---- images ---------------------------------------------------------------------------------- */
 
 static void give_up_image(struct led_seq_stage *st)
 {
-    led_book_image_end(led_seq_book_mut(st->s->engine.live.seq));
+    led_book_image_end(led_seq_book_mut(st->engine->live.seq));
     st->imaging = false;
 }
 
 /* Some steps of an image of the book, as the indexer takes the chunks. */
 static void step_image(struct led_seq_stage *st, struct ron_task *t)
 {
-    struct led_svc *s = st->s;
-    struct led_book *book = led_seq_book_mut(s->engine.live.seq);
+    struct led_book *book = led_seq_book_mut(st->engine->live.seq);
     struct led_book_stats stats;
     uint64_t seq = 0;
 
     if (!st->imaging) {
-        if (ron_au32_load(&s->news.image_wanted) == 0 ||
+        if (ron_au32_load(&st->news->image_wanted) == 0 ||
             led_book_image_begin(book, &seq) != RON_OK) {
             return;
         }
         led_book_stats(book, &stats);
-        ron_au64_store(&s->news.image_accounts, stats.accounts);
-        ron_au32_store(&s->news.image_wanted, 0);
+        ron_au64_store(&st->news->image_accounts, stats.accounts);
+        ron_au32_store(&st->news->image_wanted, 0);
         st->imaging = true;
     }
     for (int i = 0; i < IMAGE_STEPS; i++) {
         struct led_image_chunk *chunk = NULL;
         bool last;
 
-        if (ron_chan_reserve(s->pipes.images, 1) != RON_OK) {
+        if (ron_chan_reserve(st->pipes->images, 1) != RON_OK) {
             ron_task_wake_at(t, ron_task_now_ms(t) + 5); /* The indexer is behind. */
             return;
         }
         chunk = ron_alloc_zero(sizeof *chunk);
         if (chunk == NULL || led_book_image_step(book, chunk) != RON_OK) {
-            ron_chan_unreserve(s->pipes.images, 1);
+            ron_chan_unreserve(st->pipes->images, 1);
             ron_free(chunk);
             give_up_image(st);
             return;
         }
         last = chunk->last;
         if (chunk->take_bytes != NULL) {
-            ron_chan_send_reserved(s->pipes.images, chunk);
+            ron_chan_send_reserved(st->pipes->images, chunk);
         } else {
-            ron_chan_unreserve(s->pipes.images, 1);
+            ron_chan_unreserve(st->pipes->images, 1);
             ron_free(chunk);
         }
         if (last) {
@@ -487,32 +525,31 @@ static enum ron_rc seq_start(struct ron_task *t, void *arg)
 static enum ron_rc seq_handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
     struct led_seq_stage *st = arg;
-    struct led_svc *s = st->s;
     uint64_t expiry_ms = UINT64_MAX;
 
-    if (!led_engine_take_book(&s->engine)) {
+    if (!led_engine_take_book(st->engine)) {
         for (size_t i = 0; i < count; i++) {
-            refuse(items[i], led_engine_stopped_reason(&s->engine),
+            refuse(items[i], led_engine_stopped_reason(st->engine),
                    "the journal is being opened anew");
         }
         ron_task_wake_at(t, ron_task_now_ms(t) + 10);
         return RON_OK;
     }
     /* Before the news: whoever sees the new number sees, too, that works are to be taken back. */
-    st->reign = ron_au32_load(&s->news.reign);
+    st->reign = ron_au32_load(&st->news->reign);
     take_news(st);
-    if (led_engine_mode(&s->engine) == LED_RUNNING) {
+    if (led_engine_mode(st->engine) == LED_RUNNING) {
         window(st, items, count);
-        expiry_ms = led_seq_next_expiry_ms(s->engine.live.seq);
+        expiry_ms = led_seq_next_expiry_ms(st->engine->live.seq);
     } else {
-        stopped(s, items, count);
+        stopped(st, items, count);
     }
     take_asks(st, t);
-    take_blocks(s);
+    take_blocks(st);
     step_image(st, t);
-    led_engine_give_book(&s->engine);
+    led_engine_give_book(st->engine);
     if (expiry_ms != UINT64_MAX) {
-        uint64_t now_ms = ron_env_wall_ms(s->engine.env);
+        uint64_t now_ms = ron_env_wall_ms(st->engine->env);
         uint64_t wait_ms = expiry_ms > now_ms ? RON_MIN(expiry_ms - now_ms, (uint64_t)1000) : 1;
 
         ron_task_wake_at(t, ron_task_now_ms(t) + wait_ms); /* wall clocks jump: look each second */
@@ -523,59 +560,44 @@ static enum ron_rc seq_handle(struct ron_task *t, void *arg, void **items, size_
 static void seq_stop(struct ron_task *t, void *arg)
 {
     struct led_seq_stage *st = arg;
-    struct led_svc *s = st->s;
     void *items[ASKS_PER_ROUND];
     size_t count = 0;
 
     (void)t;
-    (void)ron_chan_close(s->pipes.asks); /* who asks from now on is told `draining` */
-    if (led_engine_take_book(&s->engine)) {
-        led_seq_end(s->engine.live.seq); /* the fronts wait for the answers of what it keeps */
-        led_engine_give_book(&s->engine);
+    (void)ron_chan_close(st->pipes->asks); /* who asks from now on is told `draining` */
+    if (led_engine_take_book(st->engine)) {
+        led_seq_end(st->engine->live.seq); /* the fronts wait for the answers of what it keeps */
+        led_engine_give_book(st->engine);
     }
-    ron_chan_recv_forget(s->pipes.asks, &st->asks_node);
-    while (ron_chan_try_recv_many(s->pipes.asks, items, ASKS_PER_ROUND, &count) == RON_OK) {
+    ron_chan_recv_forget(st->pipes->asks, &st->asks_node);
+    while (ron_chan_try_recv_many(st->pipes->asks, items, ASKS_PER_ROUND, &count) == RON_OK) {
         for (size_t i = 0; i < count; i++) {
-            led_query_refuse(s->pipes.queries, items[i], LED_REASON_DRAINING, NULL);
+            led_query_refuse(st->pipes->queries, items[i], LED_REASON_DRAINING, NULL);
         }
     }
 }
 
-enum ron_rc led_stage_seq_add(struct led_svc *s, struct ron_err *err)
+enum ron_rc led_stage_seq_add(struct led_seq_stage *st, struct ron_err *err)
 {
-    struct led_seq_stage *st = ron_alloc_zero(sizeof *st);
-
-    if (st == NULL) {
-        return ron_err_set(err, RON_NOMEM, "no memory for the sequencer");
-    }
-    st->s = s;
-    s->seq_stage = st;
-    return ron_sup_add(ron_app_sup(s->core.app),
+    return ron_sup_add(ron_app_sup(st->core->app),
                        &(struct ron_task_def){.name = "sequencer",
                                               .kind = "sequencer",
                                               .mode = RON_TASK_LOOP,
                                               .worker = RON_WORKER_ANY,
                                               .stage = 3,
-                                              .input = s->pipes.validated,
+                                              .input = st->pipes->validated,
                                               .batch_max = LED_WINDOW_MAX,
                                               .restart = {.essential = true},
                                               .start = seq_start,
                                               .handle = seq_handle,
                                               .stop = seq_stop,
                                               .arg = st},
-                       &s->news.seq_task, err);
+                       &st->news->seq_task, err);
 }
 
-bool led_stage_seq_owes(const struct led_svc *s)
+bool led_stage_seq_owes(const struct led_seq_stage *st)
 {
-    const struct led_seq_stage *st = s->seq_stage;
-    uint64_t seen = st->generation == s->engine.generation ? st->durable_seen : 0;
+    uint64_t seen = st->generation == st->engine->generation ? st->durable_seen : 0;
 
-    return led_seq_in_flight(s->engine.live.seq) > ron_au64_load(&s->news.durable_works) - seen;
-}
-
-void led_stage_seq_free(struct led_svc *s)
-{
-    ron_free(s->seq_stage);
-    s->seq_stage = NULL;
+    return led_seq_in_flight(st->engine->live.seq) > ron_au64_load(&st->news->durable_works) - seen;
 }

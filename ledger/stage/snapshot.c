@@ -4,14 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "ledger/svc.h"
+#include "ledger/core/engine.h"
+#include "ledger/work/query.h"
 #include "ron/base/alloc.h"
 #include "ron/io/file.h"
 
 enum { COPY_BYTES = 1 << 20 };
 
 struct making {
-    struct led_svc *s;
+    struct led_engine *engine;
+    struct led_signer *signer;
     const struct ron_env *env;
     const char *dir;
     struct led_head head; /* durable before the segments were taken: they hold it */
@@ -108,7 +110,7 @@ static enum ron_rc take_segment(void *arg, const char *name, bool sealed, uint64
     char to[1200];
     struct ron_file_stat st;
 
-    (void)snprintf(from, sizeof from, "%s/log/%s", m->s->engine.dir, name);
+    (void)snprintf(from, sizeof from, "%s/log/%s", m->engine->dir, name);
     (void)snprintf(to, sizeof to, "%s/log/%s", m->dir, name);
     m->done.segments++;
     if (sealed) {
@@ -141,7 +143,7 @@ static enum ron_rc link_rest(struct making *m)
         struct ron_file_stat st;
         enum ron_rc rc;
 
-        (void)snprintf(from, sizeof from, "%s/%s", m->s->engine.dir, names[i]);
+        (void)snprintf(from, sizeof from, "%s/%s", m->engine->dir, names[i]);
         (void)snprintf(to, sizeof to, "%s/%s", m->dir, names[i]);
         rc = m->env->disk->stat(m->env, from, &st);
         if (rc == RON_OK) {
@@ -169,7 +171,7 @@ static enum ron_rc put_cosigned(struct making *m)
     enum ron_rc rc;
 
     ron_buf_init(&note, LED_NOTE_BYTES_MAX);
-    rc = led_signer_covering(m->s->publish.signer, 1, 0, m->head.seq, &note, m->err);
+    rc = led_signer_covering(m->signer, 1, 0, m->head.seq, &note, m->err);
     if (rc == RON_OK) {
         rc = put_note(m, "checkpoint.cosigned", &note);
     } else if (rc == RON_NOTFOUND) {
@@ -186,7 +188,7 @@ static enum ron_rc sign(struct making *m)
     enum ron_rc rc;
 
     ron_buf_init(&note, LED_NOTE_BYTES_MAX);
-    rc = led_signer_checkpoint(m->s->publish.signer, m->head.seq, &m->head.root, &note, m->err);
+    rc = led_signer_checkpoint(m->signer, m->head.seq, &m->head.root, &note, m->err);
     if (rc == RON_OK) {
         rc = put_note(m, "checkpoint", &note);
     }
@@ -194,21 +196,22 @@ static enum ron_rc sign(struct making *m)
     return rc;
 }
 
-enum ron_rc led_snapshot(struct led_svc *s, const char *dir, struct led_snapshot_done *ret_done,
-                         struct ron_err *err)
+enum ron_rc led_snapshot(struct led_engine *engine, struct led_signer *signer, const char *dir,
+                         struct led_snapshot_done *ret_done, struct ron_err *err)
 {
-    struct making m = {.s = s, .env = s->engine.env, .dir = dir, .err = err};
+    struct making m = {
+        .engine = engine, .signer = signer, .env = engine->env, .dir = dir, .err = err};
     char path[1200];
 
-    led_engine_head(&s->engine, &m.head);
+    led_engine_head(engine, &m.head);
     m.done.seq = m.head.seq;
     RON_TRY(make_dirs(&m));
-    RON_TRY(led_log_each_segment(s->engine.live.log, take_segment, &m));
+    RON_TRY(led_log_each_segment(engine->live.log, take_segment, &m));
     (void)snprintf(path, sizeof path, "%s/log", dir);
-    RON_TRY(s->engine.env->disk->sync_dir(s->engine.env, path, err));
-    if (s->engine.live.index != NULL) {
+    RON_TRY(engine->env->disk->sync_dir(engine->env, path, err));
+    if (engine->live.index != NULL) {
         (void)snprintf(path, sizeof path, "%s/index.mdb", dir);
-        RON_TRY(led_index_copy(s->engine.live.index, path, err));
+        RON_TRY(led_index_copy(engine->live.index, path, err));
     }
     RON_TRY(link_rest(&m));
     RON_TRY(put_cosigned(&m));

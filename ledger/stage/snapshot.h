@@ -12,7 +12,8 @@
 #include "ron/base/json.h"
 #include "ron/base/rc.h"
 
-struct led_svc;
+struct led_engine;
+struct led_signer;
 
 struct led_snapshot_done {
     uint64_t seq; /* of the last entry in it */
@@ -25,5 +26,6 @@ RON_MUST_USE enum ron_rc led_snapshot_read_dir(struct ron_str body, char *ret_di
 /* `dir` must not exist. RON_EXISTS; RON_INVALID on another file system; what the disk says. What
  * was made is left behind on failure, without its checkpoint: then it is not whole. Blocks; with a
  * lease. */
-RON_MUST_USE enum ron_rc led_snapshot(struct led_svc *s, const char *dir,
-                                      struct led_snapshot_done *ret_done, struct ron_err *err);
+RON_MUST_USE enum ron_rc led_snapshot(struct led_engine *engine, struct led_signer *signer,
+                                      const char *dir, struct led_snapshot_done *ret_done,
+                                      struct ron_err *err);
