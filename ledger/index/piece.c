@@ -10,6 +10,7 @@
 #include "ledger/index/priv.h"
 
 #include "ron/base/assert.h"
+#include "ron/base/bytes.h"
 #include "ron/base/crc32c.h"
 
 static const char piece_magic[4] = {'L', 'I', 'P', '1'};
@@ -31,11 +32,6 @@ static uint32_t sum_of(const uint8_t *bytes, size_t len)
     uint32_t crc = ron_crc32c(ron_crc32c(0, bytes, 28), zeros, sizeof zeros);
 
     return ron_crc32c(crc, bytes + LED_PIECE_HEAD, len - LED_PIECE_HEAD);
-}
-
-static void put64(uint8_t *to, uint64_t x)
-{
-    memcpy(to, &x, sizeof x);
 }
 
 /* ---- encoding -------------------------------------------------------------------------------- */
@@ -81,15 +77,15 @@ uint32_t led__piece_encode(const struct led_ent *entries, size_t count,
     memset(bytes, 0, LED_PIECE_HEAD);
     memcpy(bytes, piece_magic, sizeof piece_magic);
     memcpy(bytes + 4, &(uint32_t){(uint32_t)n}, 4);
-    put64(bytes + 8, entries[0].hash);
-    put64(bytes + 16, w.base_seq);
+    (void)ron_put_le64(bytes + 8, entries[0].hash);
+    (void)ron_put_le64(bytes + 16, w.base_seq);
     bytes[24] = (uint8_t)w.hash_bytes;
     bytes[25] = (uint8_t)w.seq_bytes;
     for (size_t i = 0; i < n; i++, at += step) {
         /* Ascending order: what is written beyond the width is overwritten by the next, and at the
          * end by the padding. */
-        put64(at, entries[i].hash - entries[0].hash);
-        put64(at + w.hash_bytes, entries[i].seq - w.base_seq);
+        (void)ron_put_le64(at, entries[i].hash - entries[0].hash);
+        (void)ron_put_le64(at + w.hash_bytes, entries[i].seq - w.base_seq);
     }
     memset(at, 0, LED_PIECE_PAD);
     *ret_len = LED_PIECE_HEAD + n * step + LED_PIECE_PAD;
