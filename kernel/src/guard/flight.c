@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* flight.c - the table of flights, their followers and the end of each.
  *
- * Place: guard. A flight is taken from a fixed pool. While it runs it is in the chain of its key;
- * when it ends it leaves the chain at once and goes back to the pool with its last participant.
+ * Place: guard. A flight is taken from a fixed pool. While it runs it is in the map under its key;
+ * when it ends it leaves the map at once and goes back to the pool with its last participant.
  *
  * Invariants (guarded by `mu`):
- *   I1 a flight is in a chain exactly while it is RUNNING; a chain has one flight per key (F1).
+ *   I1 a flight is in the map exactly while it is RUNNING, so there is one per key (F1).
  *   I2 `present` counts the tickets that have joined and not left; a flight with 0 is in the pool.
  *   I3 RUNNING: exactly one present ticket has the role LEADER, all others are in `followers`.
  *   I4 whoever changes what a waiting ticket looks at takes its thread or waker under the lock and
@@ -18,7 +18,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "ron/base/hash.h"
+#include "ron/base/map.h"
 #include "ron/sync/sync.h"
 
 enum { FLIGHTS_MAGIC = 0x666c6967 };
@@ -26,9 +26,9 @@ enum { FLIGHTS_MAGIC = 0x666c6967 };
 enum flight_state { UNUSED, RUNNING, DONE, FAILED };
 
 struct ron_flight {
-    struct ron_flight *next; /* in its chain, or in the pool */
+    struct ron_map_node node;
+    struct ron_flight *next; /* in the pool */
     enum flight_state state;
-    uint64_t hash;
     uint32_t present;
     uint32_t key_len;
     struct ron_list followers; /* oldest first; after the end: those not woken yet */
@@ -45,9 +45,8 @@ struct ron_flights {
     void (*drop_value)(void *value);
     struct ron_hash_key key;
     struct ron_flight *all;
-    uint32_t chain_mask;
     struct ron_mutex mu;
-    struct ron_flight **chains;
+    struct ron_map running;
     struct ron_flight *pool;
     uint32_t in_use;
     struct ron_stat led;
@@ -66,11 +65,18 @@ struct wake {
 
 /* ---- the table ------------------------------------------------------------------------------- */
 
+static bool flight_equal(const struct ron_map_node *node, const struct ron_map_key *key)
+{
+    const struct ron_flight *flight =
+        RON_CONTAINER_OF((struct ron_map_node *)(uintptr_t)node, struct ron_flight, node);
+
+    return flight->key_len == key->len && memcmp(flight->key, key->bytes, key->len) == 0;
+}
+
 enum ron_rc ron_flights_new(const struct ron_flights_opts *opts, struct ron_flights **ret_flights,
                             struct ron_err *err)
 {
     uint32_t count = opts->flights_max == 0 ? RON_FLIGHTS_DEFAULT : opts->flights_max;
-    uint32_t chain_count = 1;
     struct ron_flights *f;
 
     RON_ASSERT(opts->drop_value != NULL);
@@ -78,18 +84,17 @@ enum ron_rc ron_flights_new(const struct ron_flights_opts *opts, struct ron_flig
         return ron_err_set(err, RON_LIMIT, "%u flights; at most %u", (unsigned)count,
                            (unsigned)RON_FLIGHTS_MAX);
     }
-    while (chain_count < count) {
-        chain_count <<= 1;
-    }
     f = ron_alloc_zero(sizeof *f);
     if (f == NULL) {
         return ron_err_set(err, RON_NOMEM, "flights: no memory");
     }
     f->all = ron_alloc_array(count, sizeof *f->all);
-    f->chains = ron_alloc_array(chain_count, sizeof(struct ron_flight *));
-    if (f->all == NULL || f->chains == NULL) {
+    if (f->all == NULL ||
+        ron_map_init(
+            &f->running,
+            &(struct ron_map_opts){.entries_max = count, .reserve = count, .equal = flight_equal},
+            NULL) != RON_OK) {
         ron_free(f->all);
-        ron_free(f->chains);
         ron_free(f);
         return ron_err_set(err, RON_NOMEM, "table of %u flights: no memory", (unsigned)count);
     }
@@ -99,7 +104,6 @@ enum ron_rc ron_flights_new(const struct ron_flights_opts *opts, struct ron_flig
     f->hand_over = opts->hand_over;
     f->drop_value = opts->drop_value;
     f->key = (struct ron_hash_key){opts->env->rand_u64(opts->env), opts->env->rand_u64(opts->env)};
-    f->chain_mask = chain_count - 1;
     ron_mutex_init(&f->mu, RON_RANK_LEAF, "flights");
     for (uint32_t i = count; i-- > 0;) {
         ron_list_init(&f->all[i].followers);
@@ -120,7 +124,7 @@ void ron_flights_free(struct ron_flights *f)
     ron_mutex_done(&f->mu);
     f->magic = 0;
     ron_free(f->all);
-    ron_free(f->chains);
+    ron_map_done(&f->running);
     ron_free(f);
 }
 
@@ -138,18 +142,6 @@ void ron_flights_get_stats(const struct ron_flights *f, struct ron_flights_stats
     *ret_stats = s;
 }
 
-static struct ron_flight **place_of(struct ron_flights *f, uint64_t hash, const void *key,
-                                    size_t key_len)
-{
-    struct ron_flight **at = &f->chains[hash & f->chain_mask];
-
-    while (*at != NULL && ((*at)->hash != hash || (*at)->key_len != key_len ||
-                           memcmp((*at)->key, key, key_len) != 0)) {
-        at = &(*at)->next;
-    }
-    return at;
-}
-
 /* ---- joining --------------------------------------------------------------------------------- */
 
 static enum ron_rc follow(struct ron_flights *f, struct ron_flight *flight,
@@ -165,55 +157,59 @@ static enum ron_rc follow(struct ron_flights *f, struct ron_flight *flight,
     return RON_OK;
 }
 
-/* Puts a new flight at `place`, the end of its chain. */
-static enum ron_rc lead(struct ron_flights *f, struct ron_flight **place, uint64_t hash,
-                        const void *key, size_t key_len)
+/* A new flight under a key that has none. */
+static enum ron_rc lead(struct ron_flights *f, const struct ron_map_key *key,
+                        struct ron_flight **ret_flight)
 {
     struct ron_flight *flight = f->pool;
+    enum ron_rc rc;
 
     if (flight == NULL) {
         return RON_FULL;
     }
-    f->pool = flight->next;
-    f->in_use++;
     RON_ASSERT(flight->state == UNUSED);
     RON_ASSERT(ron_list_empty(&flight->followers));
+    rc = ron_map_add(&f->running, &flight->node, key, 0);
+    RON_ASSERT(rc == RON_OK); /* the map has a place for each flight */
+    f->pool = flight->next;
+    f->in_use++;
     flight->next = NULL;
     flight->state = RUNNING;
-    flight->hash = hash;
-    flight->key_len = (uint32_t)key_len;
+    flight->key_len = (uint32_t)key->len;
     flight->follower_count = 0;
     flight->present = 0;
-    memcpy(flight->key, key, key_len);
-    *place = flight;
+    memcpy(flight->key, key->bytes, key->len);
     ron_stat_bump(&f->led, 1);
+    *ret_flight = flight;
     return RON_OK;
 }
 
 enum ron_rc ron_flight_join(struct ron_flights *f, const void *key, size_t key_len,
                             struct ron_flight_ticket *ret_ticket, enum ron_flight_role *ret_role)
 {
-    struct ron_flight **place;
+    struct ron_map_node *node;
+    struct ron_flight *flight;
+    struct ron_map_key map_key;
     enum ron_rc rc;
-    uint64_t hash;
 
     RON_ASSERT(f->magic == FLIGHTS_MAGIC);
     if (key_len == 0 || key_len > RON_FLIGHT_KEY_MAX) {
         return key_len == 0 ? RON_INVALID : RON_LIMIT;
     }
-    hash = ron_hash(f->key, key, key_len);
+    map_key = ron_map_key(f->key, key, key_len);
     *ret_ticket = (struct ron_flight_ticket){._flights = f};
     ron_mutex_lock(&f->mu);
-    place = place_of(f, hash, key, key_len);
-    if (*place != NULL) {
-        rc = follow(f, *place, ret_ticket);
+    node = ron_map_find(&f->running, &map_key);
+    if (node != NULL) {
+        flight = RON_CONTAINER_OF(node, struct ron_flight, node);
+        rc = follow(f, flight, ret_ticket);
     } else {
-        rc = lead(f, place, hash, key, key_len);
+        rc = lead(f, &map_key, &flight);
         ret_ticket->_role = RON_FLIGHT_LEADER;
     }
     if (rc == RON_OK) {
-        ret_ticket->_flight = *place;
-        (*place)->present++;
+        ret_ticket->_flight = flight;
+        flight->present++;
         *ret_role = ret_ticket->_role;
     } else {
         ron_stat_bump(&f->refused, 1);
@@ -304,17 +300,15 @@ static struct ron_flight_ticket *pop_follower(struct ron_flight *flight)
     return RON_LIST_ENTRY(node, struct ron_flight_ticket, _link);
 }
 
-/* Takes the flight out of its chain and wakes all followers, letting the lock go for each. The
+/* Takes the flight out of the map and wakes all followers, letting the lock go for each. The
  * caller is present, so the flight stays; a follower that leaves meanwhile unlinks itself, and none
  * can join any more. */
 static void end(struct ron_flights *f, struct ron_flight *flight, enum flight_state state)
 {
-    struct ron_flight **place = place_of(f, flight->hash, flight->key, flight->key_len);
     struct ron_flight_ticket *t;
 
-    RON_ASSERT(*place == flight); /* I1 */
-    *place = flight->next;
-    flight->next = NULL;
+    RON_ASSERT(flight->state == RUNNING); /* I1 */
+    ron_map_remove(&f->running, &flight->node);
     flight->state = state;
     while ((t = pop_follower(flight)) != NULL) {
         struct wake w = take_wake(t);

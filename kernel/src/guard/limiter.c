@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* limiter.c - shards of client buckets: hash chains, and a list by last use.
+/* limiter.c - shards of client buckets, each a ron_map in order of last use.
  *
  * Place: guard. All memory is taken when the limiter is made; a request neither allocates nor
  * waits.
  *
  * Invariants (per shard, guarded by its lock):
- *   I1 an entry in use is in exactly one hash chain, and in the list `held` when somebody refers to
- *      it, else in `used`. Entries from `fresh` on were never used.
- *   I2 `used` is ordered by last use or end of the last reference, oldest first. All entries share
+ *   I1 an entry in use is in the map, pinned while somebody refers to it. Entries from `fresh` on
+ *      were never used. The hash alone is the key: two clients with the same 64 bits share a
+ *      bucket.
+ *   I2 the map is ordered by last use or end of the last reference, oldest first. All entries share
  *      one rate, so an entry not used for burst / rate seconds is full, and looking at the oldest
  *      few finds an idle one whenever one has been silent that long.
  *   I3 an entry is given to another client only when its bucket is full (L1 of limiter.h) and
- *      nobody refers to it (L4). The overflow entry is in no chain and no list. */
+ *      nobody refers to it (L4). The overflow entry is not in the map. */
 #include "ron/guard/limiter.h"
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "ron/base/hash.h"
-#include "ron/base/list.h"
+#include "ron/base/map.h"
 #include "ron/sync/sync.h"
 
 enum {
@@ -29,9 +29,7 @@ enum {
 };
 
 struct ron_limiter_ref {
-    struct ron_list_node link;    /* in `used` or `held` */
-    struct ron_limiter_ref *next; /* in its chain */
-    uint64_t hash;
+    struct ron_map_node node;
     struct ron_bucket bucket;
     uint32_t refs;
     uint16_t shard;
@@ -41,12 +39,10 @@ struct ron_limiter_ref {
 struct shard {
     struct ron_mutex mu;
     struct ron_rate rate;
-    struct ron_list used; /* least recently used first */
-    struct ron_list held;
+    struct ron_map map; /* least recently used first; referred to: pinned */
     struct ron_limiter_ref *entries;
     uint32_t entry_count;
     uint32_t fresh;
-    struct ron_limiter_ref **chains;
     struct ron_limiter_ref overflow;
     struct ron_stat offered;
     struct ron_stat admitted;
@@ -60,41 +56,46 @@ struct ron_limiter {
     uint32_t magic;
     const struct ron_env *env;
     struct ron_hash_key key;
-    uint32_t chain_mask; /* chains per shard, a power of two, minus one */
     struct ron_limiter_ref *entries;
-    struct ron_limiter_ref **chains;
     struct shard shards[RON_LIMITER_SHARDS];
 };
 
-static uint32_t power_of_two_above(uint32_t n)
+static enum ron_rc init_maps(struct ron_limiter *l, uint32_t per_shard)
 {
-    uint32_t p = 1;
+    struct ron_map_opts opts = {.entries_max = per_shard, .reserve = per_shard};
+    enum ron_rc rc = RON_OK;
 
-    while (p < n) {
-        p <<= 1;
+    for (size_t i = 0; rc == RON_OK && i < RON_LIMITER_SHARDS; i++) {
+        rc = ron_map_init(&l->shards[i].map, &opts, NULL);
     }
-    return p;
+    return rc;
 }
 
 static void init_shards(struct ron_limiter *l, uint32_t per_shard, struct ron_rate rate)
 {
     uint64_t now_ns = ron_env_now_ns(l->env);
-    size_t chain_count = (size_t)l->chain_mask + 1;
 
     for (size_t i = 0; i < RON_LIMITER_SHARDS; i++) {
         struct shard *s = &l->shards[i];
 
         ron_mutex_init(&s->mu, RON_RANK_LEAF, "limiter");
         s->rate = rate;
-        s->chains = l->chains + i * chain_count;
-        ron_list_init(&s->used);
-        ron_list_init(&s->held);
         s->entries = l->entries + i * per_shard;
         s->entry_count = per_shard;
         s->overflow.shard = (uint16_t)i;
         s->overflow.is_overflow = true;
         ron_bucket_init(&s->overflow.bucket, rate, now_ns);
     }
+}
+
+/* Maps and entries; the locks are done. */
+static void free_memory(struct ron_limiter *l)
+{
+    for (size_t i = 0; i < RON_LIMITER_SHARDS; i++) {
+        ron_map_done(&l->shards[i].map);
+    }
+    ron_free(l->entries);
+    ron_free(l);
 }
 
 enum ron_rc ron_limiter_new(const struct ron_limiter_opts *opts, struct ron_limiter **ret_limiter,
@@ -119,14 +120,9 @@ enum ron_rc ron_limiter_new(const struct ron_limiter_opts *opts, struct ron_limi
     *l = (struct ron_limiter){.magic = LIMITER_MAGIC, .env = opts->env};
     l->key = (struct ron_hash_key){opts->env->rand_u64(opts->env), opts->env->rand_u64(opts->env)};
     per_shard = (clients + RON_LIMITER_SHARDS - 1) / RON_LIMITER_SHARDS;
-    l->chain_mask = power_of_two_above(per_shard) - 1;
     l->entries = ron_alloc_array((size_t)per_shard * RON_LIMITER_SHARDS, sizeof *l->entries);
-    l->chains = ron_alloc_array(((size_t)l->chain_mask + 1) * RON_LIMITER_SHARDS,
-                                sizeof(struct ron_limiter_ref *));
-    if (l->entries == NULL || l->chains == NULL) {
-        ron_free(l->entries);
-        ron_free(l->chains);
-        ron_free(l);
+    if (l->entries == NULL || init_maps(l, per_shard) != RON_OK) {
+        free_memory(l);
         return ron_err_set(err, RON_NOMEM, "limiter of %u clients: no memory", (unsigned)clients);
     }
     init_shards(l, per_shard, opts->rate);
@@ -144,31 +140,17 @@ void ron_limiter_free(struct ron_limiter *l)
         ron_mutex_done(&l->shards[i].mu);
     }
     l->magic = 0;
-    ron_free(l->entries);
-    ron_free(l->chains);
-    ron_free(l);
+    free_memory(l);
 }
 
-/* The shard takes the top bits, the chain the low ones. */
-static struct ron_limiter_ref **chain_of(const struct ron_limiter *l, struct shard *s,
-                                         uint64_t hash)
+/* The shard takes the top bits of the hash, the map the low ones. */
+static struct shard *shard_of(struct ron_limiter *l, const struct ron_map_key *key)
 {
-    return &s->chains[hash & l->chain_mask];
-}
-
-static void unchain(const struct ron_limiter *l, struct shard *s, struct ron_limiter_ref *e)
-{
-    struct ron_limiter_ref **at = chain_of(l, s, e->hash);
-
-    while (*at != e) {
-        at = &(*at)->next;
-    }
-    *at = e->next;
+    return &l->shards[key->hash >> 60];
 }
 
 /* A free entry, or an idle one taken from its client; NULL when there is none. */
-static struct ron_limiter_ref *get_entry(const struct ron_limiter *l, struct shard *s,
-                                         uint64_t now_ns)
+static struct ron_limiter_ref *get_entry(struct shard *s, uint64_t now_ns)
 {
     uint32_t looks = 0;
 
@@ -176,16 +158,15 @@ static struct ron_limiter_ref *get_entry(const struct ron_limiter *l, struct sha
         ron_stat_bump(&s->clients, 1);
         return &s->entries[s->fresh++];
     }
-    RON_LIST_FOREACH(oldest, &s->used)
+    RON_MAP_FOREACH_SAFE(oldest, &s->map)
     {
-        struct ron_limiter_ref *e = RON_LIST_ENTRY(oldest, struct ron_limiter_ref, link);
+        struct ron_limiter_ref *e = RON_CONTAINER_OF(oldest, struct ron_limiter_ref, node);
 
         if (looks++ == EVICT_LOOKS) {
             break;
         }
         if (ron_bucket_full(&e->bucket, s->rate, now_ns)) { /* I3 */
-            ron_list_remove(&e->link);
-            unchain(l, s, e);
+            ron_map_remove(&s->map, &e->node);
             ron_stat_bump(&s->evicted, 1);
             return e;
         }
@@ -194,33 +175,27 @@ static struct ron_limiter_ref *get_entry(const struct ron_limiter *l, struct sha
 }
 
 /* The entry by which this client is judged. */
-static struct ron_limiter_ref *entry_of(const struct ron_limiter *l, struct shard *s, uint64_t hash,
+static struct ron_limiter_ref *entry_of(struct shard *s, const struct ron_map_key *key,
                                         uint64_t now_ns)
 {
-    struct ron_limiter_ref **chain = chain_of(l, s, hash);
-    struct ron_limiter_ref *e = *chain;
+    struct ron_map_node *node = ron_map_find(&s->map, key);
+    struct ron_limiter_ref *e;
+    enum ron_rc rc;
 
-    while (e != NULL && e->hash != hash) {
-        e = e->next;
+    if (node != NULL) {
+        ron_map_touch(&s->map, node, 0); /* order is all that matters: entries do not expire */
+        return RON_CONTAINER_OF(node, struct ron_limiter_ref, node);
     }
+    e = get_entry(s, now_ns);
     if (e == NULL) {
-        e = get_entry(l, s, now_ns);
-        if (e == NULL) {
-            return &s->overflow;
-        }
-        ron_bucket_refill(&s->overflow.bucket, s->rate, now_ns);
-        e->hash = hash;
-        e->bucket = s->overflow.bucket; /* L2 */
-        e->refs = 0;
-        e->shard = s->overflow.shard;
-        e->next = *chain;
-        *chain = e;
-    } else if (e->refs == 0) {
-        ron_list_remove(&e->link);
+        return &s->overflow;
     }
-    if (e->refs == 0) {
-        ron_list_push_back(&s->used, &e->link);
-    }
+    ron_bucket_refill(&s->overflow.bucket, s->rate, now_ns);
+    e->bucket = s->overflow.bucket; /* L2 */
+    e->refs = 0;
+    e->shard = s->overflow.shard;
+    rc = ron_map_add(&s->map, &e->node, key, 0);
+    RON_ASSERT(rc == RON_OK); /* the map has a place for each entry */
     return e;
 }
 
@@ -242,8 +217,8 @@ static enum ron_rc take_one(struct shard *s, struct ron_limiter_ref *e, uint64_t
 enum ron_rc ron_limiter_take(struct ron_limiter *l, const void *client, size_t len,
                              uint64_t *ret_wait_ns)
 {
-    uint64_t hash = ron_hash(l->key, client, len);
-    struct shard *s = &l->shards[hash >> 60];
+    struct ron_map_key key = ron_map_key(l->key, client, len);
+    struct shard *s = shard_of(l, &key);
     enum ron_rc rc = RON_OK;
     uint64_t wait_ns = 0;
 
@@ -252,7 +227,7 @@ enum ron_rc ron_limiter_take(struct ron_limiter *l, const void *client, size_t l
     if (s->rate.rate_per_s != 0) {
         uint64_t now_ns = ron_env_now_ns(l->env);
 
-        rc = take_one(s, entry_of(l, s, hash, now_ns), now_ns, &wait_ns);
+        rc = take_one(s, entry_of(s, &key, now_ns), now_ns, &wait_ns);
     } else {
         ron_stat_bump(&s->offered, 1);
         ron_stat_bump(&s->admitted, 1);
@@ -268,16 +243,15 @@ enum ron_rc ron_limiter_take(struct ron_limiter *l, const void *client, size_t l
 
 struct ron_limiter_ref *ron_limiter_ref(struct ron_limiter *l, const void *client, size_t len)
 {
-    uint64_t hash = ron_hash(l->key, client, len);
-    struct shard *s = &l->shards[hash >> 60];
+    struct ron_map_key key = ron_map_key(l->key, client, len);
+    struct shard *s = shard_of(l, &key);
     struct ron_limiter_ref *e;
 
     RON_ASSERT(l->magic == LIMITER_MAGIC);
     ron_mutex_lock(&s->mu);
-    e = entry_of(l, s, hash, ron_env_now_ns(l->env));
+    e = entry_of(s, &key, ron_env_now_ns(l->env));
     if (!e->is_overflow && e->refs == 0) {
-        ron_list_remove(&e->link);
-        ron_list_push_back(&s->held, &e->link);
+        ron_map_pin(&s->map, &e->node);
     }
     e->refs++;
     ron_mutex_unlock(&s->mu);
@@ -312,8 +286,7 @@ void ron_limiter_unref(struct ron_limiter *l, struct ron_limiter_ref *take_ref)
     RON_ASSERT(take_ref->refs > 0);
     take_ref->refs--;
     if (take_ref->refs == 0 && !take_ref->is_overflow) {
-        ron_list_remove(&take_ref->link);
-        ron_list_push_back(&s->used, &take_ref->link);
+        ron_map_unpin(&s->map, &take_ref->node, 0);
     }
     ron_mutex_unlock(&s->mu);
 }
