@@ -15,23 +15,23 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/clock.h"
-#include "ron/base/list.h"
+#include "ron/base/map.h"
+#include "ron/base/str.h"
 #include "ron/http/parse.h"
 #include "ron/sync/sync.h"
 
-enum { SHARDS = 16, BUCKETS = 256, PIECE = 256 * 1024 };
+enum { SHARDS = 16, PIECE = 256 * 1024 };
 
 struct shard;
 
 struct entry {
     struct edg_file file;
     struct shard *shard;
-    struct entry *next; /* in its bucket */
-    struct ron_list_node lru;
+    struct ron_map_node node;
+    struct entry *next; /* among those to be freed */
     uint32_t refs;
     bool checking; /* a caller was told to check the file */
     uint64_t checked_ms;
-    uint64_t hash;
     struct ron_file_identity identity;
     uint8_t *memory; /* of `file.bytes` */
     char path[];
@@ -40,8 +40,7 @@ struct entry {
 struct shard {
     struct ron_mutex mu;
     struct edg_files *files;
-    struct entry *buckets[BUCKETS];
-    struct ron_list lru; /* front: the longest unused */
+    struct ron_map map; /* by path, in order of use; its bytes are those kept in memory */
     struct edg_files_stats stats;
 };
 
@@ -52,9 +51,35 @@ struct edg_files {
     uint64_t memory_max;  /* of a shard */
     uint64_t file_max;
     uint32_t check_ms;
-    uint64_t seed;
+    struct ron_hash_key key;
     struct shard shards[SHARDS];
 };
+
+static struct entry *entry_of(const struct ron_map_node *node)
+{
+    return RON_CONTAINER_OF((struct ron_map_node *)(uintptr_t)node, struct entry, node);
+}
+
+static bool entry_equal(const struct ron_map_node *node, const struct ron_map_key *key)
+{
+    return ron_str_is((struct ron_str){key->bytes, key->len}, entry_of(node)->path);
+}
+
+/* One entry more than the limit: the newest comes in before the oldest leaves. */
+static enum ron_rc init_maps(struct edg_files *f, struct ron_err *err)
+{
+    struct ron_map_opts opts = {
+        .entries_max = f->entries_max + 1, .reserve = f->entries_max + 1, .equal = entry_equal};
+    enum ron_rc rc = RON_OK;
+
+    for (size_t i = 0; rc == RON_OK && i < SHARDS; i++) {
+        rc = ron_map_init(&f->shards[i].map, &opts, err);
+    }
+    for (size_t i = 0; rc != RON_OK && i < SHARDS; i++) {
+        ron_map_done(&f->shards[i].map);
+    }
+    return rc;
+}
 
 enum ron_rc edg_files_new(const struct edg_files_opts *opts, struct edg_files **ret_files,
                           struct ron_err *err)
@@ -73,16 +98,21 @@ enum ron_rc edg_files_new(const struct edg_files_opts *opts, struct edg_files **
     f->memory_max = (opts->memory_max != 0 ? opts->memory_max : UINT64_C(32) << 20) / SHARDS;
     f->file_max = opts->file_max != 0 ? opts->file_max : UINT64_C(64) << 30;
     f->check_ms = opts->check_ms != 0 ? opts->check_ms : 1000;
-    f->seed = f->env->rand_u64(f->env);
+    f->key = (struct ron_hash_key){f->env->rand_u64(f->env), f->env->rand_u64(f->env)};
     rc = ron_folder_open(opts->dir, &f->folder_fd, err);
     if (rc != RON_OK) {
+        ron_free(f);
+        return rc;
+    }
+    rc = init_maps(f, err);
+    if (rc != RON_OK) {
+        f->env->disk->close(f->env, f->folder_fd);
         ron_free(f);
         return rc;
     }
     for (size_t i = 0; i < SHARDS; i++) {
         f->shards[i].files = f;
         ron_mutex_init(&f->shards[i].mu, RON_RANK_SHARED, "edge.files");
-        ron_list_init(&f->shards[i].lru);
     }
     *ret_files = f;
     return RON_OK;
@@ -111,41 +141,26 @@ static bool unref(struct entry *e)
 /* With the lock held: takes it out of the table, whose reference the caller has then. */
 static void take_out(struct shard *sh, struct entry *e)
 {
-    struct entry **at = &sh->buckets[(e->hash >> 8) % BUCKETS];
-
-    while (*at != e) {
-        RON_ASSERT_MSG(*at != NULL, "I1: an entry of the table is in its bucket");
-        at = &(*at)->next;
-    }
-    *at = e->next;
-    ron_list_remove(&e->lru);
-    RON_ASSERT(sh->stats.entries > 0);
-    RON_ASSERT(e->memory == NULL || sh->stats.memory_bytes >= e->file.size);
-    sh->stats.entries--;
-    sh->stats.memory_bytes -= e->memory != NULL ? e->file.size : 0;
+    ron_map_remove(&sh->map, &e->node);
 }
 
 /* With the lock held: NULL when it is not there. */
-static struct entry *find(struct shard *sh, uint64_t hash, const char *path)
+static struct entry *find(struct shard *sh, const struct ron_map_key *key)
 {
-    struct entry *e = sh->buckets[(hash >> 8) % BUCKETS];
+    struct ron_map_node *node = ron_map_find(&sh->map, key);
 
-    while (e != NULL && (e->hash != hash || strcmp(e->path, path) != 0)) {
-        e = e->next;
-    }
-    return e;
+    return node != NULL ? entry_of(node) : NULL;
 }
 
-/* Keyed by a secret number, so that a client cannot choose names of one bucket. */
-static uint64_t hash_of(const struct edg_files *f, const char *path)
+static struct ron_map_key key_of(const struct edg_files *f, const char *path)
 {
-    uint64_t h = f->seed;
+    return ron_map_key(f->key, path, strlen(path));
+}
 
-    for (; *path != '\0'; path++) {
-        h = (h ^ (uint8_t)*path) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 29;
-    }
-    return h;
+/* The map takes the low bits of the hash. */
+static struct shard *shard_of(struct edg_files *f, const struct ron_map_key *key)
+{
+    return &f->shards[(key->hash >> 32) % SHARDS];
 }
 
 void edg_files_free(struct edg_files *f)
@@ -156,14 +171,15 @@ void edg_files_free(struct edg_files *f)
     for (size_t i = 0; i < SHARDS; i++) {
         struct shard *sh = &f->shards[i];
 
-        RON_LIST_FOREACH_SAFE(node, &sh->lru)
+        RON_MAP_FOREACH_SAFE(node, &sh->map)
         {
-            struct entry *e = RON_LIST_ENTRY(node, struct entry, lru);
+            struct entry *e = entry_of(node);
 
             take_out(sh, e);
             RON_ASSERT_MSG(unref(e), "a handle of %s is still held", e->path);
             entry_free(f->env, e);
         }
+        ron_map_done(&sh->map);
         ron_mutex_done(&sh->mu);
     }
     f->env->disk->close(f->env, f->folder_fd);
@@ -190,13 +206,13 @@ void edg_file_release(const struct edg_file *file)
 enum ron_rc edg_files_get(struct edg_files *f, const char *path, uint64_t now_ms,
                           const struct edg_file **ret_file, bool *ret_check)
 {
-    uint64_t hash = hash_of(f, path);
-    struct shard *sh = &f->shards[hash % SHARDS];
+    struct ron_map_key key = key_of(f, path);
+    struct shard *sh = shard_of(f, &key);
     struct entry *e;
     uint64_t age_ms;
 
     ron_mutex_lock(&sh->mu);
-    e = find(sh, hash, path);
+    e = find(sh, &key);
     age_ms = e != NULL && now_ms > e->checked_ms ? now_ms - e->checked_ms : 0;
     /* One who looks again is enough while the age is told; a look that hangs does not freeze the
      * answer for ever. */
@@ -210,8 +226,7 @@ enum ron_rc edg_files_get(struct edg_files *f, const char *path, uint64_t now_ms
     e->checking = e->checking || *ret_check;
     e->refs++;
     sh->stats.hits++;
-    ron_list_remove(&e->lru);
-    ron_list_push_back(&sh->lru, &e->lru);
+    ron_map_touch(&sh->map, &e->node, now_ms);
     ron_mutex_unlock(&sh->mu);
     *ret_file = &e->file;
     return RON_OK;
@@ -307,12 +322,13 @@ static struct entry *make_room(struct edg_files *f, struct shard *sh)
 {
     struct entry *gone = NULL;
 
-    RON_LIST_FOREACH_SAFE(node, &sh->lru)
+    RON_MAP_FOREACH_SAFE(node, &sh->map)
     {
-        struct entry *e = RON_LIST_ENTRY(node, struct entry, lru);
+        struct entry *e = entry_of(node);
 
-        if ((sh->stats.entries <= f->entries_max && sh->stats.memory_bytes <= f->memory_max) ||
-            sh->stats.entries == 1) { /* the newest stays */
+        if ((ron_map_count(&sh->map) <= f->entries_max &&
+             ron_map_bytes(&sh->map) <= f->memory_max) ||
+            ron_map_count(&sh->map) == 1) { /* the newest stays */
             break;
         }
         take_out(sh, e);
@@ -326,15 +342,17 @@ static struct entry *make_room(struct edg_files *f, struct shard *sh)
 }
 
 /* Puts it in instead of an older one; the caller has one reference, the table another. */
-static void put_in(struct edg_files *f, struct shard *sh, struct entry *e, uint64_t now_ms)
+static void put_in(struct edg_files *f, const struct ron_map_key *key, struct entry *e,
+                   uint64_t now_ms)
 {
+    struct shard *sh = shard_of(f, key);
     struct entry *gone;
     struct entry *old;
+    enum ron_rc rc;
 
     RON_ASSERT_MSG(e->refs == 0, "I1: a new entry has no holders yet");
-    RON_ASSERT(sh == &f->shards[e->hash % SHARDS]);
     ron_mutex_lock(&sh->mu);
-    old = find(sh, e->hash, e->path);
+    old = find(sh, key);
     if (old != NULL) {
         take_out(sh, old);
         old = unref(old) ? old : NULL;
@@ -342,14 +360,12 @@ static void put_in(struct edg_files *f, struct shard *sh, struct entry *e, uint6
     e->shard = sh;
     e->refs = 2;
     e->checked_ms = now_ms;
-    e->next = sh->buckets[(e->hash >> 8) % BUCKETS];
-    sh->buckets[(e->hash >> 8) % BUCKETS] = e;
-    ron_list_push_back(&sh->lru, &e->lru);
-    sh->stats.entries++;
+    e->node.bytes = e->memory != NULL ? (uint32_t)e->file.size : 0; /* EDG_FILE_SMALL_MAX */
+    rc = ron_map_add(&sh->map, &e->node, key, now_ms);
+    RON_ASSERT(rc == RON_OK);
     sh->stats.loads++;
-    sh->stats.memory_bytes += e->memory != NULL ? e->file.size : 0;
     gone = make_room(f, sh);
-    RON_ASSERT_MSG(sh->stats.entries <= f->entries_max || sh->stats.entries == 1,
+    RON_ASSERT_MSG(ron_map_count(&sh->map) <= f->entries_max || ron_map_count(&sh->map) == 1,
                    "F3: a shard is bounded");
     ron_mutex_unlock(&sh->mu);
     if (old != NULL) {
@@ -364,12 +380,13 @@ static void put_in(struct edg_files *f, struct shard *sh, struct entry *e, uint6
 }
 
 /* A file that is gone is forgotten. */
-static void forget(struct edg_files *f, struct shard *sh, uint64_t hash, const char *path)
+static void forget(struct edg_files *f, const struct ron_map_key *key)
 {
+    struct shard *sh = shard_of(f, key);
     struct entry *e;
 
     ron_mutex_lock(&sh->mu);
-    e = find(sh, hash, path);
+    e = find(sh, key);
     if (e != NULL) {
         take_out(sh, e);
         e = unref(e) ? e : NULL;
@@ -381,13 +398,14 @@ static void forget(struct edg_files *f, struct shard *sh, uint64_t hash, const c
 }
 
 /* The known entry, when the file on disk is still the same one. */
-static struct entry *still_known(struct shard *sh, uint64_t hash, const char *path,
+static struct entry *still_known(struct edg_files *f, const struct ron_map_key *key,
                                  const struct ron_file_identity *identity, uint64_t now_ms)
 {
+    struct shard *sh = shard_of(f, key);
     struct entry *e;
 
     ron_mutex_lock(&sh->mu);
-    e = find(sh, hash, path);
+    e = find(sh, key);
     if (e != NULL && ron_file_identity_equal(&e->identity, identity)) {
         e->checked_ms = now_ms;
         e->checking = false;
@@ -402,25 +420,23 @@ static struct entry *still_known(struct shard *sh, uint64_t hash, const char *pa
 enum ron_rc edg_files_load(struct edg_files *f, const char *path, uint64_t now_ms,
                            const struct edg_file **ret_file, struct ron_err *err)
 {
-    uint64_t hash = hash_of(f, path);
-    struct shard *sh = &f->shards[hash % SHARDS];
+    struct ron_map_key key = key_of(f, path);
     struct ron_file_identity identity;
     struct entry *e;
     int fd = -1;
     enum ron_rc rc = ron_folder_file(f->folder_fd, path, &fd, &identity, err);
 
     if (rc != RON_OK) {
-        forget(f, sh, hash, path);
+        forget(f, &key);
         return rc;
     }
-    e = still_known(sh, hash, path, &identity, now_ms);
+    e = still_known(f, &key, &identity, now_ms);
     if (e != NULL) {
         f->env->disk->close(f->env, fd);
     } else {
         RON_TRY(make_entry(f, path, fd, &identity, &e, err));
         RON_ASSERT(e != NULL);
-        e->hash = hash;
-        put_in(f, sh, e, now_ms);
+        put_in(f, &key, e, now_ms);
     }
     *ret_file = &e->file;
     return RON_OK;
@@ -434,8 +450,8 @@ void edg_files_get_stats(struct edg_files *f, struct edg_files_stats *ret_stats)
         struct shard *sh = &f->shards[i];
 
         ron_mutex_lock(&sh->mu);
-        sum.entries += sh->stats.entries;
-        sum.memory_bytes += sh->stats.memory_bytes;
+        sum.entries += ron_map_count(&sh->map);
+        sum.memory_bytes += ron_map_bytes(&sh->map);
         sum.hits += sh->stats.hits;
         sum.loads += sh->stats.loads;
         sum.evictions += sh->stats.evictions;
