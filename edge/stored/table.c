@@ -12,33 +12,50 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/buf.h"
-#include "ron/base/list.h"
+#include "ron/base/map.h"
 #include "ron/base/str.h"
 #include "ron/sync/sync.h"
 
-enum { SHARDS = 16, BUCKETS = 1024 };
+enum { SHARDS = 16 };
 
 struct target {
-    struct target *next; /* in its bucket, or among those to be freed */
-    struct ron_list_node lru;
-    uint64_t hash;
+    struct ron_map_node node;
+    struct target *next; /* among those to be freed */
     size_t count;
     const struct edg_stored *variants[EDG_VARIANTS_MAX];
 };
 
 struct shard {
     struct ron_mutex mu;
-    struct target *buckets[BUCKETS];
-    struct ron_list lru; /* front: the longest unused */
+    struct ron_map map; /* by origin and target, in order of use */
     struct edg_table_stats stats;
 };
 
+/* A target's name in two parts; the map hashes nothing itself. */
+struct name {
+    uint32_t origin;
+    struct ron_str target;
+};
+
 struct edg_table {
-    uint64_t seed;
+    struct ron_hash_key key;
     uint32_t records_max; /* of a shard */
     uint64_t bytes_max;   /* of a shard */
     struct shard shards[SHARDS];
 };
+
+static struct target *target_of(const struct ron_map_node *node)
+{
+    return RON_CONTAINER_OF((struct ron_map_node *)(uintptr_t)node, struct target, node);
+}
+
+static bool target_equal(const struct ron_map_node *node, const struct ron_map_key *key)
+{
+    const struct edg_stored *newest = target_of(node)->variants[0];
+    const struct name *name = key->bytes;
+
+    return newest->origin == name->origin && ron_str_equal(newest->target, name->target);
+}
 
 enum ron_rc edg_table_new(const struct edg_table_opts *opts, struct edg_table **ret_table,
                           struct ron_err *err)
@@ -46,54 +63,51 @@ enum ron_rc edg_table_new(const struct edg_table_opts *opts, struct edg_table **
     struct edg_table *t = ron_alloc_zero(sizeof *t);
     uint32_t records = opts->records_max != 0 ? opts->records_max : 65536;
     uint64_t bytes = opts->bytes_max != 0 ? opts->bytes_max : UINT64_C(64) << 20;
+    enum ron_rc rc = RON_OK;
 
     RON_ASSERT(opts->env != NULL);
     if (t == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the cache table");
     }
-    t->seed = opts->env->rand_u64(opts->env);
+    t->key = (struct ron_hash_key){opts->env->rand_u64(opts->env), opts->env->rand_u64(opts->env)};
     t->records_max = (records + SHARDS - 1) / SHARDS;
     t->bytes_max = bytes / SHARDS;
     for (size_t i = 0; i < SHARDS; i++) {
+        /* One more than the limit: the newest comes in before the oldest leaves. */
+        struct ron_map_opts map = {.entries_max = t->records_max + 1, .equal = target_equal};
+
+        rc = rc == RON_OK ? ron_map_init(&t->shards[i].map, &map, err) : rc;
         ron_mutex_init(&t->shards[i].mu, RON_RANK_SHARED, "edge.stored");
-        ron_list_init(&t->shards[i].lru);
+    }
+    if (rc != RON_OK) {
+        edg_table_free(t);
+        return rc;
     }
     *ret_table = t;
     return RON_OK;
 }
 
-/* Keyed by a secret number, so that a client cannot choose targets of one bucket. */
-static uint64_t hash_of(const struct edg_table *t, uint32_t origin, struct ron_str target)
+/* `name` outlives the key. */
+static struct ron_map_key key_of(const struct edg_table *t, const struct name *name)
 {
-    uint64_t h = t->seed ^ origin;
+    struct ron_hash_key key = {t->key.k0 ^ name->origin, t->key.k1};
 
-    for (size_t i = 0; i < target.len; i++) {
-        h = (h ^ (uint8_t)target.ptr[i]) * UINT64_C(0x9e3779b97f4a7c15);
-        h ^= h >> 29;
-    }
-    return h;
+    return (struct ron_map_key){ron_hash(key, name->target.ptr, name->target.len), name,
+                                sizeof *name};
 }
 
-static struct shard *shard_of(struct edg_table *t, uint64_t hash)
+/* The map takes the low bits of the hash. */
+static struct shard *shard_of(struct edg_table *t, const struct ron_map_key *key)
 {
-    return &t->shards[hash % SHARDS];
-}
-
-static struct target **bucket_of(struct shard *sh, uint64_t hash)
-{
-    return &sh->buckets[(hash >> 8) % BUCKETS];
+    return &t->shards[(key->hash >> 32) % SHARDS];
 }
 
 /* With the lock held: NULL when it is not there. */
-static struct target *find(struct shard *sh, uint64_t hash, uint32_t origin, struct ron_str target)
+static struct target *find(struct shard *sh, const struct ron_map_key *key)
 {
-    struct target *x = *bucket_of(sh, hash);
+    struct ron_map_node *node = ron_map_find(&sh->map, key);
 
-    while (x != NULL && (x->hash != hash || x->variants[0]->origin != origin ||
-                         !ron_str_equal(x->variants[0]->target, target))) {
-        x = x->next;
-    }
-    return x;
+    return node != NULL ? target_of(node) : NULL;
 }
 
 /* With the lock held: counts a record in or out. */
@@ -110,15 +124,7 @@ static void count(struct shard *sh, const struct edg_stored *r, bool in)
 /* With the lock held: takes a target out, before `*gone`. Its records are still in it. */
 static void take_out(struct shard *sh, struct target *x, struct target **gone)
 {
-    struct target **at = bucket_of(sh, x->hash);
-
-    RON_ASSERT(x->count > 0 && x->count <= EDG_VARIANTS_MAX);
-    while (*at != x) {
-        RON_ASSERT_MSG(*at != NULL, "a target of the table is in its bucket");
-        at = &(*at)->next;
-    }
-    *at = x->next;
-    ron_list_remove(&x->lru);
+    ron_map_remove(&sh->map, &x->node);
     for (size_t i = 0; i < x->count; i++) {
         count(sh, x->variants[i], false);
     }
@@ -153,13 +159,14 @@ void edg_table_free(struct edg_table *t)
         struct shard *sh = &t->shards[i];
         struct target *gone = NULL;
 
-        RON_LIST_FOREACH_SAFE(node, &sh->lru)
+        RON_MAP_FOREACH_SAFE(node, &sh->map)
         {
-            take_out(sh, RON_LIST_ENTRY(node, struct target, lru), &gone);
+            take_out(sh, target_of(node), &gone);
         }
         RON_ASSERT_MSG(sh->stats.records == 0, "T3: all records are counted out");
         RON_ASSERT_MSG(sh->stats.bytes == 0, "T3: all bytes are counted out");
         (void)let_go(gone);
+        ron_map_done(&sh->map);
         ron_mutex_done(&sh->mu);
     }
     ron_free(t);
@@ -188,9 +195,9 @@ void edg_table_each(struct edg_table *t, void (*see)(void *arg, const struct edg
         struct shard *sh = &t->shards[i];
 
         ron_mutex_lock(&sh->mu);
-        RON_LIST_FOREACH(node, &sh->lru)
+        RON_MAP_FOREACH_SAFE(node, &sh->map)
         {
-            const struct target *x = RON_LIST_ENTRY(node, struct target, lru);
+            const struct target *x = target_of(node);
 
             for (size_t j = x->count; j > 0; j--) {
                 see(arg, x->variants[j - 1]);
@@ -227,8 +234,9 @@ enum ron_rc edg_table_find(struct edg_table *t, uint32_t origin, struct ron_str 
                            struct edg_fields request, const struct edg_stored **ret_stored,
                            bool *ret_others)
 {
-    uint64_t hash = hash_of(t, origin, target);
-    struct shard *sh = shard_of(t, hash);
+    struct name name = {origin, target};
+    struct ron_map_key key = key_of(t, &name);
+    struct shard *sh = shard_of(t, &key);
     const struct edg_stored *found = NULL;
     char memory[EDG_VARY_KEY_MAX];
     struct ron_buf scratch;
@@ -236,14 +244,13 @@ enum ron_rc edg_table_find(struct edg_table *t, uint32_t origin, struct ron_str 
 
     ron_buf_init_over(&scratch, memory, sizeof memory);
     ron_mutex_lock(&sh->mu);
-    x = find(sh, hash, origin, target);
+    x = find(sh, &key);
     *ret_others = x != NULL;
     if (x != NULL) {
         found = choose(x, request, &scratch);
         if (found != NULL) {
             edg_stored_ref(found);
-            ron_list_remove(&x->lru);
-            ron_list_push_back(&sh->lru, &x->lru);
+            ron_map_touch(&sh->map, &x->node, 0); /* order alone matters */
         }
     }
     ron_mutex_unlock(&sh->mu);
@@ -286,36 +293,37 @@ static const struct edg_stored *make_place(struct shard *sh, struct target *x,
 enum ron_rc edg_table_put(struct edg_table *t, const struct edg_stored *take_stored)
 {
     const struct edg_stored *r = take_stored;
-    uint64_t hash = hash_of(t, r->origin, r->target);
-    struct shard *sh = shard_of(t, hash);
+    struct name name = {r->origin, r->target};
+    struct ron_map_key key = key_of(t, &name);
+    struct shard *sh = shard_of(t, &key);
     struct target *fresh = ron_alloc_zero(sizeof *fresh); /* not under the lock */
     const struct edg_stored *leaves = NULL;
     struct target *gone = NULL;
     struct target *x;
+    enum ron_rc rc;
 
     if (fresh == NULL) {
         edg_stored_unref(r);
         return RON_NOMEM;
     }
     ron_mutex_lock(&sh->mu);
-    x = find(sh, hash, r->origin, r->target);
+    x = find(sh, &key);
     if (x == NULL) {
         x = fresh;
         fresh = NULL;
-        x->hash = hash;
-        x->next = *bucket_of(sh, hash);
-        *bucket_of(sh, hash) = x;
         x->count = 1;
+        x->variants[0] = r;
+        rc = ron_map_add(&sh->map, &x->node, &key, 0);
+        RON_ASSERT(rc == RON_OK); /* at most records_max targets were left */
     } else {
         leaves = make_place(sh, x, r);
-        ron_list_remove(&x->lru);
+        x->variants[0] = r;
+        ron_map_touch(&sh->map, &x->node, 0);
     }
-    x->variants[0] = r;
-    ron_list_push_back(&sh->lru, &x->lru);
     count(sh, r, true);
-    RON_LIST_FOREACH_SAFE(node, &sh->lru)
+    RON_MAP_FOREACH_SAFE(node, &sh->map)
     {
-        struct target *oldest = RON_LIST_ENTRY(node, struct target, lru);
+        struct target *oldest = target_of(node);
 
         if ((sh->stats.records <= t->records_max && sh->stats.bytes <= t->bytes_max) ||
             oldest == x) { /* the newest stays */
@@ -336,13 +344,14 @@ enum ron_rc edg_table_put(struct edg_table *t, const struct edg_stored *take_sto
 
 size_t edg_table_drop(struct edg_table *t, uint32_t origin, struct ron_str target)
 {
-    uint64_t hash = hash_of(t, origin, target);
-    struct shard *sh = shard_of(t, hash);
+    struct name name = {origin, target};
+    struct ron_map_key key = key_of(t, &name);
+    struct shard *sh = shard_of(t, &key);
     struct target *gone = NULL;
     struct target *x;
 
     ron_mutex_lock(&sh->mu);
-    x = find(sh, hash, origin, target);
+    x = find(sh, &key);
     if (x != NULL) {
         take_out(sh, x, &gone);
     }
@@ -352,14 +361,15 @@ size_t edg_table_drop(struct edg_table *t, uint32_t origin, struct ron_str targe
 
 bool edg_table_drop_one(struct edg_table *t, const struct edg_stored *stored)
 {
-    uint64_t hash = hash_of(t, stored->origin, stored->target);
-    struct shard *sh = shard_of(t, hash);
+    struct name name = {stored->origin, stored->target};
+    struct ron_map_key key = key_of(t, &name);
+    struct shard *sh = shard_of(t, &key);
     struct target *gone = NULL;
     bool found = false;
     struct target *x;
 
     ron_mutex_lock(&sh->mu);
-    x = find(sh, hash, stored->origin, stored->target);
+    x = find(sh, &key);
     for (size_t i = 0; x != NULL && i < x->count; i++) {
         if (x->variants[i] == stored) {
             found = true;
@@ -410,9 +420,9 @@ size_t edg_table_drop_path(struct edg_table *t, uint32_t origin, struct ron_str 
         struct target *gone = NULL;
 
         ron_mutex_lock(&sh->mu);
-        RON_LIST_FOREACH_SAFE(node, &sh->lru)
+        RON_MAP_FOREACH_SAFE(node, &sh->map)
         {
-            struct target *x = RON_LIST_ENTRY(node, struct target, lru);
+            struct target *x = target_of(node);
 
             if (x->variants[0]->origin == origin &&
                 edg_target_is(x->variants[0]->target, path, prefix)) {
