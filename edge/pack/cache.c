@@ -1,5 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* edge/pack/cache.c - two tables of blocks and one of tags, in shards with a short lock each. */
+/* edge/pack/cache.c - two tables of blocks and one of tags, in shards with a short lock each.
+ *
+ * Blocks are in a ron_map per shard. Tags are in a fixed array of 4-way sets instead: a tag is 56
+ * bytes without node, pointer or list, and any tag may be forgotten at any time. As map nodes the
+ * default 65,536 tags would take 6.5 MiB instead of 3.5 MiB. */
 #include "edge/pack/cache.h"
 
 #include "ron/base/alloc.h"
@@ -7,7 +11,7 @@
 
 enum {
     SHARDS = 8,           /* a few times the workers of the machines we run on */
-    BUCKETS = 1024,       /* of a shard: 8 Ki chains of mostly one for 16 MiB of 2 KiB tiles */
+    RESERVE = 1024,       /* blocks of a shard: 16 MiB of 2 KiB tiles before a map grows */
     CHANCES_MAX = 64,     /* blocks that the hand may pass at once, so that a lock stays short */
     WAYS = 4,             /* tags that share a set */
     TAG_LOCKS = 16,       /* sets are spread over them */
@@ -21,8 +25,7 @@ enum {
 
 struct shard {
     struct ron_mutex lock;
-    struct edg__block *buckets[BUCKETS];
-    struct ron_list turn; /* every block of the shard */
+    struct ron_map map;
 };
 
 struct table {
@@ -61,9 +64,23 @@ static uint64_t mix(const struct edg__name *name)
     return h ^ h >> 32;
 }
 
-static bool same(const struct edg__block *b, const struct edg__name *name)
+static struct edg__block *block_of(const struct ron_map_node *node)
 {
+    return RON_CONTAINER_OF((struct ron_map_node *)(uintptr_t)node, struct edg__block, node);
+}
+
+static bool block_equal(const struct ron_map_node *node, const struct ron_map_key *key)
+{
+    const struct edg__block *b = block_of(node);
+    const struct edg__name *name = key->bytes;
+
     return b->key == name->key && b->serial == name->serial && b->key_len == name->key_len;
+}
+
+/* `name` outlives the key. */
+static struct ron_map_key key_of(const struct edg__name *name)
+{
+    return (struct ron_map_key){mix(name), name, sizeof *name};
 }
 
 static uint64_t cost(const struct edg__block *b)
@@ -102,26 +119,25 @@ void edg__block_unref(struct edg__block *b)
     }
 }
 
-static struct shard *shard_of(struct table *t, uint64_t hash, struct edg__block ***ret_bucket)
+/* The map takes the low bits of the hash. */
+static struct shard *shard_of(struct table *t, const struct ron_map_key *key)
 {
-    struct shard *s = &t->shards[hash % SHARDS];
-
-    *ret_bucket = &s->buckets[hash / SHARDS % BUCKETS];
-    return s;
+    return &t->shards[(key->hash >> 32) % SHARDS];
 }
 
 struct edg__block *edg__cache_get(struct edg_pack_cache *c, enum edg__table table,
                                   const struct edg__name *name)
 {
     struct table *t = &c->tables[table];
-    struct edg__block **bucket;
-    struct edg__block *b;
-    struct shard *s = shard_of(t, mix(name), &bucket);
+    struct ron_map_key key = key_of(name);
+    struct shard *s = shard_of(t, &key);
+    struct ron_map_node *node;
+    struct edg__block *b = NULL;
 
     ron_mutex_lock(&s->lock);
-    for (b = *bucket; b != NULL && !same(b, name); b = b->chain) {
-    }
-    if (b != NULL) {
+    node = ron_map_find(&s->map, &key);
+    if (node != NULL) {
+        b = block_of(node);
         b->found = true;
         (void)ron_au32_add(&b->refs, 1);
     }
@@ -136,25 +152,17 @@ struct edg__block *edg__cache_get(struct edg_pack_cache *c, enum edg__table tabl
 static struct edg__block *give_up(struct shard *s)
 {
     struct edg__block *b = NULL;
+    struct ron_map_node *node;
 
     ron_mutex_lock(&s->lock);
-    for (int i = 0; i < CHANCES_MAX && !ron_list_empty(&s->turn); i++) {
-        b = RON_LIST_ENTRY(s->turn.head.next, struct edg__block, in_turn);
-        ron_list_remove(&b->in_turn);
-        if (!b->found || i + 1 == CHANCES_MAX) {
-            struct edg__name name = {.serial = b->serial, .key = b->key, .key_len = b->key_len};
-            struct edg__block **at = &s->buckets[mix(&name) / SHARDS % BUCKETS];
-
-            while (*at != b) {
-                RON_ASSERT_MSG(*at != NULL, "a block of the clock is in its bucket");
-                at = &(*at)->chain;
-            }
-            *at = b->chain;
-            break;
+    for (int i = 0; b == NULL && (node = ron_map_oldest(&s->map)) != NULL; i++) {
+        if (!block_of(node)->found || i + 1 == CHANCES_MAX) {
+            b = block_of(node);
+            ron_map_remove(&s->map, node);
+        } else {
+            block_of(node)->found = false;
+            ron_map_touch(&s->map, node, 0);
         }
-        b->found = false;
-        ron_list_push_back(&s->turn, &b->in_turn);
-        b = NULL;
     }
     ron_mutex_unlock(&s->lock);
     return b;
@@ -183,9 +191,8 @@ void edg__cache_put(struct edg_pack_cache *c, enum edg__table table, struct edg_
 {
     struct table *t = &c->tables[table];
     struct edg__name name = {.serial = b->serial, .key = b->key, .key_len = b->key_len};
-    struct edg__block **bucket;
-    struct edg__block *other;
-    struct shard *s = shard_of(t, mix(&name), &bucket);
+    struct ron_map_key key = key_of(&name);
+    struct shard *s = shard_of(t, &key);
 
     RON_ASSERT(table < EDG__TABLES);
     RON_CHECK_MAGIC(b, EDG__BLOCK_MAGIC);
@@ -193,13 +200,8 @@ void edg__cache_put(struct edg_pack_cache *c, enum edg__table table, struct edg_
         return;
     }
     ron_mutex_lock(&s->lock);
-    for (other = *bucket; other != NULL && !same(other, &name); other = other->chain) {
-    }
-    if (other == NULL) {
+    if (ron_map_find(&s->map, &key) == NULL && ron_map_add(&s->map, &b->node, &key, 0) == RON_OK) {
         (void)ron_au32_add(&b->refs, 1);
-        b->chain = *bucket;
-        *bucket = b;
-        ron_list_push_back(&s->turn, &b->in_turn);
         (void)ron_au64_add(&t->bytes, cost(b));
     }
     ron_mutex_unlock(&s->lock);
@@ -259,13 +261,19 @@ void edg__cache_missed(struct edg_pack_cache *c)
     ron_stat_add(&c->misses, 1);
 }
 
-static void table_init(struct table *t, uint64_t bytes_max, const char *name)
+static enum ron_rc table_init(struct table *t, uint64_t bytes_max, const char *name)
 {
+    /* Bytes bound the blocks of all shards together, so a shard's map has no bound of its own. */
+    struct ron_map_opts opts = {
+        .entries_max = RON_MAP_ENTRIES_MAX, .reserve = RESERVE, .equal = block_equal};
+    enum ron_rc rc = RON_OK;
+
     t->bytes_max = bytes_max != 0 ? bytes_max : BYTES_DEFAULT;
     for (size_t i = 0; i < SHARDS; i++) {
         ron_mutex_init(&t->shards[i].lock, RON_RANK_LEAF, name);
-        ron_list_init(&t->shards[i].turn);
+        rc = rc == RON_OK ? ron_map_init(&t->shards[i].map, &opts, NULL) : rc;
     }
+    return rc;
 }
 
 static void table_done(struct table *t)
@@ -273,12 +281,12 @@ static void table_done(struct table *t)
     for (size_t i = 0; i < SHARDS; i++) {
         struct shard *s = &t->shards[i];
 
-        while (!ron_list_empty(&s->turn)) {
-            struct edg__block *b = RON_LIST_ENTRY(s->turn.head.next, struct edg__block, in_turn);
-
-            ron_list_remove(&b->in_turn);
-            edg__block_unref(b);
+        RON_MAP_FOREACH_SAFE(node, &s->map)
+        {
+            ron_map_remove(&s->map, node);
+            edg__block_unref(block_of(node));
         }
+        ron_map_done(&s->map);
         ron_mutex_done(&s->lock);
     }
 }
@@ -289,6 +297,8 @@ enum ron_rc edg_pack_cache_new(const struct edg_pack_cache_opts *opts,
     struct edg_pack_cache_opts o = opts != NULL ? *opts : (struct edg_pack_cache_opts){0};
     uint32_t tags = o.tags_max != 0 ? RON_MIN(o.tags_max, (uint32_t)TAGS_MAX) : TAGS_DEFAULT;
     struct edg_pack_cache *c = ron_alloc_zero(sizeof *c);
+    enum ron_rc leaves;
+    enum ron_rc tiles;
 
     if (c == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the pack cache");
@@ -301,14 +311,14 @@ enum ron_rc edg_pack_cache_new(const struct edg_pack_cache_opts *opts,
     c->tile_one_max = o.tile_one_max != 0 ? o.tile_one_max : TILE_ONE_DEFAULT;
     c->tags = ron_alloc_array((size_t)c->tag_sets * WAYS, sizeof *c->tags);
     c->tag_next = ron_alloc_array(c->tag_sets, sizeof *c->tag_next);
-    table_init(&c->tables[EDG__LEAVES], o.leaf_bytes_max, "edge leaves");
-    table_init(&c->tables[EDG__TILES], o.tile_bytes_max, "edge tiles");
+    leaves = table_init(&c->tables[EDG__LEAVES], o.leaf_bytes_max, "edge leaves");
+    tiles = table_init(&c->tables[EDG__TILES], o.tile_bytes_max, "edge tiles");
     for (size_t i = 0; i < TAG_LOCKS; i++) {
         ron_mutex_init(&c->tag_locks[i], RON_RANK_LEAF, "edge tags");
     }
-    if (c->tags == NULL || c->tag_next == NULL) {
+    if (c->tags == NULL || c->tag_next == NULL || leaves != RON_OK || tiles != RON_OK) {
         edg_pack_cache_free(c);
-        return ron_err_set(err, RON_NOMEM, "no memory for the tile tag cache");
+        return ron_err_set(err, RON_NOMEM, "no memory for the pack cache");
     }
     *ret_cache = c;
     return RON_OK;

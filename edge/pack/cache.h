@@ -15,7 +15,8 @@
  *       holder lets go, in the cache or not.
  *   C2. Bytes held in a table stay below its maximum plus what threads are inserting right now.
  *   C3. No block larger than half of a table is kept: it would push out everything else.
- *   C4. Locks are leaves: under them nothing is called, freed or read.
+ *   C4. Locks are leaves: under them nothing is freed or read, and nothing is called but
+ *       the allocator when a map grows.
  *
  * Order of eviction is a clock: a block that was found since the hand passed it gets another round.
  * New blocks have not been found yet, so a crowd of keys asked for once pushes out its own kind.
@@ -24,7 +25,7 @@
 #pragma once
 
 #include "edge/pack/pack.h"
-#include "ron/base/list.h"
+#include "ron/base/map.h"
 #include "ron/sync/sync.h"
 
 enum { EDG__BLOCK_MAGIC = 0x65426c6b }; /* "eBlk" */
@@ -35,8 +36,8 @@ struct edg__block {
     uint64_t serial;
     uint64_t key;
     uint64_t key_len;
-    struct edg__block *chain;     /* guarded by the lock of the shard, as the next two */
-    struct ron_list_node in_turn; /* the hand of the clock comes from the front */
+    struct ron_map_node node; /* guarded by the shard's lock, as `found`; in age order, from whose
+                               * old end the hand of the clock comes */
     bool found;
     enum edg_coding coding; /* tiles */
     struct ron_b3 tag;      /* tiles */

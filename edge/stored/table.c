@@ -124,6 +124,7 @@ static void count(struct shard *sh, const struct edg_stored *r, bool in)
 /* With the lock held: takes a target out, before `*gone`. Its records are still in it. */
 static void take_out(struct shard *sh, struct target *x, struct target **gone)
 {
+    RON_ASSERT(x->count > 0 && x->count <= EDG_VARIANTS_MAX);
     ron_map_remove(&sh->map, &x->node);
     for (size_t i = 0; i < x->count; i++) {
         count(sh, x->variants[i], false);
