@@ -1,15 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* interop/mailbox/queue.c - messages and topics in memory; contract in queue.h.
  *
- * Messages come from slabs of 1024, so the hot path takes and gives without the heap. They are
- * found by id through an open hash table with linear probing and backward shift. */
+ * Messages come from slabs of 1024, so the hot path takes and gives without the heap. A map finds
+ * them by id; it grows by one chain per message, so no sender waits for a rehash. */
 #include "interop/mailbox/queue.h"
 
 #include <string.h>
 
 #include "ron/base/alloc.h"
+#include "ron/base/str.h"
 
-enum { SLAB = 1024, SLOTS_MIN = 1024 };
+enum { SLAB = 1024 };
 
 /* ---- life ------------------------------------------------------------------------------------ */
 
@@ -24,19 +25,45 @@ struct iop_box_limits iop_box_limits_default(void)
                                    .deliveries_max = 10};
 }
 
+static struct iop_q_msg *msg_of(struct ron_map_node *node)
+{
+    return RON_CONTAINER_OF(node, struct iop_q_msg, by_id);
+}
+
+static bool msg_equal(const struct ron_map_node *node, const struct ron_map_key *key)
+{
+    const struct iop_q_msg *m =
+        RON_CONTAINER_OF((struct ron_map_node *)(uintptr_t)node, struct iop_q_msg, by_id);
+
+    return m->id == *(const uint64_t *)key->bytes;
+}
+
+/* Ids are ours, so the hash needs no secret; it spreads ids of several restarts, which may share
+ * their low bits. `id` outlives the key. */
+static struct ron_map_key key_of(const uint64_t *id)
+{
+    uint64_t mixed = *id * UINT64_C(0x9e3779b97f4a7c15);
+
+    return (struct ron_map_key){mixed ^ mixed >> 32, id, sizeof *id};
+}
+
 enum ron_rc iop_queue_init(struct iop_queue *q, const struct iop_box_limits *limits,
                            uint64_t now_ms, struct ron_err *err)
 {
-    *q = (struct iop_queue){.limits = *limits, .row_next = 1, .slot_mask = SLOTS_MIN - 1};
+    *q = (struct iop_queue){.limits = *limits, .row_next = 1};
     ron_list_init(&q->spare);
     ron_list_init(&q->expired);
     ron_wheel_init(&q->wheel, now_ms);
     /* A file may hold more topics than are allowed now. */
     q->topics =
         ron_alloc_array(RON_MAX(limits->topics_max, (uint32_t)IOP_TOPICS_MAX), sizeof(void *));
-    q->slots = ron_alloc_array(SLOTS_MIN, sizeof(void *));
     q->slabs = ron_alloc_array(limits->total_max_messages / SLAB + 1, sizeof *q->slabs);
-    if (q->topics == NULL || q->slots == NULL || q->slabs == NULL) {
+    if (q->topics == NULL || q->slabs == NULL ||
+        ron_map_init(&q->by_id,
+                     /* The limits of this file bound messages before the map does. */
+                     &(struct ron_map_opts){
+                         .entries_max = RON_MAP_ENTRIES_MAX, .reserve = SLAB, .equal = msg_equal},
+                     err) != RON_OK) {
         iop_queue_done(q);
         return ron_err_set(err, RON_NOMEM, "out of memory for the mailbox");
     }
@@ -45,14 +72,12 @@ enum ron_rc iop_queue_init(struct iop_queue *q, const struct iop_box_limits *lim
 
 void iop_queue_done(struct iop_queue *q)
 {
-    if (q->slots != NULL) {
-        /* Timers must be out of the wheel before their memory goes. */
-        for (uint64_t i = 0; i <= q->slot_mask; i++) {
-            if (q->slots[i] != NULL) {
-                (void)ron_wheel_cancel(&q->wheel, &q->slots[i]->timer);
-            }
-        }
+    /* Timers must be out of the wheel before their memory goes. */
+    RON_MAP_FOREACH_SAFE(node, &q->by_id)
+    {
+        (void)ron_wheel_cancel(&q->wheel, &msg_of(node)->timer);
     }
+    ron_map_done(&q->by_id);
     for (uint32_t i = 0; q->topics != NULL && i < q->topic_count; i++) {
         RON_ASSERT(ron_list_empty(&q->topics[i]->waiters));
         ron_free(q->topics[i]);
@@ -61,7 +86,6 @@ void iop_queue_done(struct iop_queue *q)
         ron_free(q->slabs[i]);
     }
     ron_free(q->topics);
-    ron_free(q->slots);
     ron_free(q->slabs);
     if (q->wheel.magic != 0) {
         ron_wheel_done(&q->wheel);
@@ -73,13 +97,7 @@ void iop_queue_done(struct iop_queue *q)
 
 static int compare(const struct iop_q_topic *t, struct ron_str name)
 {
-    size_t len = RON_MIN((size_t)t->name_len, name.len);
-    int order = memcmp(t->name, name.ptr, len);
-
-    if (order != 0) {
-        return order;
-    }
-    return t->name_len < name.len ? -1 : t->name_len > name.len;
+    return ron_str_compare((struct ron_str){t->name, t->name_len}, name);
 }
 
 /* The first topic that is not before the name. */
@@ -176,68 +194,12 @@ void iop_queue_drop_topic(struct iop_queue *q, struct iop_q_topic *topic)
 
 /* ---- messages by id -------------------------------------------------------------------------- */
 
-static uint64_t home_of(const struct iop_queue *q, uint64_t id)
-{
-    /* Spread anyway: ids of several restarts may share their low bits. */
-    return (id * UINT64_C(0x9e3779b97f4a7c15)) >> 20 & q->slot_mask;
-}
-
-static uint64_t slot_of(const struct iop_queue *q, uint64_t id)
-{
-    uint64_t i = home_of(q, id);
-
-    while (q->slots[i] != NULL && q->slots[i]->id != id) {
-        i = (i + 1) & q->slot_mask;
-    }
-    return i;
-}
-
 struct iop_q_msg *iop_queue_find(const struct iop_queue *q, uint64_t id)
 {
-    return q->slots[slot_of(q, id)];
-}
+    struct ron_map_key key = key_of(&id);
+    struct ron_map_node *node = ron_map_find(&q->by_id, &key);
 
-static enum ron_rc grow(struct iop_queue *q)
-{
-    struct iop_q_msg **old = q->slots;
-    uint64_t old_mask = q->slot_mask;
-    struct iop_q_msg **fresh = ron_alloc_array((old_mask + 1) * 2, sizeof(void *));
-
-    if (fresh == NULL) {
-        return RON_NOMEM;
-    }
-    q->slots = fresh;
-    q->slot_mask = old_mask * 2 + 1;
-    for (uint64_t i = 0; i <= old_mask; i++) {
-        if (old[i] != NULL) {
-            q->slots[slot_of(q, old[i]->id)] = old[i];
-        }
-    }
-    ron_free(old);
-    return RON_OK;
-}
-
-static void unhash(struct iop_queue *q, uint64_t id)
-{
-    uint64_t hole = slot_of(q, id);
-    uint64_t i = hole;
-
-    RON_ASSERT(q->slots[hole] != NULL);
-    q->slots_used--;
-    for (;;) {
-        uint64_t home;
-
-        q->slots[hole] = NULL;
-        do {
-            i = (i + 1) & q->slot_mask;
-            if (q->slots[i] == NULL) {
-                return;
-            }
-            home = home_of(q, q->slots[i]->id);
-        } while (((i - home) & q->slot_mask) < ((i - hole) & q->slot_mask));
-        q->slots[hole] = q->slots[i];
-        hole = i;
-    }
+    return node != NULL ? msg_of(node) : NULL;
 }
 
 /* ---- messages -------------------------------------------------------------------------------- */
@@ -274,9 +236,11 @@ static enum ron_rc more_spare(struct iop_queue *q)
 enum ron_rc iop_queue_add(struct iop_queue *q, struct iop_q_topic *topic, uint64_t id,
                           uint32_t bytes, struct iop_q_msg **ret_msg)
 {
+    struct ron_map_key key = key_of(&id);
     uint64_t in_topic = 0;
     struct ron_list_node *spare;
     struct iop_q_msg *m;
+    enum ron_rc rc;
 
     for (int i = 0; i < IOP_MSG_STATE_COUNT; i++) {
         in_topic += topic->counts[i];
@@ -287,9 +251,6 @@ enum ron_rc iop_queue_add(struct iop_queue *q, struct iop_q_topic *topic, uint64
         bytes > q->limits.topic_max_bytes - RON_MIN(topic->bytes, q->limits.topic_max_bytes)) {
         return RON_FULL;
     }
-    if ((q->slots_used + 1) * 2 > q->slot_mask + 1) {
-        RON_TRY(grow(q));
-    }
     RON_TRY(more_spare(q));
     spare = ron_list_pop_front(&q->spare);
     RON_ASSERT(spare != NULL); /* more_spare has seen to it */
@@ -297,9 +258,8 @@ enum ron_rc iop_queue_add(struct iop_queue *q, struct iop_q_topic *topic, uint64
     *m = (struct iop_q_msg){.id = id, .topic = topic, .bytes = bytes, .state = IOP_MSG_PENDING};
     ron_timer_init(&m->timer, lease_over);
     m->timer.owner = q;
-    RON_ASSERT(q->slots[slot_of(q, id)] == NULL);
-    q->slots[slot_of(q, id)] = m;
-    q->slots_used++;
+    rc = ron_map_add(&q->by_id, &m->by_id, &key, 0);
+    RON_ASSERT(rc == RON_OK);
     q->messages++;
     q->bytes += bytes;
     topic->bytes += bytes;
@@ -333,7 +293,7 @@ void iop_queue_move(struct iop_queue *q, struct iop_q_msg *m, enum iop_msg_state
 void iop_queue_drop(struct iop_queue *q, struct iop_q_msg *m)
 {
     leave(q, m);
-    unhash(q, m->id);
+    ron_map_remove(&q->by_id, &m->by_id);
     q->messages--;
     q->bytes -= m->bytes;
     m->topic->bytes -= m->bytes;

@@ -21,6 +21,7 @@
 #pragma once
 
 #include "interop/mailbox/local.h"
+#include "ron/base/map.h"
 #include "ron/base/wheel.h"
 
 enum iop_msg_state {
@@ -36,6 +37,7 @@ enum iop_msg_state {
 struct iop_q_topic;
 
 struct iop_q_msg {
+    struct ron_map_node by_id;
     uint64_t id;
     struct iop_q_topic *topic;
     struct ron_list_node node; /* of the list of its state, or of the slab */
@@ -66,10 +68,8 @@ struct iop_queue {
     struct ron_wheel wheel;
     struct iop_q_topic **topics; /* by name */
     uint32_t topic_count;
-    uint32_t row_next;        /* rows are used again after four thousand million topics */
-    struct iop_q_msg **slots; /* by id, open addressing */
-    uint64_t slot_mask;
-    uint64_t slots_used;
+    uint32_t row_next; /* rows are used again after four thousand million topics */
+    struct ron_map by_id;
     struct ron_list spare; /* of the slabs */
     void **slabs;
     uint32_t slab_count;
