@@ -309,7 +309,7 @@ static enum ron_rc apply_hold(struct ctx *c)
 
 static bool is_over(const struct ctx *c, const struct led_hold *hold)
 {
-    return hold->expires_ms != 0 && c->b->now_ms >= hold->expires_ms;
+    return hold->expires_ms != 0 && c->b->slices.now_ms >= hold->expires_ms;
 }
 
 /* The rules that Capture, Release and Expire share. */
@@ -514,7 +514,7 @@ static enum ron_rc apply_kind(struct ctx *c)
 
 static enum ron_rc check_time(struct ctx *c)
 {
-    uint64_t now = c->b->now_ms;
+    uint64_t now = c->b->slices.now_ms;
 
     if (has_flag(c, LED_APPLY_REPLAY)) {
         return RON_OK;
@@ -558,7 +558,7 @@ static enum ron_rc remember_nonce(struct ctx *c)
         return refuse(c, LED_REASON_IDEM_MISMATCH, "nonce", "the account has used it already");
     }
     /* The set takes 0 for 1; the ring has 0 for what is not to be taken back. */
-    b->prints[b->prints_head++ & (b->opts.undo_max - 1)] =
+    b->ring.prints[b->ring.prints_head++ & (b->opts.undo_max - 1)] =
         is_new ? RON_MAX(c->p->fingerprint, (uint64_t)1) : 0;
     return RON_OK;
 }
@@ -739,8 +739,8 @@ static enum ron_rc check_room(const struct led_book *b, const struct led_apply *
     if (in->count == 0 || in->count > b->opts.batch_max) {
         return RON_LIMIT;
     }
-    return b->undo_head - b->undo_tail + changes > b->opts.undo_max ||
-                   b->prints_head - b->prints_tail + in->count > b->opts.undo_max
+    return b->ring.head - b->ring.tail + changes > b->opts.undo_max ||
+                   b->ring.prints_head - b->ring.prints_tail + in->count > b->opts.undo_max
                ? RON_FULL
                : RON_OK;
 }
@@ -750,8 +750,8 @@ enum ron_rc led_book_apply(struct led_book *b, const struct led_apply *in,
 {
     struct led_refusal refusal = {0};
     struct ctx c = {.b = b, .in = in, .preps = in->preps, .refusal = &refusal};
-    uint64_t undo_mark = b->undo_head;
-    uint64_t prints_mark = b->prints_head;
+    uint64_t undo_mark = b->ring.head;
+    uint64_t prints_mark = b->ring.prints_head;
     enum ron_rc rc;
 
     RON_TRY(check_room(b, in));
@@ -762,7 +762,7 @@ enum ron_rc led_book_apply(struct led_book *b, const struct led_apply *in,
         c.preps = b->preps;
     }
     led__advance(b, in->now_ms);
-    b->undo_mark = b->undo_head;
+    b->ring.mark = b->ring.head;
     b->batch++;
     b->batch += (uint32_t)b->batch == 0; /* 0 would match changes and slots that were never used. */
     b->sum_assets = 0;

@@ -64,7 +64,7 @@ enum ron_rc led_book_new(const struct led_book_opts *opts, struct led_book **ret
     }
     b->opts = o;
     /* A slice is never shorter than the allowed skew, so that LED_BUCKETS slices are enough. */
-    b->bucket_ms = RON_MAX(o.horizon_ms / 4, (uint64_t)LED_FUTURE_MS);
+    b->slices.bucket_ms = RON_MAX(o.horizon_ms / 4, (uint64_t)LED_FUTURE_MS);
     led_store_init(&b->accounts, &b->blocks, sizeof(struct led_acct), ACCOUNT_CHUNK,
                    o.accounts_max);
     led_store_init(&b->lines, &b->blocks, sizeof(struct led_line), LINE_CHUNK, o.accounts_max);
@@ -78,17 +78,17 @@ enum ron_rc led_book_new(const struct led_book_opts *opts, struct led_book **ret
     RON_GOTO(led_table_init(&b->accounts_by_key, &b->pool), fail);
     RON_GOTO(led_table_init(&b->holds_by_key, &b->pool), fail);
     RON_GOTO(led_table_init(&b->reversals_by_key, &b->pool), fail);
-    b->undo = ron_alloc_aligned(RON_CACHELINE, o.undo_max * sizeof *b->undo);
-    b->prints = ron_alloc_array(o.undo_max, sizeof *b->prints);
+    b->ring.changes = ron_alloc_aligned(RON_CACHELINE, o.undo_max * sizeof *b->ring.changes);
+    b->ring.prints = ron_alloc_array(o.undo_max, sizeof *b->ring.prints);
     b->ids = ron_alloc_array(id_slots(o.batch_max), sizeof *b->ids);
     b->preps = ron_alloc_array(o.batch_max, sizeof *b->preps);
-    if (b->undo == NULL || b->prints == NULL || b->ids == NULL || b->preps == NULL) {
+    if (b->ring.changes == NULL || b->ring.prints == NULL || b->ids == NULL || b->preps == NULL) {
         rc = RON_NOMEM;
         goto fail;
     }
     /* Links wrap in the first batches of every book, rather than after some hours in a busy one. */
-    b->undo_head = ((uint64_t)1 << 32) - 8;
-    b->undo_tail = b->undo_head;
+    b->ring.head = ((uint64_t)1 << 32) - 8;
+    b->ring.tail = b->ring.head;
     *ret_book = b;
     return RON_OK;
 fail:
@@ -107,9 +107,9 @@ void led_book_free(struct led_book *b)
     led_table_done(&b->holds_by_key);
     led_table_done(&b->reversals_by_key);
     for (size_t i = 0; i < LED_BUCKETS; i++) {
-        led_table_done(&b->buckets[i].set);
+        led_table_done(&b->slices.buckets[i].set);
     }
-    while (!led_table_done_some(&b->dying, &b->dying_cursor, SIZE_MAX)) {
+    while (!led_table_done_some(&b->slices.dying, &b->slices.dying_cursor, SIZE_MAX)) {
     }
     led_pool_done(&b->pool);
     led_store_done(&b->accounts);
@@ -120,8 +120,8 @@ void led_book_free(struct led_book *b)
     led_store_done(&b->heap);
     led_store_done(&b->names);
     led_blocks_done(&b->blocks);
-    ron_free(b->undo);
-    ron_free(b->prints);
+    ron_free(b->ring.changes);
+    ron_free(b->ring.prints);
     ron_free(b->ids);
     ron_free(b->preps);
     ron_free(b);
@@ -317,7 +317,7 @@ enum ron_rc led_book_freeze(struct led_book *b, struct ron_str account, bool fro
             return RON_OK;
         }
         /* Behind an uncommitted account the new one could not stay when that is taken back. */
-        if (b->pending > 0) {
+        if (b->ring.pending > 0) {
             return RON_AGAIN;
         }
         RON_TRY(led__new_account(b, key, account, &index));

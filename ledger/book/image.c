@@ -244,7 +244,7 @@ static void put_start(struct led_book *b)
 
     if (to != NULL) {
         *to++ = LED_IMAGE_START;
-        written(b->image, LED_IMAGE_START, ron_put_be64(to, b->now_ms));
+        written(b->image, LED_IMAGE_START, ron_put_be64(to, b->slices.now_ms));
     }
 }
 

@@ -385,7 +385,7 @@ enum ron_rc led_book_load(struct led_book *b, const void *bytes, size_t len, boo
 
     if (b->loading == NULL) {
         if (b->accounts.count != 0 || b->assets.count != 0 || b->committed_seq != 0 ||
-            b->pending != 0) {
+            b->ring.pending != 0) {
             return ron_err_set(err, RON_INVALID, "an image is loaded into an empty book only");
         }
         b->loading = ron_alloc_zero(sizeof *b->loading);

@@ -14,16 +14,16 @@ enum { AHEAD = 16 }; /* pairs for which memory is asked before they are added */
 
 static uint64_t oldest_ms(const struct led_book *b)
 {
-    return b->now_ms > b->opts.horizon_ms ? b->now_ms - b->opts.horizon_ms : 0;
+    return b->slices.now_ms > b->opts.horizon_ms ? b->slices.now_ms - b->opts.horizon_ms : 0;
 }
 
 /* `living` names the slices that have a table, so that nobody looks at the others. */
 static void count_living(struct led_book *b)
 {
-    b->living_count = 0;
+    b->slices.living_count = 0;
     for (size_t i = 0; i < LED_BUCKETS; i++) {
-        if (b->buckets[i].set.pages != NULL) {
-            b->living[b->living_count++] = (uint8_t)i;
+        if (b->slices.buckets[i].set.pages != NULL) {
+            b->slices.living[b->slices.living_count++] = (uint8_t)i;
         }
     }
 }
@@ -32,34 +32,35 @@ static void count_living(struct led_book *b)
 static void let_die(struct led_book *b, struct led_table *take_table)
 {
     /* Long gone unless time has made a leap. */
-    while (!led_table_done_some(&b->dying, &b->dying_cursor, SIZE_MAX)) {
+    while (!led_table_done_some(&b->slices.dying, &b->slices.dying_cursor, SIZE_MAX)) {
     }
-    b->dying = *take_table;
-    b->dying_cursor = 0;
+    b->slices.dying = *take_table;
+    b->slices.dying_cursor = 0;
     *take_table = (struct led_table){0};
 }
 
 void led__advance(struct led_book *b, uint64_t now_ms)
 {
-    if (now_ms > b->now_ms) {
-        b->now_ms = now_ms;
+    if (now_ms > b->slices.now_ms) {
+        b->slices.now_ms = now_ms;
     }
     for (size_t i = 0; i < LED_BUCKETS; i++) {
-        struct led_bucket *bucket = &b->buckets[i];
+        struct led_bucket *bucket = &b->slices.buckets[i];
 
-        if (bucket->set.pages != NULL && (bucket->number + 1) * b->bucket_ms <= oldest_ms(b)) {
+        if (bucket->set.pages != NULL &&
+            (bucket->number + 1) * b->slices.bucket_ms <= oldest_ms(b)) {
             let_die(b, &bucket->set);
             count_living(b);
         }
     }
-    (void)led_table_done_some(&b->dying, &b->dying_cursor, LED_FREE_STEP);
+    (void)led_table_done_some(&b->slices.dying, &b->slices.dying_cursor, LED_FREE_STEP);
 }
 
 /* Whether any slice but this one has it. */
 static bool seen_beside(const struct led_book *b, const struct led_bucket *own, uint64_t print)
 {
-    for (uint32_t i = 0; i < b->living_count; i++) {
-        const struct led_bucket *bucket = &b->buckets[b->living[i]];
+    for (uint32_t i = 0; i < b->slices.living_count; i++) {
+        const struct led_bucket *bucket = &b->slices.buckets[b->slices.living[i]];
 
         if (bucket != own && led_set_has(&bucket->set, print)) {
             return true;
@@ -70,16 +71,16 @@ static bool seen_beside(const struct led_book *b, const struct led_bucket *own, 
 
 void led__print_prefetch(const struct led_book *b, uint64_t print)
 {
-    for (uint32_t i = 0; i < b->living_count; i++) {
-        led_set_prefetch(&b->buckets[b->living[i]].set, print);
+    for (uint32_t i = 0; i < b->slices.living_count; i++) {
+        led_set_prefetch(&b->slices.buckets[b->slices.living[i]].set, print);
     }
 }
 
 /* Finds or makes the slice of that time. */
 __attribute__((noinline)) static enum ron_rc open_bucket(struct led_book *b, uint64_t ts_ms)
 {
-    uint64_t number = ts_ms / b->bucket_ms;
-    struct led_bucket *bucket = &b->buckets[number % LED_BUCKETS];
+    uint64_t number = ts_ms / b->slices.bucket_ms;
+    struct led_bucket *bucket = &b->slices.buckets[number % LED_BUCKETS];
 
     if (bucket->set.pages == NULL) {
         RON_TRY(led_table_init(&bucket->set, &b->pool));
@@ -87,26 +88,26 @@ __attribute__((noinline)) static enum ron_rc open_bucket(struct led_book *b, uin
         count_living(b);
     }
     RON_ASSERT(bucket->number == number);
-    b->bucket_last = (uint32_t)(number % LED_BUCKETS);
+    b->slices.bucket_last = (uint32_t)(number % LED_BUCKETS);
     return RON_OK;
 }
 
 enum ron_rc led__print_add(struct led_book *b, uint64_t ts_ms, uint64_t print, bool again,
                            bool *ret_new)
 {
-    struct led_bucket *bucket = &b->buckets[b->bucket_last];
+    struct led_bucket *bucket = &b->slices.buckets[b->slices.bucket_last];
     bool beside;
     bool added;
 
-    if (RON_UNLIKELY(ts_ms < oldest_ms(b) || ts_ms > b->now_ms + LED_FUTURE_MS)) {
+    if (RON_UNLIKELY(ts_ms < oldest_ms(b) || ts_ms > b->slices.now_ms + LED_FUTURE_MS)) {
         /* An import: older than anything that a duplicate could still carry. */
         *ret_new = !seen_beside(b, NULL, print);
         return RON_OK;
     }
     if (RON_UNLIKELY(bucket->set.pages == NULL ||
-                     ts_ms - bucket->number * b->bucket_ms >= b->bucket_ms)) {
+                     ts_ms - bucket->number * b->slices.bucket_ms >= b->slices.bucket_ms)) {
         RON_TRY(open_bucket(b, ts_ms));
-        bucket = &b->buckets[b->bucket_last];
+        bucket = &b->slices.buckets[b->slices.bucket_last];
     }
     beside = seen_beside(b, bucket, print);
     if (beside && !again) {
@@ -121,7 +122,8 @@ enum ron_rc led__print_add(struct led_book *b, uint64_t ts_ms, uint64_t print, b
 void led__print_forget(struct led_book *b, uint64_t print)
 {
     for (size_t i = 0; i < LED_BUCKETS; i++) {
-        if (b->buckets[i].set.pages != NULL && led_set_remove(&b->buckets[i].set, print)) {
+        if (b->slices.buckets[i].set.pages != NULL &&
+            led_set_remove(&b->slices.buckets[i].set, print)) {
             return;
         }
     }

@@ -5,7 +5,7 @@
  * overwrites goes to the ring of changes first:
  *
  *     ring:   | batch 7: change change END | batch 8: change END |  free ...
- *               ^ undo_tail: oldest uncommitted                     ^ undo_head
+ *               ^ tail: oldest uncommitted                          ^ head
  *
  * A record's `pend` names its first and last change in the ring, and the changes of one record are
  * linked both ways. At most one change per record and batch is kept: the first, which holds the
@@ -164,6 +164,31 @@ enum led_image_kind {
 struct led_image;
 struct led_loading;
 
+/* Used nonces by time slice: prints.c. */
+struct led_slices {
+    struct led_bucket buckets[LED_BUCKETS];
+    uint8_t living[LED_BUCKETS]; /* indexes of those that are not empty */
+    uint32_t living_count;
+    uint32_t bucket_last; /* index: most entries are of the same slice */
+    uint64_t bucket_ms;
+    struct led_table dying; /* a dropped bucket on its way out */
+    size_t dying_cursor;
+    uint64_t now_ms; /* the latest time seen */
+};
+
+/* What uncommitted batches have overwritten: undo.c. */
+struct led_ring {
+    struct led_change *changes;
+    uint64_t head;
+    uint64_t tail;
+    uint64_t mark;    /* where the changes of the batch that is being applied begin */
+    uint64_t *prints; /* fingerprints of uncommitted batches, a ring beside `changes`; 0: one that
+                         * was there before, and stays */
+    uint64_t prints_head;
+    uint64_t prints_tail;
+    size_t pending; /* uncommitted batches */
+};
+
 struct led_book {
     struct led_book_opts opts;
     struct led_blocks blocks;
@@ -183,24 +208,8 @@ struct led_book {
     uint32_t holds_free; /* index + 1 */
     uint32_t asset_last; /* index: most batches have one asset */
 
-    struct led_bucket buckets[LED_BUCKETS];
-    uint8_t living[LED_BUCKETS]; /* indexes of those that are not empty */
-    uint32_t living_count;
-    uint32_t bucket_last; /* index: most entries are of the same slice */
-    uint64_t bucket_ms;
-    struct led_table dying; /* a dropped bucket on its way out */
-    size_t dying_cursor;
-    uint64_t now_ms; /* the latest time seen */
-
-    struct led_change *undo;
-    uint64_t undo_head;
-    uint64_t undo_tail;
-    uint64_t undo_mark; /* where the changes of the batch that is being applied begin */
-    uint64_t *prints;   /* fingerprints of uncommitted batches, a ring beside `undo`; 0: one that
-                         * was there before, and stays */
-    uint64_t prints_head;
-    uint64_t prints_tail;
-    size_t pending;
+    struct led_slices slices;
+    struct led_ring ring;
     uint64_t committed_seq;      /* of the last entry that is committed */
     struct led_image *image;     /* NULL: none is being made */
     struct led_loading *loading; /* NULL: none is being loaded */

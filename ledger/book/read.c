@@ -172,7 +172,7 @@ void led_book_holds_of(const struct led_book *b, struct ron_str account, enum le
 
 size_t led_book_pending(const struct led_book *b)
 {
-    return b->pending;
+    return b->ring.pending;
 }
 
 uint64_t led_book_committed_seq(const struct led_book *b)
@@ -190,11 +190,11 @@ void led_book_stats(const struct led_book *b, struct led_book_stats *ret)
 
     *ret = (struct led_book_stats){.accounts = b->accounts.count,
                                    .holds = b->holds_by_key.count,
-                                   .undo_used = b->undo_head - b->undo_tail};
+                                   .undo_used = b->ring.head - b->ring.tail};
     for (size_t i = 0; i < LED_BUCKETS; i++) {
-        if (b->buckets[i].set.pages != NULL) {
-            ret->fingerprints += b->buckets[i].set.count;
-            ret->fingerprint_bytes += led_table_memory(&b->buckets[i].set);
+        if (b->slices.buckets[i].set.pages != NULL) {
+            ret->fingerprints += b->slices.buckets[i].set.count;
+            ret->fingerprint_bytes += led_table_memory(&b->slices.buckets[i].set);
         }
     }
     ret->memory_bytes = memory + ret->fingerprint_bytes;

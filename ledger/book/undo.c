@@ -9,7 +9,7 @@ enum { AHEAD = 64 }; /* changes: a miss of the cache takes as long as passing ov
 
 static struct led_change *change_at(const struct led_book *b, uint64_t position)
 {
-    return &b->undo[position & (b->opts.undo_max - 1)];
+    return &b->ring.changes[position & (b->opts.undo_max - 1)];
 }
 
 static struct led_pend *pend_of(const struct led_book *b, const struct led_change *change)
@@ -38,7 +38,7 @@ static struct led_change *alive(const struct led_book *b, const struct led_pend 
 {
     struct led_change *change = change_at(b, link);
 
-    return link - (uint32_t)b->undo_tail < b->undo_head - b->undo_tail && pend_of(b, change) == pend
+    return link - (uint32_t)b->ring.tail < b->ring.head - b->ring.tail && pend_of(b, change) == pend
                ? change
                : NULL;
 }
@@ -55,11 +55,11 @@ struct led_change *led__last_change(const struct led_book *b, const struct led_p
 
 static struct led_change *push(struct led_book *b, enum led_change_kind kind, uint32_t index)
 {
-    struct led_change *change = change_at(b, b->undo_head);
+    struct led_change *change = change_at(b, b->ring.head);
 
-    RON_ASSERT(b->undo_head - b->undo_tail < b->opts.undo_max);
+    RON_ASSERT(b->ring.head - b->ring.tail < b->opts.undo_max);
     *change = (struct led_change){.kind = (uint8_t)kind, .index = index};
-    b->undo_head++;
+    b->ring.head++;
     return change;
 }
 
@@ -69,9 +69,9 @@ struct led_change *led__save(struct led_book *b, struct led_pend *pend, enum led
 {
     struct led_change *last = led__last_change(b, pend);
     struct led_change *change;
-    uint32_t link = (uint32_t)b->undo_head;
+    uint32_t link = (uint32_t)b->ring.head;
 
-    if (last != NULL && pend->last - (uint32_t)b->undo_mark < b->undo_head - b->undo_mark) {
+    if (last != NULL && pend->last - (uint32_t)b->ring.mark < b->ring.head - b->ring.mark) {
         return NULL;
     }
     change = push(b, kind, index);
@@ -134,7 +134,7 @@ void led__end_batch(struct led_book *b, uint64_t seq_last, uint64_t prints)
 
     end->c = seq_last;
     end->d = prints;
-    b->pending++;
+    b->ring.pending++;
 }
 
 /* ---- taking back ----------------------------------------------------------------------------- */
@@ -248,7 +248,7 @@ static void undo_change(struct led_book *b, const struct led_change *change)
         undo_reversal(b, change);
         return;
     case LED_CHANGE_END:
-        b->pending--;
+        b->ring.pending--;
         return;
     }
     RON_UNREACHABLE();
@@ -256,12 +256,12 @@ static void undo_change(struct led_book *b, const struct led_change *change)
 
 void led__roll_back(struct led_book *b, uint64_t undo_mark, uint64_t prints_mark)
 {
-    while (b->undo_head > undo_mark) {
-        b->undo_head--;
-        undo_change(b, change_at(b, b->undo_head));
+    while (b->ring.head > undo_mark) {
+        b->ring.head--;
+        undo_change(b, change_at(b, b->ring.head));
     }
-    while (b->prints_head > prints_mark) {
-        uint64_t print = b->prints[--b->prints_head & (b->opts.undo_max - 1)];
+    while (b->ring.prints_head > prints_mark) {
+        uint64_t print = b->ring.prints[--b->ring.prints_head & (b->opts.undo_max - 1)];
 
         if (print != 0) {
             led__print_forget(b, print);
@@ -272,8 +272,8 @@ void led__roll_back(struct led_book *b, uint64_t undo_mark, uint64_t prints_mark
 
 void led_book_abort(struct led_book *b)
 {
-    led__roll_back(b, b->undo_tail, b->prints_tail);
-    RON_ASSERT(b->pending == 0);
+    led__roll_back(b, b->ring.tail, b->ring.prints_tail);
+    RON_ASSERT(b->ring.pending == 0);
 }
 
 /* ---- becoming final -------------------------------------------------------------------------- */
@@ -293,30 +293,30 @@ uint64_t led_book_commit(struct led_book *b)
 {
     const struct led_change *change;
 
-    RON_ASSERT(b->pending > 0);
-    for (;; b->undo_tail++) {
-        change = change_at(b, b->undo_tail);
+    RON_ASSERT(b->ring.pending > 0);
+    for (;; b->ring.tail++) {
+        change = change_at(b, b->ring.tail);
         if (change->kind == LED_CHANGE_END) {
             break;
         }
         if (RON_UNLIKELY(b->image != NULL)) {
-            if (b->undo_tail + AHEAD < b->undo_head) {
-                led__image_ask(b, change_at(b, b->undo_tail + AHEAD));
+            if (b->ring.tail + AHEAD < b->ring.head) {
+                led__image_ask(b, change_at(b, b->ring.tail + AHEAD));
             }
             led__image_keep(b, change);
         }
         finish_change(b, change);
     }
-    b->undo_tail++;
+    b->ring.tail++;
     b->committed_seq = change->c;
-    b->prints_tail += change->d;
-    b->pending--;
-    if (b->pending == 0) {
+    b->ring.prints_tail += change->d;
+    b->ring.pending--;
+    if (b->ring.pending == 0) {
         /* Start again at the front, so that a lightly loaded ring stays in the cache. */
-        RON_ASSERT(b->undo_tail == b->undo_head);
-        b->undo_head = (b->undo_head + b->opts.undo_max - 1) & ~((uint64_t)b->opts.undo_max - 1);
-        b->undo_tail = b->undo_head;
-        b->prints_tail = b->prints_head = 0;
+        RON_ASSERT(b->ring.tail == b->ring.head);
+        b->ring.head = (b->ring.head + b->opts.undo_max - 1) & ~((uint64_t)b->opts.undo_max - 1);
+        b->ring.tail = b->ring.head;
+        b->ring.prints_tail = b->ring.prints_head = 0;
     }
     return change->c;
 }
