@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* ledger/core/feed.c - keys from the committer to the indexer; the contract is in feed.h. */
 #include "ledger/core/feed.h"
 
 #include <string.h>
@@ -11,17 +12,53 @@ struct led_feed {
     struct led_feed_block *first;
     struct led_feed_block **last;
     size_t bytes;
+    struct ron_registry *registry;
+    struct ron_reg_entry entry;
+    struct ron_stat depth; /* `bytes`, for the registry */
+    struct ron_stat put;   /* blocks */
+    struct ron_stat taken;
+    struct ron_stat dropped;
 };
 
-enum ron_rc led_feed_new(struct led_feed **ret_feed, struct ron_err *err)
+/* No queue_depth: what does not fit costs the indexer a read of the log and nobody a refusal, so
+ * a full feed is not worth the alarm that a full queue is. */
+static void fill_row(struct ron_reg_entry *e, struct ron_reg_row *row)
+{
+    const struct led_feed *f = RON_CONTAINER_OF(e, struct led_feed, entry);
+
+    row->state = "open";
+    row->depth = ron_stat_get(&f->depth);
+    ron_reg_row_sample(row, "queue_sent_total", "queue", false, ron_stat_get(&f->put));
+    ron_reg_row_sample(row, "queue_received_total", "queue", false, ron_stat_get(&f->taken));
+    ron_reg_row_sample(row, "queue_dropped_total", "queue", false, ron_stat_get(&f->dropped));
+}
+
+enum ron_rc led_feed_new(struct ron_registry *registry, struct led_feed **ret_feed,
+                         struct ron_err *err)
 {
     struct led_feed *f = ron_alloc_zero(sizeof *f);
+    enum ron_rc rc;
 
     if (f == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the indexer's feed");
     }
     ron_mutex_init(&f->lock, RON_RANK_LEAF, "ledger.feed");
     f->last = &f->first;
+    f->registry = registry;
+    rc = ron_registry_add(
+        registry, &f->entry, RON_REG_QUEUE,
+        &(struct ron_reg_desc){.name = "index_feed",
+                               .policy = "drop_newest",
+                               .producers = "committer",
+                               .consumers = "indexer",
+                               .drop = "capacity in bytes; the indexer reads the log",
+                               .capacity = LED_FEED_BYTES_MAX},
+        fill_row, err);
+    if (rc != RON_OK) {
+        ron_mutex_done(&f->lock);
+        ron_free(f);
+        return rc;
+    }
     *ret_feed = f;
     return RON_OK;
 }
@@ -39,6 +76,7 @@ void led_feed_drop(struct led_feed_block *blocks)
 void led_feed_free(struct led_feed *f)
 {
     if (f != NULL) {
+        ron_registry_remove(f->registry, &f->entry);
         led_feed_drop(f->first);
         ron_mutex_done(&f->lock);
         ron_free(f);
@@ -124,7 +162,9 @@ void led_feed_put(struct led_feed *f, struct led_work *const *works, size_t coun
         *f->last = b;
         f->last = &b->next;
         f->bytes += b->bytes;
+        ron_stat_set(&f->depth, f->bytes);
     }
+    ron_stat_bump(ok ? &f->put : &f->dropped, 1);
     ron_mutex_unlock(&f->lock);
     if (!ok) {
         ron_free(b);
@@ -142,6 +182,8 @@ struct led_feed_block *led_feed_take(struct led_feed *f)
     f->first = NULL;
     f->last = &f->first;
     f->bytes = 0;
+    ron_stat_set(&f->depth, 0);
+    ron_stat_set(&f->taken, ron_stat_get(&f->put));
     ron_mutex_unlock(&f->lock);
     return all;
 }

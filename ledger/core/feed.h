@@ -6,11 +6,12 @@
  * then the indexer reads that part from the log, so nothing depends on the feed but speed.
  *
  * Threads: one that puts, one that takes; a short lock of rank leaf. Nobody is woken: the indexer
- * looks often enough. */
+ * looks often enough. In the registry it is the queue `index_feed`, whose capacity is in bytes. */
 #pragma once
 
 #include "ledger/index/follow.h"
 #include "ledger/work/work.h"
+#include "ron/chan/registry.h"
 
 struct led_feed;
 
@@ -32,7 +33,8 @@ struct led_feed_block {
     struct led_index_key id[];
 };
 
-RON_MUST_USE enum ron_rc led_feed_new(struct led_feed **ret_feed, struct ron_err *err);
+RON_MUST_USE enum ron_rc led_feed_new(struct ron_registry *registry, struct led_feed **ret_feed,
+                                      struct ron_err *err);
 void led_feed_free(struct led_feed *f); /* NULL is fine */
 
 /* The keys of a durable group; entries seq_first to seq_last. Never waits; may leave it out. */

@@ -21,7 +21,7 @@ enum ron_rc led_pipes_init(struct led_pipes *p, struct ron_app *app, struct ron_
     p->awake_ns = (uint64_t)ron_conf_int(ron_app_conf(app), LED_AWAKE_US) * 1000;
     RON_TRY(led_works_new(&p->works, err));
     RON_TRY(led_queries_new(&p->queries, err));
-    return led_feed_new(&p->feed, err);
+    return led_feed_new(ron_app_registry(app), &p->feed, err);
 }
 
 void led_pipes_done(struct led_pipes *p)
