@@ -46,8 +46,6 @@ void led_front_head(struct led_front *f, struct ron_buf *out);
 void led_front_fail(struct ron_http_call *call, enum led_reason reason, const char *detail);
 /* Writes are stopped: in safe mode, or because another ledger leads, whose address is told. */
 void led_front_fail_stopped(struct led_front *f, struct ron_http_call *call);
-/* Who calls. */
-void led_front_caller(struct led_front *f, struct ron_http_call *call, struct led_caller *ret);
 /* What a cancelled key is answered. */
 void led_front_cancelled(const struct led_work *w, struct ron_buf *out);
 /* Whether the caller may use `scope`; `ret` and a count when not. */

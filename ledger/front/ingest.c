@@ -136,7 +136,7 @@ static void http_done(struct led_work *w)
 
 /* ---- callers --------------------------------------------------------------------------------- */
 
-void led_front_caller(struct led_front *f, struct ron_http_call *call, struct led_caller *ret)
+static void set_caller(struct led_front *f, struct ron_http_call *call, struct led_caller *ret)
 {
     struct ron_tls_peer tls;
     bool has_tls = led_guard_wants_tls_peer(f->gate->guard) && ron_http_tls_peer(call, &tls);
@@ -185,7 +185,7 @@ bool led_front_allowed(struct led_front *f, struct ron_http_call *call, enum led
     if (scope == LED_SCOPE_READ && f->reads_open) {
         return true;
     }
-    led_front_caller(f, call, &caller);
+    set_caller(f, call, &caller);
     if (led_front_may(f, &caller, scope, account, &refusal)) {
         return true;
     }
@@ -270,7 +270,7 @@ static struct led_work *new_work(struct led_front *f, struct ron_http_call *call
     w->deadline = ron_http_deadline(call);
     w->trace = *ron_http_trace(call);
     copy_text(w->corr_id, sizeof w->corr_id, ron_http_corr_id(call));
-    led_front_caller(f, call, &w->caller);
+    set_caller(f, call, &w->caller);
     return w;
 }
 
