@@ -170,7 +170,7 @@ static enum lc_reason reason_of(struct ron_str text)
     };
 
     for (int i = 1; i < LC_REASON_COUNT; i++) {
-        if (ron_str_eq(text, names[i])) {
+        if (ron_str_is(text, names[i])) {
             return (enum lc_reason)i;
         }
     }
@@ -313,7 +313,7 @@ enum ron_rc lc_debits_read(char *json, size_t len, struct lc_debits *ret)
     uint64_t next = 0;
 
     RON_TRY(scan(json, len, &debits_shape, &d));
-    if (!ron_str_eq(d.next, "null") && !read_seq(d.next, &next)) {
+    if (!ron_str_is(d.next, "null") && !read_seq(d.next, &next)) {
         return RON_CORRUPT;
     }
     *ret = (struct lc_debits){.debited = d.debited, .next = next};
@@ -348,7 +348,7 @@ static bool outcome_of(struct ron_str text, enum lc_outcome *ret)
                                         [LC_NEVER_SEEN] = "unknown"};
 
     for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
-        if (ron_str_eq(text, names[i])) {
+        if (ron_str_is(text, names[i])) {
             *ret = (enum lc_outcome)i;
             return true;
         }

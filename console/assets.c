@@ -105,7 +105,7 @@ void con_assets_close(struct con_assets *a)
 const struct con_asset *con_assets_find(const struct con_assets *a, struct ron_str name)
 {
     for (size_t i = 0; i < CON_ASSET_COUNT; i++) {
-        if (ron_str_eq(name, a->at[i].name)) {
+        if (ron_str_is(name, a->at[i].name)) {
             return &a->at[i];
         }
     }

@@ -96,12 +96,12 @@ bool con_same_origin(const struct ron_http_head *head, bool tls)
     size_t scheme_len = strlen(scheme);
     struct ron_str value = {0};
 
-    if (ron_http_field_get(head, "x-ron-console", &value) != RON_OK || !ron_str_eq(value, "1")) {
+    if (ron_http_field_get(head, "x-ron-console", &value) != RON_OK || !ron_str_is(value, "1")) {
         return false;
     }
     value = (struct ron_str){0};
     if (ron_http_field_get(head, "sec-fetch-site", &value) != RON_NOTFOUND &&
-        !ron_str_eq(value, "same-origin")) {
+        !ron_str_is(value, "same-origin")) {
         return false;
     }
     value = (struct ron_str){0};
@@ -257,11 +257,11 @@ static bool read_role(struct ron_http_call *call, enum con_role *ret_role)
     if (ron_json_scan(text, body.len, &link_shape, NULL, &r, &err) != RON_OK) {
         return false;
     }
-    if (r.present == 0 || ron_str_eq(r.role, "operate")) {
+    if (r.present == 0 || ron_str_is(r.role, "operate")) {
         return true;
     }
     *ret_role = CON_ROLE_READ;
-    return ron_str_eq(r.role, "read");
+    return ron_str_is(r.role, "read");
 }
 
 static void answer_link(struct con_svc *s, struct ron_http_call *call, enum con_role role,

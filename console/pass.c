@@ -360,7 +360,7 @@ void con_topology(struct ron_http_call *call, void *arg)
     for (int i = 0; i < CON_SERVICE_COUNT; i++) {
         enum con_service svc = (enum con_service)i;
 
-        if (ron_str_eq(name, con_service_name(svc)) && s->up[i].url != NULL) {
+        if (ron_str_is(name, con_service_name(svc)) && s->up[i].url != NULL) {
             if (!answer_kept(s, call, svc)) {
                 pass_on(s, call,
                         &(struct send){

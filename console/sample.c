@@ -64,7 +64,7 @@ static bool is_ops_route(struct ron_str labels)
         return false;
     }
     for (size_t i = 0; i < RON_ARRAY_LEN(routes); i++) {
-        if (ron_str_eq(route, routes[i])) {
+        if (ron_str_is(route, routes[i])) {
             return true;
         }
     }
@@ -121,7 +121,7 @@ static struct con_queue *queue_of(struct reading *r, struct ron_str labels)
     struct ron_str name = {0};
 
     /* The log is drained by its own pace and says nothing about the work. */
-    if (!con_prom_label(labels, "queue", &name) || name.len == 0 || ron_str_eq(name, "log")) {
+    if (!con_prom_label(labels, "queue", &name) || name.len == 0 || ron_str_is(name, "log")) {
         return NULL;
     }
     return queue_named(r, name);
@@ -164,9 +164,9 @@ static void add_extras(struct reading *r, const struct con_prom_sample *s)
         if (extras[i].svc != r->svc) {
             continue;
         }
-        if (index < CON_EXTRAS_MAX && ron_str_eq(s->name, extras[i].metric) &&
+        if (index < CON_EXTRAS_MAX && ron_str_is(s->name, extras[i].metric) &&
             (extras[i].label == NULL || (con_prom_label(s->labels, extras[i].label, &value) &&
-                                         ron_str_eq(value, extras[i].value)))) {
+                                         ron_str_is(value, extras[i].value)))) {
             r->c->extras[index] += s->value;
         }
         index++;
@@ -228,37 +228,37 @@ static void add_sample(struct reading *r, const struct con_prom_sample *s)
         } else if (len == 6 && memcmp(part, "_count", 6) == 0) {
             c->latency_count += s->value;
         }
-    } else if (ron_str_eq(s->name, "http_requests_total")) {
+    } else if (ron_str_is(s->name, "http_requests_total")) {
         add_requests(c, r->svc, s);
-    } else if (ron_str_eq(s->name, "queue_depth")) {
+    } else if (ron_str_is(s->name, "queue_depth")) {
         q = queue_of(r, s->labels);
         if (q != NULL) {
             q->depth = s->value;
             c->depth += s->value;
         }
-    } else if (ron_str_eq(s->name, "queue_capacity")) {
+    } else if (ron_str_is(s->name, "queue_capacity")) {
         q = queue_of(r, s->labels);
         if (q != NULL) {
             q->capacity = s->value;
         }
-    } else if (ron_str_eq(s->name, "inflight_requests")) {
+    } else if (ron_str_is(s->name, "inflight_requests")) {
         /* The front counts its own queue, of requests that wait for an answer. */
         q = queue_named(r, (struct ron_str){"http.inflight", 13});
         if (q != NULL) {
             q->depth = s->value;
             c->depth += s->value;
         }
-    } else if (ron_str_eq(s->name, "busy_rejections_total")) {
+    } else if (ron_str_is(s->name, "busy_rejections_total")) {
         add_busy(r, s);
-    } else if (ron_str_eq(s->name, "queue_dropped_total")) {
+    } else if (ron_str_is(s->name, "queue_dropped_total")) {
         r->dropped += s->value;
-    } else if (ron_str_eq(s->name, "service_restarts_total")) {
+    } else if (ron_str_is(s->name, "service_restarts_total")) {
         c->restarts += s->value;
-    } else if (ron_str_eq(s->name, "breaker_state")) {
+    } else if (ron_str_is(s->name, "breaker_state")) {
         add_breaker(c, s);
-    } else if (ron_str_eq(s->name, "process_cpu_seconds_total")) {
+    } else if (ron_str_is(s->name, "process_cpu_seconds_total")) {
         c->cpu_s = s->value;
-    } else if (ron_str_eq(s->name, "process_resident_memory_bytes")) {
+    } else if (ron_str_is(s->name, "process_resident_memory_bytes")) {
         c->rss_bytes = s->value;
     }
     add_extras(r, s);

@@ -367,7 +367,7 @@ const char *aud_receipt_read(struct ron_str bytes, struct aud_receipt *ret_recei
     if (bytes.len > AUD_RECEIPT_MAX) {
         return "more than 524288 bytes";
     }
-    if (!next_line(&rest, &line) || !ron_str_eq(line, "c2sp.org/tlog-proof@v1")) {
+    if (!next_line(&rest, &line) || !ron_str_is(line, "c2sp.org/tlog-proof@v1")) {
         return "another first line than c2sp.org/tlog-proof@v1";
     }
     if (!next_line(&rest, &line)) {

@@ -93,7 +93,7 @@ static void put_text(struct ron_buf *out, struct ron_str s, unsigned prefix)
 static uint8_t kind_of(struct ron_str name)
 {
     for (unsigned kind = AUD_MINT; kind <= AUD_EXPIRE; kind++) {
-        if (ron_str_eq(name, aud_kind_name((uint8_t)kind))) {
+        if (ron_str_is(name, aud_kind_name((uint8_t)kind))) {
             return (uint8_t)kind;
         }
     }

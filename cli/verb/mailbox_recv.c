@@ -65,11 +65,11 @@ static int tell_results(const struct cli_box *b, const struct cli_box_answer *sa
     int code = CLI_OK;
 
     for (size_t i = 0; i < said->results.count; i++) {
-        if (ron_str_eq(results[i], "gone")) {
+        if (ron_str_is(results[i], "gone")) {
             fprintf(stderr, "ron %s: %s: message not found; it was already acknowledged\n", b->verb,
                     receipts[i]);
             code = CLI_FAILED;
-        } else if (!ron_str_eq(results[i], "ok")) {
+        } else if (!ron_str_is(results[i], "ok")) {
             fprintf(stderr, "ron %s: %s: lease expired; the message was redelivered\n", b->verb,
                     receipts[i]);
             code = CLI_FAILED;

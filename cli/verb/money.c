@@ -333,7 +333,7 @@ static int show_balance(struct cli_client *c, struct cli_answer *a)
     }
     printf("%.*s has %.*s %.*s", (int)b.account.len, b.account.ptr, (int)b.amount_minor.len,
            b.amount_minor.ptr, (int)b.asset.len, b.asset.ptr);
-    if (!ron_str_eq(b.held_minor, "0")) {
+    if (!ron_str_is(b.held_minor, "0")) {
         printf(", and %.*s held", (int)b.held_minor.len, b.held_minor.ptr);
     }
     printf(" (entry %" PRIu64 ")\n", b.as_of_seq);
@@ -455,7 +455,7 @@ static int show_history(struct cli_client *c, struct cli_answer *a)
            "available", "with");
     for (size_t i = 0; i < h.entries.count; i++) {
         const struct line_text *l = &lines[i];
-        bool in = ron_str_eq(l->side, "to");
+        bool in = ron_str_is(l->side, "to");
         struct ron_str with = in ? l->entry.account : l->entry.to;
         char time[CLI_TIME_SIZE];
 

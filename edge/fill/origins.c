@@ -176,7 +176,7 @@ const struct edg_origin *edg_origins_find(const struct edg_origins *o, struct ro
                                           uint32_t *ret_index)
 {
     for (size_t i = 0; i < o->count; i++) {
-        if (ron_str_eq(name, o->at[i].name)) {
+        if (ron_str_is(name, o->at[i].name)) {
             *ret_index = (uint32_t)i;
             return &o->at[i];
         }

@@ -333,7 +333,7 @@ static enum ron_rc meta_document(sqlite3 *db, struct ron_buf *out, struct ron_er
         }
         name = column(s, 0);
         value = column(s, 1);
-        if (ron_str_eq(name, "json")) {
+        if (ron_str_is(name, "json")) {
             json_members(out, value);
         } else if (edg__utf8(name.ptr, name.len) && edg__utf8(value.ptr, value.len)) {
             edg__member_write(out, name, value);

@@ -95,9 +95,9 @@ const char *edg_tile_type_content(enum edg_tile_type type)
 
 bool edg_tile_type_has_ext(enum edg_tile_type type, struct ron_str ext)
 {
-    return ron_str_eq(ext, type_of(type)->ext) ||
-           (type == EDG_TILE_MVT && ron_str_eq(ext, "pbf")) ||
-           (type == EDG_TILE_JPEG && ron_str_eq(ext, "jpeg"));
+    return ron_str_is(ext, type_of(type)->ext) ||
+           (type == EDG_TILE_MVT && ron_str_is(ext, "pbf")) ||
+           (type == EDG_TILE_JPEG && ron_str_is(ext, "jpeg"));
 }
 
 /* ---- opening --------------------------------------------------------------------------------- */

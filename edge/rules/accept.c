@@ -46,7 +46,7 @@ enum edg_accept edg_accept_pick(struct edg_fields request, uint32_t available)
         if (edg_weighted(item, &token, &weight) != RON_OK) {
             continue;
         }
-        if (ron_str_eq(token, "*")) {
+        if (ron_str_is(token, "*")) {
             others = weight;
         } else if (edg_accept_parse(token, &coding) == RON_OK) {
             weights[coding] = weight;

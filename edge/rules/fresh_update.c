@@ -178,12 +178,12 @@ static enum ron_rc put(struct path *p, struct ron_str text)
 /* One segment with the slash before it; `last` segments that are dots leave a slash. */
 static enum ron_rc put_segment(struct path *p, struct ron_str segment, bool last)
 {
-    bool up = ron_str_eq(segment, "..");
+    bool up = ron_str_is(segment, "..");
 
     while (up && p->len > 0 && p->out[--p->len] != '/') {
         continue;
     }
-    if (up || ron_str_eq(segment, ".")) {
+    if (up || ron_str_is(segment, ".")) {
         return last ? put(p, ron_str_of("/")) : RON_OK;
     }
     RON_TRY(put(p, ron_str_of("/")));

@@ -66,7 +66,7 @@ void edg_vary_parse(struct edg_fields response, struct edg_vary *ret_vary)
     ret_vary->text[0] = '\0';
     while (edg_list_next(&list, &name)) {
         /* "*" is a token by its letters, and none by its meaning. */
-        if (ron_str_eq(name, "*") || !ron_http_is_token(name) || !insert_name(&names, name)) {
+        if (ron_str_is(name, "*") || !ron_http_is_token(name) || !insert_name(&names, name)) {
             ret_vary->any = true;
             return;
         }

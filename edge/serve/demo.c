@@ -186,7 +186,7 @@ static void answer_file(const struct edg_demo *d, struct edg_out *out, struct ro
     for (size_t i = 0; i < d->count; i++) {
         const struct file *f = &d->files[i];
 
-        if (ron_str_eq(name, f->name)) {
+        if (ron_str_is(name, f->name)) {
             struct edg_content c = {.blob = {.bytes = f->bytes, .length = f->len},
                                     .mtime_s = RON_HTTP_NO_MTIME,
                                     .type = edg_type_of(f->name),
@@ -215,7 +215,7 @@ static void on_part(struct ron_http_call *call, void *arg)
     struct edg_out out = {.site = d->site, .call = call, .head = ron_http_head(call)};
     struct ron_str name = ron_http_param(call, 0);
 
-    if (ron_str_eq(name, "config.json")) {
+    if (ron_str_is(name, "config.json")) {
         answer_config(d, &out);
     } else {
         answer_file(d, &out, name);

@@ -103,7 +103,7 @@ static bool is_awaited(const struct edg_packs *packs, struct ron_str name)
 static struct edg_pack *find(const struct edg_pack_set *set, struct ron_str name)
 {
     for (size_t i = 0; set != NULL && i < set->count; i++) {
-        if (ron_str_eq(name, edg_pack_name(set->packs[i]))) {
+        if (ron_str_is(name, edg_pack_name(set->packs[i]))) {
             return edg_pack_ref(set->packs[i]);
         }
     }
@@ -123,7 +123,7 @@ struct edg_pack *edg_packs_get(struct edg_packs *packs, struct ron_str name,
     found = find(set, name);
     loaded = set != NULL;
     for (size_t i = 0; found == NULL && loaded && i < set->bad_count; i++) {
-        bad = bad || ron_str_eq(name, set->bad[i]);
+        bad = bad || ron_str_is(name, set->bad[i]);
     }
     ron_mutex_unlock(&packs->mu);
     if (found == NULL) {

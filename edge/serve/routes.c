@@ -394,11 +394,11 @@ static void on_assets(struct ron_http_call *call, void *arg)
     struct ron_str behind = {slash != NULL ? slash + 1 : NULL,
                              slash != NULL ? rest.len - first.len - 1 : 0};
 
-    if (slash != NULL && ron_str_eq(first, "files")) {
+    if (slash != NULL && ron_str_is(first, "files")) {
         on_file(s, &out, behind);
-    } else if (slash != NULL && ron_str_eq(first, "o")) {
+    } else if (slash != NULL && ron_str_is(first, "o")) {
         on_origin(s, &out, behind);
-    } else if (slash != NULL && ron_str_eq(first, "ledger")) {
+    } else if (slash != NULL && ron_str_is(first, "ledger")) {
         on_origin(s, &out, rest); /* the origin of that name, by a shorter path */
     } else {
         on_pack(s, &out, first, behind, slash != NULL);

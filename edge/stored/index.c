@@ -196,7 +196,7 @@ static size_t read_origins(struct reading *r, const struct edg_index_opts *opts,
 
         ret_now[i] = -1;
         for (size_t j = 0; j < opts->origin_count; j++) {
-            if (ron_str_eq(name, opts->origins[j].name) && ron_str_eq(url, opts->origins[j].url)) {
+            if (ron_str_is(name, opts->origins[j].name) && ron_str_is(url, opts->origins[j].url)) {
                 ret_now[i] = (int)j;
             }
         }

@@ -169,7 +169,7 @@ static void write_rows(struct iop_hooks *h, struct ron_str provider, uint64_t li
         if (!there) {
             break;
         }
-        if (provider.len == 0 || ron_str_eq(provider, row.provider)) {
+        if (provider.len == 0 || ron_str_is(provider, row.provider)) {
             write_row(&j, &row);
             shown++;
         }

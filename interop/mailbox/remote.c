@@ -370,8 +370,8 @@ static bool read_acks(const struct ron_json_items *results, struct iop_op *op)
         return false;
     }
     for (size_t i = 0; op->ack.rcs != NULL && i < results->count; i++) {
-        op->ack.rcs[i] = ron_str_eq(in[i], "ok")     ? RON_OK
-                         : ron_str_eq(in[i], "gone") ? RON_NOTFOUND
+        op->ack.rcs[i] = ron_str_is(in[i], "ok")     ? RON_OK
+                         : ron_str_is(in[i], "gone") ? RON_NOTFOUND
                                                      : RON_CONFLICT;
     }
     return true;

@@ -162,7 +162,7 @@ enum iop_refusal iop_check_get(const struct iop_provider *p, struct ron_str quer
     }
     if (query.ptr == NULL ||
         ron_http_query_get(query, "hub.mode", mode, sizeof mode, &mode_text) != RON_OK ||
-        !ron_str_eq(mode_text, "subscribe") ||
+        !ron_str_is(mode_text, "subscribe") ||
         ron_http_query_get(query, "hub.verify_token", token, sizeof token, &token_text) != RON_OK ||
         ron_http_query_get(query, "hub.challenge", challenge, TOKEN_MAX, &challenge_text) !=
             RON_OK ||

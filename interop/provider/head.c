@@ -93,13 +93,13 @@ static enum iop_refusal read_pairs(const struct iop_provider *p, struct ron_str 
         if (!cut(&rest, '=', &name) || rest.ptr == NULL || name.len == 0) {
             return IOP_REFUSE_SIG_FORM;
         }
-        if (ron_str_eq(name, p->scheme.prefix)) {
+        if (ron_str_is(name, p->scheme.prefix)) {
             enum iop_refusal refusal = add_sig(p, p->scheme.alg, rest, d);
 
             if (refusal != IOP_REFUSE_NONE) {
                 return refusal;
             }
-        } else if (p->scheme.ts_name != NULL && ron_str_eq(name, p->scheme.ts_name)) {
+        } else if (p->scheme.ts_name != NULL && ron_str_is(name, p->scheme.ts_name)) {
             if (ret_ts->ptr != NULL) {
                 return IOP_REFUSE_HEADER_TWICE;
             }
@@ -135,10 +135,10 @@ static enum iop_refusal read_words(const struct iop_provider *p, struct ron_str 
         if (!cut(&rest, ',', &name) || rest.ptr == NULL || name.len == 0) {
             return IOP_REFUSE_SIG_FORM;
         }
-        if (!ron_str_eq(name, "v1") && !ron_str_eq(name, "v1a")) {
+        if (!ron_str_is(name, "v1") && !ron_str_is(name, "v1a")) {
             continue;
         }
-        alg = ron_str_eq(name, "v1") ? IOP_ALG_HMAC : IOP_ALG_ED25519;
+        alg = ron_str_is(name, "v1") ? IOP_ALG_HMAC : IOP_ALG_ED25519;
         if (!has_key(p, alg)) {
             continue;
         }

@@ -294,10 +294,10 @@ void iop_providers_free(struct iop_providers *set)
 const struct iop_provider *iop_providers_find(const struct iop_providers *set, struct ron_str name)
 {
     for (size_t i = 0; i < set->count; i++) {
-        if (ron_str_eq(name, set->at[i].name)) {
+        if (ron_str_is(name, set->at[i].name)) {
             return &set->at[i];
         }
     }
-    return ron_str_eq(name, "slack_webhook") ? iop_providers_find(set, (struct ron_str){"slack", 5})
+    return ron_str_is(name, "slack_webhook") ? iop_providers_find(set, (struct ron_str){"slack", 5})
                                              : NULL;
 }

@@ -45,7 +45,7 @@ static enum ron_rc read_op(struct ron_str word, struct ron_str rest, struct iop_
                            struct ron_err *err)
 {
     for (size_t i = 0; i < RON_ARRAY_LEN(ops); i++) {
-        if (!ron_str_eq(word, ops[i].word)) {
+        if (!ron_str_is(word, ops[i].word)) {
             continue;
         }
         if (ops[i].has_text != (rest.ptr != NULL)) {

@@ -44,7 +44,7 @@ const char *led_kind_name(uint8_t kind)
 uint8_t led_kind_parse(struct ron_str name)
 {
     for (size_t i = 1; i < RON_ARRAY_LEN(kinds); i++) {
-        if (ron_str_eq(name, kinds[i].wire)) {
+        if (ron_str_is(name, kinds[i].wire)) {
             return (uint8_t)i;
         }
     }

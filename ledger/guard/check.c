@@ -208,7 +208,7 @@ static bool check_labels(const struct led_guard *g, const struct led_work *w,
 {
     struct ron_str token = w->caller.token;
 
-    if (g->require_kid && !ron_str_eq(e->kid, w->auth->info.key_id)) {
+    if (g->require_kid && !ron_str_is(e->kid, w->auth->info.key_id)) {
         led_refuse(ret, LED_REASON_CAP_INVALID, "kid", "must name the key of the capability");
         return false;
     }

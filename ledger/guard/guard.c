@@ -33,7 +33,7 @@ enum led_scope led_scope_parse(struct ron_str name)
 {
     size_t i = 0;
 
-    while (i < LED_SCOPE_COUNT && !ron_str_eq(name, scope_names[i])) {
+    while (i < LED_SCOPE_COUNT && !ron_str_is(name, scope_names[i])) {
         i++;
     }
     return (enum led_scope)i;

@@ -26,7 +26,7 @@ enum led_bridges led_bridges_parse(struct ron_str word)
 {
     size_t i = 0;
 
-    while (i < LED_BRIDGES_COUNT && !ron_str_eq(word, bridge_words[i])) {
+    while (i < LED_BRIDGES_COUNT && !ron_str_is(word, bridge_words[i])) {
         i++;
     }
     return (enum led_bridges)i;

@@ -90,7 +90,7 @@ static enum ron_rc known_key(const struct reader *r, const struct ron_toml_value
     const char *nearest;
 
     for (size_t i = 0; i < count; i++) {
-        if (ron_str_eq((struct ron_str){v->key, v->key_len}, keys[i])) {
+        if (ron_str_is((struct ron_str){v->key, v->key_len}, keys[i])) {
             return RON_OK;
         }
     }
@@ -328,7 +328,7 @@ static size_t find_tag(const struct led_policy *p, struct ron_str name)
 {
     size_t i = 0;
 
-    while (i < p->tag_count && !ron_str_eq(name, p->tags[i])) {
+    while (i < p->tag_count && !ron_str_is(name, p->tags[i])) {
         i++;
     }
     return i;
@@ -418,10 +418,10 @@ static enum ron_rc read_switches(struct reader *r, const struct ron_toml_value *
     }
     if (fallback != NULL) {
         RON_TRY(want(r, fallback, RON_TOML_STRING));
-        if (!ron_str_eq(toml_str(fallback), "allow") && !ron_str_eq(toml_str(fallback), "deny")) {
+        if (!ron_str_is(toml_str(fallback), "allow") && !ron_str_is(toml_str(fallback), "deny")) {
             return fail(r, fallback->offset, "'allow' or 'deny'");
         }
-        r->p->default_deny = ron_str_eq(toml_str(fallback), "deny");
+        r->p->default_deny = ron_str_is(toml_str(fallback), "deny");
     }
     if (bridges != NULL) {
         RON_TRY(want(r, bridges, RON_TOML_STRING));

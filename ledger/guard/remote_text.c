@@ -77,7 +77,7 @@ static enum led_reason reason_of(struct ron_str name, enum led_reason fallback)
                                             LED_REASON_NONCE_CONFLICT, LED_REASON_POLICY_DENIED};
 
     for (size_t i = 0; fallback == LED_REASON_CONFLICT && i < RON_ARRAY_LEN(known); i++) {
-        if (ron_str_eq(name, led_reason_name(known[i]))) {
+        if (ron_str_is(name, led_reason_name(known[i]))) {
             return known[i];
         }
     }

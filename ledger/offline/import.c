@@ -303,11 +303,11 @@ static enum ron_rc read_end(struct led_import *imp, const struct line *line, str
 static enum ron_rc read_record(struct led_import *imp, char *text, const struct line *line,
                                struct led_work *w, struct ron_err *err)
 {
-    bool cancel = ron_str_eq(line->type, "cancel");
+    bool cancel = ron_str_is(line->type, "cancel");
     uint64_t must = cancel ? RECORD | HAS_IDEM_ID : RECORD | HAS_BATCH;
     uint64_t may = must | HAS_IMPORTED | (cancel ? 0 : HAS_IDEM_ID | HAS_OWN);
 
-    if (!cancel && !ron_str_eq(line->type, "batch")) {
+    if (!cancel && !ron_str_is(line->type, "batch")) {
         return invalid(imp, err, "type", "ledger, batch, cancel or end");
     }
     if ((line->present & must) != must || (line->present & ~may) != 0) {
@@ -351,10 +351,10 @@ static enum ron_rc read_line(struct led_import *imp, char *text, size_t len, str
     }
     *ret_step = LED_IMPORT_MORE;
     if (!imp->has_head) {
-        return ron_str_eq(line.type, "ledger") ? read_head(imp, &line, err)
+        return ron_str_is(line.type, "ledger") ? read_head(imp, &line, err)
                                                : invalid(imp, err, "no head of an export", "");
     }
-    if (ron_str_eq(line.type, "end")) {
+    if (ron_str_is(line.type, "end")) {
         *ret_step = LED_IMPORT_END;
         return read_end(imp, &line, err);
     }

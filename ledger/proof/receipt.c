@@ -95,7 +95,7 @@ enum ron_rc led_receipt_read(struct ron_str bytes, struct led_receipt *ret_recei
     if (bytes.len > LED_RECEIPT_BYTES_MAX) {
         return ron_err_set(err, RON_LIMIT, "a receipt has at most %d bytes", LED_RECEIPT_BYTES_MAX);
     }
-    if (!ron_str_line(&bytes, &line) || !ron_str_eq(line, HEADER)) {
+    if (!ron_str_line(&bytes, &line) || !ron_str_is(line, HEADER)) {
         return ron_err_set(err, RON_CORRUPT, "a receipt begins with " HEADER);
     }
     if (!ron_str_line(&bytes, &line)) {

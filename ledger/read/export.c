@@ -18,11 +18,11 @@
 
 bool led_export_format_parse(struct ron_str name, enum led_export_format *ret_format)
 {
-    if (ron_str_eq(name, "ndjson")) {
+    if (ron_str_is(name, "ndjson")) {
         *ret_format = LED_EXPORT_NDJSON;
-    } else if (ron_str_eq(name, "hledger") || ron_str_eq(name, "ledger")) {
+    } else if (ron_str_is(name, "hledger") || ron_str_is(name, "ledger")) {
         *ret_format = LED_EXPORT_HLEDGER;
-    } else if (ron_str_eq(name, "beancount")) {
+    } else if (ron_str_is(name, "beancount")) {
         *ret_format = LED_EXPORT_BEANCOUNT;
     } else {
         return false;

@@ -67,7 +67,7 @@ static void parse_mark(struct ron_str text, struct led_mark *mark)
     uint64_t since;
 
     copy_why("the marker cannot be read", 25, mark->why);
-    if (!ron_str_line(&text, &line) || !ron_str_eq(line, first_line) ||
+    if (!ron_str_line(&text, &line) || !ron_str_is(line, first_line) ||
         !ron_str_line(&text, &line) || !ron_str_skip(&line, RON_STR_LIT("since ")) ||
         !ron_str_u64(line, UINT64_MAX, &since) || !ron_str_line(&text, &line) ||
         !ron_str_skip(&line, RON_STR_LIT("why ")) || text.len != 0) {

@@ -18,7 +18,7 @@ const char *rwd_state_name(enum rwd_state state)
 bool rwd_state_of(struct ron_str name, enum rwd_state *ret_state)
 {
     for (unsigned s = 0; s < RWD_STATE_COUNT; s++) {
-        if (ron_str_eq(name, state_names[s])) {
+        if (ron_str_is(name, state_names[s])) {
             *ret_state = (enum rwd_state)s;
             return true;
         }

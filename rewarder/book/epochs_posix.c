@@ -41,7 +41,7 @@ static enum ron_rc read_breach(struct ron_str label, enum rwd_breach *ret_breach
                                struct ron_err *err)
 {
     for (unsigned i = 0; i < RWD_BREACH_COUNT; i++) {
-        if (ron_str_eq(label, breach_labels[i])) {
+        if (ron_str_is(label, breach_labels[i])) {
             *ret_breach = (enum rwd_breach)i;
             return RON_OK;
         }

@@ -57,7 +57,7 @@ void rwd_runs_free(struct rwd_runs *r)
 
 static bool is(const struct rwd_live *live, struct ron_str epoch, bool dry)
 {
-    return live->dry == dry && ron_str_eq(epoch, live->epoch);
+    return live->dry == dry && ron_str_is(epoch, live->epoch);
 }
 
 static struct rwd_live *find(struct rwd_runs *r, struct ron_str epoch, bool dry)

@@ -79,11 +79,11 @@ static bool read_query(const struct ron_http_call *call, bool *ret_wait, bool *r
 
     *ret_wait = *ret_dry = false;
     while (ron_http_query_next(&rest, &name, &value)) {
-        bool *flag = ron_str_eq(name, "wait")      ? ret_wait
-                     : ron_str_eq(name, "dry_run") ? ret_dry
+        bool *flag = ron_str_is(name, "wait")      ? ret_wait
+                     : ron_str_is(name, "dry_run") ? ret_dry
                                                    : NULL;
 
-        if (flag == NULL || (!ron_str_eq(value, "true") && !ron_str_eq(value, "false"))) {
+        if (flag == NULL || (!ron_str_is(value, "true") && !ron_str_is(value, "false"))) {
             return false;
         }
         *flag = value.len == 4;
@@ -307,7 +307,7 @@ static void get_policy(struct ron_http_call *call, void *arg)
 static bool state_of(struct ron_str text, enum rwd_state *ret)
 {
     for (size_t i = 0; i < RWD_STATE_COUNT; i++) {
-        if (ron_str_eq(text, rwd_state_name((enum rwd_state)i))) {
+        if (ron_str_is(text, rwd_state_name((enum rwd_state)i))) {
             *ret = (enum rwd_state)i;
             return true;
         }
@@ -330,14 +330,14 @@ static void get_list(struct ron_http_call *call, void *arg)
     while (good && ron_http_query_next(&rest, &name, &value)) {
         uint64_t limit = 0;
 
-        if (ron_str_eq(name, "after") && rwd_epoch_ok(value)) {
+        if (ron_str_is(name, "after") && rwd_epoch_ok(value)) {
             memcpy(r.epoch, value.ptr, value.len);
             r.epoch[value.len] = '\0';
-        } else if (ron_str_eq(name, "limit") && ron_http_parse_u64(value, &limit) == RON_OK &&
+        } else if (ron_str_is(name, "limit") && ron_http_parse_u64(value, &limit) == RON_OK &&
                    limit >= 1 && limit <= RWD_LIST_MAX) {
             r.limit = (uint32_t)limit;
         } else {
-            good = ron_str_eq(name, "state") && state_of(value, &r.state);
+            good = ron_str_is(name, "state") && state_of(value, &r.state);
         }
     }
     if (good) {
@@ -384,7 +384,7 @@ static bool form_of(const struct ron_http_head *head, enum rwd_form *ret)
     }
     RON_IGNORE(ron_http_field_get(head, "content-type", &type));
     *ret = RWD_FORM_NDJSON;
-    return ron_str_eq(type, "application/x-ndjson") || ron_str_eq(type, "application/ndjson");
+    return ron_str_is(type, "application/x-ndjson") || ron_str_is(type, "application/ndjson");
 }
 
 static void put_inputs(struct ron_http_call *call, void *arg)

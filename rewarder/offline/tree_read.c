@@ -34,7 +34,7 @@ static bool has_member(struct ron_str json, const char *wanted)
     }
     at++;
     while (rwd_json_next(json, &at, &name, &value)) {
-        if (ron_str_eq(name, wanted)) {
+        if (ron_str_is(name, wanted)) {
             return true;
         }
     }

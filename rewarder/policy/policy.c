@@ -267,7 +267,7 @@ enum ron_rc rwd__policy_verify(struct rwd_policy_doc *doc, struct ron_str key_id
     init_sodium();
     signed_message(&doc->policy.hash, message);
     for (size_t i = 0; i < key_count; i++) {
-        if (!ron_str_eq(key_id, keys[i].id)) {
+        if (!ron_str_is(key_id, keys[i].id)) {
             continue;
         }
         known = true;

@@ -142,7 +142,7 @@ static const struct ron_json_shape form_shape = {.fields = form_fields,
 static uint32_t find_name(struct ron_str text, const char *(*name_of)(uint32_t), uint32_t count)
 {
     for (uint32_t i = 0; i < count; i++) {
-        if (ron_str_eq(text, name_of(i))) {
+        if (ron_str_is(text, name_of(i))) {
             return i;
         }
     }
@@ -355,13 +355,13 @@ static enum ron_rc take_emission(const struct policy_text *t, struct rwd_policy 
     if ((t->present >> OPT_EMISSION & 1) == 0) {
         return RON_OK;
     }
-    if (ron_str_eq(e->kind, rwd_emission_name(RWD_EMIT_CONSTANT))) {
+    if (ron_str_is(e->kind, rwd_emission_name(RWD_EMIT_CONSTANT))) {
         p->emission = RWD_EMIT_CONSTANT;
         if (has_epoch || has_period) {
             return ron_err_set(err, RON_INVALID,
                                "emission: a constant one has no epoch_millis and period_epochs");
         }
-    } else if (ron_str_eq(e->kind, rwd_emission_name(RWD_EMIT_HALVING))) {
+    } else if (ron_str_is(e->kind, rwd_emission_name(RWD_EMIT_HALVING))) {
         p->emission = RWD_EMIT_HALVING;
         if (e->epoch_millis == 0 || e->period_epochs == 0) {
             return ron_err_set(err, RON_INVALID, "emission.%s: must be there and above 0",

@@ -210,7 +210,7 @@ static bool read_id(struct ron_str text, struct ron_b3 *ret_id)
 static bool read_breach(struct ron_str label, enum rwd_breach *ret_breach)
 {
     for (unsigned i = 0; i < RWD_BREACH_COUNT; i++) {
-        if (ron_str_eq(label, rwd_breach_label((enum rwd_breach)i))) {
+        if (ron_str_is(label, rwd_breach_label((enum rwd_breach)i))) {
             *ret_breach = (enum rwd_breach)i;
             return true;
         }
@@ -221,7 +221,7 @@ static bool read_breach(struct ron_str label, enum rwd_breach *ret_breach)
 static bool read_funding(struct ron_str name, enum rwd_funding *ret_funding)
 {
     for (unsigned i = 0; i < RWD_FUND_COUNT; i++) {
-        if (ron_str_eq(name, rwd_funding_name((enum rwd_funding)i))) {
+        if (ron_str_is(name, rwd_funding_name((enum rwd_funding)i))) {
             *ret_funding = (enum rwd_funding)i;
             return true;
         }
@@ -232,7 +232,7 @@ static bool read_funding(struct ron_str name, enum rwd_funding *ret_funding)
 static bool read_residual(struct ron_str name, enum rwd_residual *ret_residual)
 {
     for (unsigned i = 0; i <= RWD_RESIDUAL_CARRY; i++) {
-        if (ron_str_eq(name, rwd_residual_name((enum rwd_residual)i))) {
+        if (ron_str_is(name, rwd_residual_name((enum rwd_residual)i))) {
             *ret_residual = (enum rwd_residual)i;
             return true;
         }
@@ -253,7 +253,7 @@ static const char *take_names(const struct manifest_text *t, struct rwd_manifest
     m->policy_id = t->policy.id;
     m->policy_version = t->policy.version;
     m->policy_signed = t->policy.signed_;
-    m->status = ron_str_eq(t->status, "ok") ? RWD_STATUS_OK : RWD_STATUS_QUARANTINED;
+    m->status = ron_str_is(t->status, "ok") ? RWD_STATUS_OK : RWD_STATUS_QUARANTINED;
     return t->version != 1                                                  ? "version"
            : !rwd_epoch_ok(t->epoch_id)                                     ? "epoch_id"
            : !read_id(t->run_key, &m->run_key)                              ? "run_key"

@@ -242,7 +242,7 @@ static bool is_intent(const struct rwd_emit_source *src, const struct lc_found *
     bool mint = src->funding_account.len == 0;
 
     return ron_str_equal(e->id, (struct ron_str){in->id, RWD_INTENT_KEY_LEN}) &&
-           ron_str_eq(e->kind, mint ? "Mint" : "Transfer") &&
+           ron_str_is(e->kind, mint ? "Mint" : "Transfer") &&
            ron_str_equal(e->account, mint ? in->account : src->funding_account) &&
            ron_str_equal(e->to, mint ? (struct ron_str){0} : in->account) &&
            ron_str_equal(e->asset, src->asset) && ron_money_cmp(e->amount, in->amount) == 0;
@@ -398,7 +398,7 @@ static enum rwd_emit_word read_envelope(char *bytes, size_t len, char *message)
     }
     (void)snprintf(message, RWD_EMIT_MESSAGE_SIZE, "%.*s",
                    (int)RON_MIN(e.message.len, (size_t)RWD_EMIT_MESSAGE_SIZE - 1), e.message.ptr);
-    return e.retryable || ron_str_eq(e.code, "INSUFFICIENT_FUNDS") ? RWD_WORD_LATER
+    return e.retryable || ron_str_is(e.code, "INSUFFICIENT_FUNDS") ? RWD_WORD_LATER
                                                                    : RWD_WORD_REFUSED;
 }
 

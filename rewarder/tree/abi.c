@@ -49,7 +49,7 @@ static bool type_of(struct ron_str name, struct rwd_abi_type *ret_type)
     } else {
         size_t i = 0;
 
-        while (i < RON_ARRAY_LEN(plain) && !ron_str_eq(name, plain[i].name)) {
+        while (i < RON_ARRAY_LEN(plain) && !ron_str_is(name, plain[i].name)) {
             i++;
         }
         if (i == RON_ARRAY_LEN(plain)) {
@@ -134,8 +134,8 @@ enum ron_rc rwd_abi_word(const struct rwd_abi_type *type, struct ron_str text,
         good = number_word(type, text, word);
         break;
     case RWD_ABI_BOOL:
-        word[RWD_ABI_WORD - 1] = ron_str_eq(text, "true") ? 1 : 0;
-        good = word[RWD_ABI_WORD - 1] == 1 || ron_str_eq(text, "false");
+        word[RWD_ABI_WORD - 1] = ron_str_is(text, "true") ? 1 : 0;
+        good = word[RWD_ABI_WORD - 1] == 1 || ron_str_is(text, "false");
         break;
     case RWD_ABI_FIXED:
         good = rwd_hex_get(text, word, type->bytes);

@@ -252,7 +252,7 @@ enum ron_rc rwd_oz_read(char *text, size_t len, struct rwd_oz **ret_oz, struct r
     if (rc != RON_OK) {
         ron_err_set(err, rc, "%s%s%s at byte %zu", json.field, json.field[0] != '\0' ? ": " : "",
                     json.reason, json.at);
-    } else if (!ron_str_eq(dump.format, "standard-v1")) {
+    } else if (!ron_str_is(dump.format, "standard-v1")) {
         rc = ron_err_set(err, RON_INVALID, "format '%.*s' is not standard-v1", (int)dump.format.len,
                          dump.format.ptr);
     } else {

@@ -58,7 +58,7 @@ static void check_query(struct ron_str query, size_t room)
         RON_ASSERT(name.len + value.len > 0 || value.ptr > name.ptr);
         RON_ASSERT(memchr(name.ptr, '&', (size_t)(value.ptr - name.ptr) + value.len) == NULL);
         at = value.ptr + value.len;
-        named_a += ron_str_eq(name, "a");
+        named_a += ron_str_is(name, "a");
     }
     RON_ASSERT(rest.len == 0);
     rc = ron_http_query_get(query, "a", out, room, &found);

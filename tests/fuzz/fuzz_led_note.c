@@ -122,7 +122,7 @@ static void try_path(struct ron_str path)
 
     if (led_tile_parse(path, &tile, NULL) == RON_OK) {
         led_tile_path(&tile, again);
-        RON_ASSERT(ron_str_eq(path, again));
+        RON_ASSERT(ron_str_is(path, again));
     }
 }
 

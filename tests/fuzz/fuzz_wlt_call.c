@@ -119,7 +119,7 @@ static void check_entry(const struct wlt_operation *o, const struct led_entry *e
     RON_ASSERT(e->amount.v == o->amount.v && e->account_nonce == o->nonce);
     RON_ASSERT(e->expires_ms == o->expires_ms);
     RON_ASSERT(memcmp(e->nonce, o->entry_nonce, LC_NONCE_BYTES) == 0);
-    RON_ASSERT(ron_str_eq(e->id, o->txid));
+    RON_ASSERT(ron_str_is(e->id, o->txid));
 }
 
 static void check_bytes(struct wlt_call *call)
@@ -143,7 +143,7 @@ static void check_bytes(struct wlt_call *call)
     ron_arena_init_over(&arena, led_memory, sizeof led_memory);
     RON_ASSERT(led_batch_decode(ron_buf_data(&out), ron_buf_len(&out), LED_ORIGIN_CALLER, &arena,
                                 &batch, NULL, &refusals));
-    RON_ASSERT(batch.count == call->count && ron_str_eq(batch.idem_id, call->idem_id));
+    RON_ASSERT(batch.count == call->count && ron_str_is(batch.idem_id, call->idem_id));
     for (uint32_t i = 0; i < call->count; i++) {
         check_entry(&call->ops[i], &batch.entries[i]);
     }

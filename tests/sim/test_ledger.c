@@ -86,9 +86,9 @@ static size_t index_of(const struct fold *f, struct ron_str name)
 
 static struct sums *sums_of(struct fold *f, struct ron_str asset)
 {
-    size_t i = ron_str_eq(asset, assets[1]);
+    size_t i = ron_str_is(asset, assets[1]);
 
-    SIM_CHECK(f->w->sim, ron_str_eq(asset, assets[i]));
+    SIM_CHECK(f->w->sim, ron_str_is(asset, assets[i]));
     return &f->of[i];
 }
 
@@ -402,7 +402,7 @@ static struct led_work *batch_of_several(struct ron_rand *rand)
         e[1] = works_entry(LED_KIND_CREDIT, other, "", amount);
         break;
     case 2:
-        if (hold != NULL && !ron_str_eq(hold->batch.entries[0].account, other)) {
+        if (hold != NULL && !ron_str_is(hold->batch.entries[0].account, other)) {
             e[0] = works_entry(LED_KIND_CAPTURE, "a", other, 1 + amount / 10);
             e[0].account = hold->batch.entries[0].account;
             e[0].ref = hold->batch.entries[0].id;

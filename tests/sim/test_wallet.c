@@ -110,8 +110,8 @@ static void check_receipt(const struct wish *w)
 
         SIM_CHECK(world.sim,
                   led_read_at(world.reader, w->done.seq_first + i, &found, NULL) == RON_OK);
-        SIM_CHECK(world.sim, ron_str_eq(found.entry.id, call->ops[i].txid)); /* S1 */
-        SIM_CHECK(world.sim, ron_str_eq(found.record.idem_id, call->idem_id));
+        SIM_CHECK(world.sim, ron_str_is(found.entry.id, call->ops[i].txid)); /* S1 */
+        SIM_CHECK(world.sim, ron_str_is(found.record.idem_id, call->idem_id));
         SIM_CHECK(world.sim, found.frame.time_ms == w->done.commit_ms);
     }
     SIM_CHECK(world.sim, ron_tree_root_at(led_hashes_store(core.r.hashes), w->done.seq_last, &root,

@@ -30,7 +30,7 @@ enum wlt_op wlt_op_parse(struct ron_str name)
 {
     unsigned op = 0;
 
-    while (op < WLT_OP_COUNT && !ron_str_eq(name, ops[op].name)) {
+    while (op < WLT_OP_COUNT && !ron_str_is(name, ops[op].name)) {
         op++;
     }
     return (enum wlt_op)op;

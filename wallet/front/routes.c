@@ -35,7 +35,7 @@ static bool only(struct ron_str query, const char *const *names, size_t count)
     while (ron_http_query_next(&query, &name, &value)) {
         size_t i = 0;
 
-        while (i < count && !ron_str_eq(name, names[i])) {
+        while (i < count && !ron_str_is(name, names[i])) {
             i++;
         }
         if (i == count || (seen & (1U << i)) != 0) {
@@ -248,8 +248,8 @@ static const char *read_balance_query(struct ron_str query, struct balance_ask *
         return "asset: expected 1 to 32 of a-z 0-9 . _ -, starting with a letter";
     }
     RON_IGNORE(ron_http_query_get(query, "consistency", room, sizeof room, &mode));
-    ret->strong = ron_str_eq(mode, "strong");
-    return ret->strong || ron_str_eq(mode, "cached") ? NULL
+    ret->strong = ron_str_is(mode, "strong");
+    return ret->strong || ron_str_is(mode, "cached") ? NULL
                                                      : "consistency: expected strong or cached";
 }
 
@@ -511,7 +511,7 @@ static const char *read_key_ask(struct ron_str path, struct ron_str query, struc
         return "expected exactly op and account";
     }
     ret->op = wlt_op_parse(op);
-    if (ret->op == WLT_OP_COUNT && !ron_str_eq(op, "batch")) {
+    if (ret->op == WLT_OP_COUNT && !ron_str_is(op, "batch")) {
         return "op: expected issue, transfer, burn, hold, capture, release or batch";
     }
     if (ron_http_query_get(query, "account", ret->account_room, sizeof ret->account_room,

@@ -20,7 +20,7 @@ static enum wlt_op op_of(struct ron_str kind)
                 {"Hold", WLT_HOLD},  {"Capture", WLT_CAPTURE},   {"Release", WLT_RELEASE}};
 
     for (size_t i = 0; i < RON_ARRAY_LEN(rows); i++) {
-        if (ron_str_eq(kind, rows[i].kind)) {
+        if (ron_str_is(kind, rows[i].kind)) {
             return rows[i].op;
         }
     }

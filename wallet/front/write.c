@@ -22,8 +22,8 @@ static bool read_query(const struct ron_http_call *call, bool *ret_dry_run)
 
     *ret_dry_run = false;
     while (ron_http_query_next(&rest, &name, &value)) {
-        if (seen || !ron_str_eq(name, "dry_run") ||
-            (!ron_str_eq(value, "true") && !ron_str_eq(value, "false"))) {
+        if (seen || !ron_str_is(name, "dry_run") ||
+            (!ron_str_is(value, "true") && !ron_str_is(value, "false"))) {
             return false;
         }
         seen = true;

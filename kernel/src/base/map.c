@@ -205,20 +205,3 @@ void ron_map_unpin(struct ron_map *m, struct ron_map_node *node, uint64_t now_ms
     ron_list_remove(&node->_age);
     ron_list_push_back(&m->_age, &node->_age);
 }
-
-void ron_map_resize(struct ron_map *m, struct ron_map_node *node, uint32_t bytes)
-{
-    RON_ASSERT(m->_bytes >= node->bytes); /* I3 */
-    m->_bytes = m->_bytes - node->bytes + bytes;
-    node->bytes = bytes;
-}
-
-struct ron_map_node *ron_map_expired(const struct ron_map *m, uint64_t now_ms)
-{
-    struct ron_map_node *oldest = ron_map_oldest(m);
-
-    return oldest != NULL && m->_opts.ttl_ms != 0 && now_ms >= oldest->_at_ms &&
-                   now_ms - oldest->_at_ms >= m->_opts.ttl_ms
-               ? oldest
-               : NULL;
-}

@@ -253,7 +253,7 @@ static bool value_valid(struct ron_cap_caveat *c)
     case RON_CAP_KIND_EXP:
         return parse_seconds(c->value, &c->exp_s);
     case RON_CAP_KIND_AMNESIA:
-        return ron_str_eq(c->value, "true");
+        return ron_str_is(c->value, "true");
     case RON_CAP_KIND_COUNT:
         break;
     }
@@ -268,7 +268,7 @@ enum ron_cap_why ron_cap_caveat_parse(const char *text, size_t len,
     struct ron_str name = {.ptr = text, .len = blank == NULL ? len : (size_t)(blank - text)};
     size_t kind = 0;
 
-    while (kind < RON_CAP_KIND_COUNT && !ron_str_eq(name, kind_rows[kind].name)) {
+    while (kind < RON_CAP_KIND_COUNT && !ron_str_is(name, kind_rows[kind].name)) {
         kind++;
     }
     if (kind == RON_CAP_KIND_COUNT) {

@@ -110,7 +110,7 @@ static bool secret_of(struct ron_str hex, uint8_t ret_secret[RON_CAP_KEY_BYTES])
 static bool has_id(const struct draft *d, struct ron_str id)
 {
     for (size_t i = 0; i < d->count; i++) {
-        if (ron_str_eq(id, d->info[i].id)) {
+        if (ron_str_is(id, d->info[i].id)) {
             return true;
         }
     }
@@ -158,7 +158,7 @@ static const char *read_end(const struct draft *d, struct ron_str line, const ch
     if (!number(word(&line), &count) || count != d->count) {
         return "the number of keys is not that of the last line";
     }
-    if (!ron_str_eq(line, sum)) {
+    if (!ron_str_is(line, sum)) {
         return "the checksum does not fit: the file is damaged or was edited";
     }
     return d->count == 0 ? "there is no key" : NULL;
@@ -190,11 +190,11 @@ static const char *read_text(const char *text, size_t len, struct draft *d, size
             continue;
         }
         first = word(&line);
-        if (ron_str_eq(first, "end")) {
+        if (ron_str_is(first, "end")) {
             wrong = read_end(d, line, text, start);
             return wrong == NULL && at != len ? "there is something behind the last line" : wrong;
         }
-        wrong = ron_str_eq(first, "key") ? read_key(d, line) : "a line must begin with key or end";
+        wrong = ron_str_is(first, "key") ? read_key(d, line) : "a line must begin with key or end";
         if (wrong != NULL) {
             return wrong;
         }
@@ -378,7 +378,7 @@ static enum ron_rc drop_key(struct draft *d, struct ron_str id, struct ron_err *
 {
     size_t i = 0;
 
-    while (i < d->count && !ron_str_eq(id, d->info[i].id)) {
+    while (i < d->count && !ron_str_is(id, d->info[i].id)) {
         i++;
     }
     if (i == d->count) {

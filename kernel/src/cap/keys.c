@@ -121,7 +121,7 @@ const struct cap_key *ron__cap_keys_find(const struct ron_cap_keys *keys, struct
 {
     RON_CHECK_MAGIC(keys, CAP_KEYS_MAGIC);
     for (size_t i = 0; i < keys->count; i++) {
-        if (ron_str_eq(id, keys->keys[i].info.id)) {
+        if (ron_str_is(id, keys->keys[i].info.id)) {
             return &keys->keys[i];
         }
     }

@@ -85,7 +85,7 @@ static bool take_named(const struct ron_cap_token *t, size_t *at, const char *na
 {
     struct ron_str found;
 
-    return take_packet(t, at, &found, ret_value) && ron_str_eq(found, name);
+    return take_packet(t, at, &found, ret_value) && ron_str_is(found, name);
 }
 
 static enum ron_cap_why read_v1(struct ron_cap_token *t)
@@ -104,7 +104,7 @@ static enum ron_cap_why read_v1(struct ron_cap_token *t)
         if (!take_packet(t, &at, &name, &value)) {
             return RON_CAP_MALFORMED;
         }
-        if (!ron_str_eq(name, "cid")) {
+        if (!ron_str_is(name, "cid")) {
             break;
         }
         why = keep_caveat(t, value);
@@ -112,10 +112,10 @@ static enum ron_cap_why read_v1(struct ron_cap_token *t)
             return why;
         }
     }
-    if (ron_str_eq(name, "vid") || ron_str_eq(name, "cl")) {
+    if (ron_str_is(name, "vid") || ron_str_is(name, "cl")) {
         return t->caveat_count > 0 ? RON_CAP_THIRD_PARTY : RON_CAP_MALFORMED;
     }
-    if (!ron_str_eq(name, "signature") || value.len != RON_CAP_SIG_BYTES || at != t->raw_len) {
+    if (!ron_str_is(name, "signature") || value.len != RON_CAP_SIG_BYTES || at != t->raw_len) {
         return RON_CAP_MALFORMED; /* I2 */
     }
     memcpy(t->signature, t->raw + value.at, RON_CAP_SIG_BYTES);

@@ -100,7 +100,7 @@ enum ron_oap_reason ron_oap_envelope_reason(const void *json, size_t len)
     text[len] = '\0';
     if (ron_json_scan(text, len, &shape, NULL, &e, &err) == RON_OK) {
         for (int r = RON_OAP_NONE + 1; r < RON_OAP_REASON_COUNT; r++) {
-            if (ron_str_eq(e.reason, rows[r].error.reason)) {
+            if (ron_str_is(e.reason, rows[r].error.reason)) {
                 return (enum ron_oap_reason)r;
             }
         }

@@ -88,7 +88,7 @@ static void test_json__whole_request__fills_every_field(void **state)
 
     (void)state;
     assert_int_equal(scan(text, sizeof text - 1, &r, &err), RON_OK);
-    assert_true(ron_str_eq(r.to, "alice\xc3\xa9\n"));
+    assert_true(ron_str_is(r.to, "alice\xc3\xa9\n"));
     assert_true(r.amount.v == ~(ron_u128)0);
     assert_int_equal(r.nonce, 7);
     assert_true(r.delta == INT64_MIN);
@@ -103,9 +103,9 @@ static void test_json__whole_request__fills_every_field(void **state)
     assert_int_equal(entries[1].present, 1);
     assert_int_equal(r.tags.count, 2);
     tags = r.tags.items;
-    assert_true(ron_str_eq(tags[0], "x"));
-    assert_true(ron_str_eq(tags[1], ""));
-    assert_true(ron_str_eq(r.raw, "{\"k\":[1,2.5e3,\"\\u0041\"]}"));
+    assert_true(ron_str_is(tags[0], "x"));
+    assert_true(ron_str_is(tags[1], ""));
+    assert_true(ron_str_is(r.raw, "{\"k\":[1,2.5e3,\"\\u0041\"]}"));
     assert_int_equal(r.present, 0x1ff);
 }
 

@@ -413,7 +413,7 @@ static void test_lc_place__entry_and_batch__are_found(void **state)
     assert_int_equal(p.seq, 5);
     assert_int_equal(p.batch_first, 5);
     assert_int_equal(p.batch_last, 6);
-    assert_true(ron_str_eq(p.idem_id, "order-7"));
+    assert_true(ron_str_is(p.idem_id, "order-7"));
     assert_int_equal(place("{\"entry\":{\"seq\":5},\"batch\":{\"seq_start\":4,\"seq_end\":5}}", &p),
                      RON_OK);
     assert_int_equal(p.idem_id.len, 0);
@@ -451,14 +451,14 @@ static void test_lc_found__an_entry__is_told_with_its_key(void **state)
                            &f),
                      RON_OK);
     assert_int_equal(f.seq, 5);
-    assert_true(ron_str_eq(f.id, "tx-1"));
-    assert_true(ron_str_eq(f.kind, "Transfer"));
-    assert_true(ron_str_eq(f.account, "a"));
-    assert_true(ron_str_eq(f.to, "b"));
-    assert_true(ron_str_eq(f.asset, "roc"));
+    assert_true(ron_str_is(f.id, "tx-1"));
+    assert_true(ron_str_is(f.kind, "Transfer"));
+    assert_true(ron_str_is(f.account, "a"));
+    assert_true(ron_str_is(f.to, "b"));
+    assert_true(ron_str_is(f.asset, "roc"));
     assert_int_equal(f.amount.v, 7);
     assert_int_equal(f.account_nonce, 3);
-    assert_true(ron_str_eq(f.idem_id, "order-7"));
+    assert_true(ron_str_is(f.idem_id, "order-7"));
     assert_int_equal(found("{\"entry\":{" FOUND "},\"batch\":{}}", &f), RON_OK);
     assert_int_equal(f.to.len + f.account_nonce + f.idem_id.len, 0);
     for (size_t i = 0; i < RON_ARRAY_LEN(bad); i++) {

@@ -19,9 +19,9 @@ static void test_lc_changes__good_event__tells_all_names(void **state)
     assert_true(c.last);
     assert_int_equal(c.count, 2);
     assert_true(lc_changes_next(&c, &name));
-    assert_true(ron_str_eq(name, "t:a"));
+    assert_true(ron_str_is(name, "t:a"));
     assert_true(lc_changes_next(&c, &name));
-    assert_true(ron_str_eq(name, "b/"));
+    assert_true(ron_str_is(name, "b/"));
     assert_false(lc_changes_next(&c, &name));
 }
 

@@ -48,8 +48,8 @@ static void test_con_prom__lines__samples_and_nothing_else(void **state)
     (void)state;
     while (con_prom_next(&rest, &s)) {
         assert_true(count < RON_ARRAY_LEN(want));
-        assert_true(ron_str_eq(s.name, want[count].name));
-        assert_true(ron_str_eq(s.labels, want[count].labels) ||
+        assert_true(ron_str_is(s.name, want[count].name));
+        assert_true(ron_str_is(s.labels, want[count].labels) ||
                     (s.labels.len == 0 && want[count].labels[0] == '\0'));
         assert_true(s.value == want[count].value);
         count++;
@@ -74,7 +74,7 @@ static void test_con_prom__labels__whole_names_and_escapes(void **state)
         bool there = con_prom_label(str(rows[i].labels), "n", &got);
 
         assert_int_equal(there, rows[i].value != NULL);
-        assert_true(!there || ron_str_eq(got, rows[i].value));
+        assert_true(!there || ron_str_is(got, rows[i].value));
     }
 }
 

@@ -164,7 +164,7 @@ static inline struct rwd_rows *draw_rows_of(const struct draw *d)
 static inline struct model_row *draw_row_of(struct draw *d, struct ron_str account)
 {
     for (size_t i = 0; i < d->count; i++) {
-        if (ron_str_eq(account, d->rows[i].name)) {
+        if (ron_str_is(account, d->rows[i].name)) {
             return &d->rows[i];
         }
     }

@@ -48,7 +48,7 @@ static inline ron_u128 fix_paid(const struct rwd_result *r, const char *account)
         struct rwd_payout payout;
 
         rwd_result_payout(r, k, &payout);
-        if (ron_str_eq(payout.account, account)) {
+        if (ron_str_is(payout.account, account)) {
             return payout.amount.v;
         }
     }

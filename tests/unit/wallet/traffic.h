@@ -243,7 +243,7 @@ static inline void traffic_committed(struct ron_str first_id, uint64_t seq_first
         struct wish *x = &traffic.wishes[i];
 
         if (x->probe.call.ops[0].txid[0] != '\0' &&
-            ron_str_eq(first_id, x->probe.call.ops[0].txid)) {
+            ron_str_is(first_id, x->probe.call.ops[0].txid)) {
             w = x;
         }
     }

@@ -41,6 +41,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "ron/base/assert.h"
 #include "ron/base/hash.h"
 #include "ron/base/list.h"
 #include "ron/base/rc.h"
@@ -121,7 +122,12 @@ void ron_map_pin(struct ron_map *m, struct ron_map_node *node);
 void ron_map_unpin(struct ron_map *m, struct ron_map_node *node, uint64_t now_ms);
 
 /* Changes the cost of a node. The sum may exceed bytes_max afterwards: the owner removes nodes. */
-void ron_map_resize(struct ron_map *m, struct ron_map_node *node, uint32_t bytes);
+static inline void ron_map_resize(struct ron_map *m, struct ron_map_node *node, uint32_t bytes)
+{
+    RON_ASSERT(m->_bytes >= node->bytes); /* the sum of all nodes */
+    m->_bytes = m->_bytes - node->bytes + bytes;
+    node->bytes = bytes;
+}
 
 static inline uint32_t ron_map_count(const struct ron_map *m)
 {
@@ -151,7 +157,15 @@ static inline struct ron_map_node *ron_map_younger(const struct ron_map *m,
 }
 
 /* The oldest node if it is expired, else NULL. */
-struct ron_map_node *ron_map_expired(const struct ron_map *m, uint64_t now_ms);
+static inline struct ron_map_node *ron_map_expired(const struct ron_map *m, uint64_t now_ms)
+{
+    struct ron_map_node *oldest = ron_map_oldest(m);
+
+    return oldest != NULL && m->_opts.ttl_ms != 0 && now_ms >= oldest->_at_ms &&
+                   now_ms - oldest->_at_ms >= m->_opts.ttl_ms
+               ? oldest
+               : NULL;
+}
 
 /* Any node, pinned ones too; NULL: the map is empty. For owners that empty their map. */
 static inline struct ron_map_node *ron_map_any(const struct ron_map *m)

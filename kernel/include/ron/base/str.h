@@ -51,8 +51,6 @@ static inline bool ron_str_is(struct ron_str s, const char *text)
     return ron_str_equal(s, (struct ron_str){text, strlen(text)});
 }
 
-#define ron_str_eq ron_str_is /* the former name, until its last user is gone */
-
 /* By bytes, a prefix before the longer text: negative, 0, positive. */
 static inline int ron_str_compare(struct ron_str a, struct ron_str b)
 {

@@ -50,7 +50,7 @@ static void on_readyz(struct ron_http_call *call, void *arg)
 
     reads = ron_http_query_get(ron_http_head(call)->query, "class", room, sizeof room,
                                &class_name) == RON_OK &&
-            ron_str_eq(class_name, "read");
+            ron_str_is(class_name, "read");
     ron_buf_init(&body, RON_READY_BODY_MAX);
     ron_needs_write_ready(ops->needs, reads, &body, &readiness);
     if (!readiness.ready) {

@@ -67,7 +67,7 @@ enum ron_rc ron_http_etag_in(struct ron_str list, const struct ron_http_etag *et
     bool in = false;
     bool any = false;
 
-    if (ron_str_eq(list, "*")) {
+    if (ron_str_is(list, "*")) {
         *ret_in = etag != NULL;
         return RON_OK;
     }
@@ -124,11 +124,11 @@ static enum listed listed(const struct ron_http_head *head, const char *name,
         if (!ron_str_equal_nocase(f->name, wanted)) {
             continue;
         }
-        if (star || (found != ABSENT && ron_str_eq(f->value, "*")) ||
+        if (star || (found != ABSENT && ron_str_is(f->value, "*")) ||
             ron_http_etag_in(f->value, now->etag, strong, &in) != RON_OK) {
             return BROKEN;
         }
-        star = ron_str_eq(f->value, "*");
+        star = ron_str_is(f->value, "*");
         in = in || (star && now->mtime_s != RON_HTTP_NO_MTIME);
         found = in || found == IN ? IN : NOT_IN;
     }

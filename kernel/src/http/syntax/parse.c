@@ -66,7 +66,7 @@ static enum ron_http_reason parse_method(struct ron_str text, enum ron_http_meth
         return RON_HTTP_REQUEST_LINE;
     }
     for (int m = 0; m < RON_HTTP_METHOD_COUNT; m++) {
-        if (ron_str_eq(text, ron_http_method_name((enum ron_http_method)m))) {
+        if (ron_str_is(text, ron_http_method_name((enum ron_http_method)m))) {
             *ret_method = (enum ron_http_method)m;
             return RON_HTTP_NONE;
         }

@@ -181,7 +181,7 @@ enum ron_rc ron_http_query_get(struct ron_str query, const char *name, char *out
     size_t len = 0;
 
     while (ron_http_query_next(&rest, &n, &v)) {
-        if (ron_str_eq(n, name)) {
+        if (ron_str_is(n, name)) {
             if (found.ptr != NULL) {
                 return RON_CONFLICT;
             }

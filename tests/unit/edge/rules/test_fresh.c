@@ -431,7 +431,7 @@ static void test_conditions__validators__as_they_came(void **state)
         set_lines(&f, rows[i].stored);
         edg_conditions(view(&f), &c);
         assert_int_equal(c.if_none_match.len, strlen(rows[i].tag));
-        assert_true(c.if_none_match.len == 0 || ron_str_eq(c.if_none_match, rows[i].tag));
+        assert_true(c.if_none_match.len == 0 || ron_str_is(c.if_none_match, rows[i].tag));
         assert_int_equal(c.if_modified_since.len, rows[i].date ? RON_HTTP_DATE_LEN : 0);
     }
 }

@@ -162,7 +162,7 @@ static bool refers(struct gateway *g, const struct step *s, const struct message
     if (drop) {
         invalidate(g, target.ptr, target.len);
     }
-    return ron_str_eq(target, s->target);
+    return ron_str_is(target, s->target);
 }
 
 /* The stored answer to the client: conditions, ranges and Age. */

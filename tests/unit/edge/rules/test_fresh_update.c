@@ -250,7 +250,7 @@ static void test_location__references__resolved_on_the_same_host(void **state)
         enum ron_rc rc =
             edg_location(&base, ron_str_of(rows[i].reference), out, sizeof out, &target);
 
-        if (rc != rows[i].rc || (rc == RON_OK && !ron_str_eq(target, rows[i].target)) ||
+        if (rc != rows[i].rc || (rc == RON_OK && !ron_str_is(target, rows[i].target)) ||
             (rc != RON_OK && target.ptr != NULL)) {
             fail_msg("%s: %s, \"%.*s\"", rows[i].reference, ron_rc_name(rc), (int)target.len,
                      target.ptr);
@@ -268,7 +268,7 @@ static void test_location__base_without_origin__no_empty_host(void **state)
     assert_int_equal(edg_location(&base, ron_str_of("http:///x"), out, sizeof out, &target),
                      RON_DENIED);
     assert_int_equal(edg_location(&base, ron_str_of("//a/x"), out, sizeof out, &target), RON_OK);
-    assert_true(ron_str_eq(target, "/x"));
+    assert_true(ron_str_is(target, "/x"));
 }
 
 static void test_status__members__as_the_rfc_writes_them(void **state)

@@ -138,9 +138,9 @@ static void layer(struct pb l, struct totals *totals)
                 geometry(inner.bytes, (uint32_t)type);
             }
         }
-        totals->land += ron_str_eq(name, "land") && type == 3 ? 1 : 0;
-        totals->lines += ron_str_eq(name, "graticule") && type == 2 ? 1 : 0;
-        totals->labels += ron_str_eq(name, "labels") && type == 1 ? 1 : 0;
+        totals->land += ron_str_is(name, "land") && type == 3 ? 1 : 0;
+        totals->lines += ron_str_is(name, "graticule") && type == 2 ? 1 : 0;
+        totals->labels += ron_str_is(name, "labels") && type == 1 ? 1 : 0;
     }
 }
 

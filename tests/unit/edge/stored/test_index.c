@@ -90,7 +90,7 @@ static void test_index__written_and_read__the_same_bytes(void **state)
     assert_int_equal(r->life.max_stale_s, 5);
     assert_true(r->life.heuristic && !r->life.no_cache && !r->life.validator);
     assert_int_equal(r->fields.count, 2);
-    assert_true(ron_str_eq(r->fields.at[0].value, "\"x\""));
+    assert_true(ron_str_is(r->fields.at[0].value, "\"x\""));
     edg_stored_unref(r);
     ron_buf_done(&out);
     edg_table_free(a);
@@ -120,7 +120,7 @@ static void test_index__one_record__comes_back_whole_or_not_at_all(void **state)
     assert_int_equal(edg_index_pack(&one, r, &out), RON_OK);
     len = ron_buf_len(&out);
     assert_int_equal(edg_index_unpack(&one, ron_buf_data(&out), len, &back, fields, NULL), RON_OK);
-    assert_true(ron_str_eq(back.target, "/a"));
+    assert_true(ron_str_is(back.target, "/a"));
     assert_int_equal(back.size, r->size);
     assert_true(ron_b3_equal(&back.id, &r->id));
     assert_int_equal(back.fields.count, 2);

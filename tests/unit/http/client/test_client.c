@@ -34,16 +34,16 @@ static void test_client__answers__with_status_header_and_body(void **state)
     assert_int_equal(r->status, 200);
     assert_int_equal(r->tries, 1);
     assert_int_equal(r->retry, RON_VERDICT_DONE);
-    assert_true(ron_str_eq(r->body, "said"));
+    assert_true(ron_str_is(r->body, "said"));
     assert_string_equal(r->message, "");
     assert_int_equal(ron_http_fetch_header_get(f, "etag", &value), RON_OK);
-    assert_true(ron_str_eq(value, "\"e\""));
+    assert_true(ron_str_is(value, "\"e\""));
     assert_int_equal(ron_http_fetch_header_get(f, "X-Twice", &value), RON_CONFLICT);
     assert_int_equal(ron_http_fetch_header_get(f, "X-None", &value), RON_NOTFOUND);
     assert_int_equal(ron_http_fetch_fields(f, fields, RON_ARRAY_LEN(fields), &count), RON_OK);
     for (size_t i = 0; i < count; i++) {
-        twice += ron_str_eq(fields[i].name, "X-Twice");
-        tags += ron_str_eq(fields[i].name, "ETag") && ron_str_eq(fields[i].value, "\"e\"");
+        twice += ron_str_is(fields[i].name, "X-Twice");
+        tags += ron_str_is(fields[i].name, "ETag") && ron_str_is(fields[i].value, "\"e\"");
         assert_true(fields[i].name.len > 0);
     }
     assert_int_equal(twice, 2);
@@ -349,7 +349,7 @@ static void test_client__transient_failures__tried_again(void **state)
     assert_int_equal(ron_http_fetch_result(f)->status, 503);
     assert_int_equal(ron_http_fetch_result(f)->tries, 3);
     assert_int_equal(ron_http_fetch_result(f)->retry, RON_VERDICT_SPENT);
-    assert_true(ron_str_eq(ron_http_fetch_result(f)->body, "flaky"));
+    assert_true(ron_str_is(ron_http_fetch_result(f)->body, "flaky"));
     ron_http_fetch_release(f);
     assert_int_equal(fx_gate_count(&cl->peer->hits), 6);
 

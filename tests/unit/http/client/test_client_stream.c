@@ -342,7 +342,7 @@ static void test_stream__many_at_once__each_its_own_answer(void **state)
 
         (void)snprintf(text, sizeof text, "n=%zu", i);
         assert_int_equal(ron_http_fetch_result(f[i])->rc, RON_OK);
-        assert_true(ron_str_eq(ron_http_fetch_result(f[i])->body, text));
+        assert_true(ron_str_is(ron_http_fetch_result(f[i])->body, text));
         ron_http_fetch_release(f[i]);
     }
     ron_http_target_counters(b.cl->t, &c);

@@ -237,7 +237,7 @@ static void test_server__chunked_stream__framed(void **state)
 static void on_no_content(struct ron_http_call *call, void *arg)
 {
     (void)arg;
-    ron_http_begin(call, ron_str_eq(ron_http_head(call)->query, "304") ? 304 : 204, NULL);
+    ron_http_begin(call, ron_str_is(ron_http_head(call)->query, "304") ? 304 : 204, NULL);
     ron_http_chunk(call, "abc", 3);
     ron_http_end(call);
 }

@@ -45,7 +45,7 @@ static int free_big(void **state)
 /* Says no at once when the query is "no". */
 static void on_upload(struct ron_http_call *call, void *arg)
 {
-    if (ron_str_eq(ron_http_head(call)->query, "no")) {
+    if (ron_str_is(ron_http_head(call)->query, "no")) {
         ron_http_fail(call, RON_HTTP_NOT_FOUND);
         return;
     }

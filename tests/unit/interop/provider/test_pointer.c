@@ -34,7 +34,7 @@ static void test_pointer__document_of_the_rfc__each_pointer(void **state)
         struct iop_value v;
 
         assert_int_equal(find(text, rows[i].pointer, &v), IOP_FOUND);
-        assert_true(ron_str_eq(v.raw, rows[i].raw));
+        assert_true(ron_str_is(v.raw, rows[i].raw));
     }
 }
 

@@ -288,7 +288,7 @@ static void test_led_book__expiry__is_an_entry_of_its_own(void **state)
     refused(LED_REASON_CONFLICT, "ref", 0);
     assert_true(led_book_next_expiry(book, now, &x));
     assert_true(led_book_next_expiry(book, now, &again));
-    assert_true(ron_str_eq(x.entry.ref, "soon"));
+    assert_true(ron_str_is(x.entry.ref, "soon"));
     assert_int_equal(x.entry.id.len, again.entry.id.len);
     assert_memory_equal(x.entry.id.ptr, again.entry.id.ptr, x.entry.id.len);
     assert_true(led_entry_check(&x.entry, LED_ORIGIN_LEDGER, &r));
@@ -304,7 +304,7 @@ static void test_led_book__expiry__is_an_entry_of_its_own(void **state)
     balance_is("a", LED_PROJECTED, 60, 40);
     assert_false(led_book_next_expiry(book, now, &x));
     assert_true(led_book_next_expiry(book, now + 1000, &x));
-    assert_true(ron_str_eq(x.entry.ref, "late"));
+    assert_true(ron_str_is(x.entry.ref, "late"));
     led_book_abort(book);
     assert_false(led_book_next_expiry(book, now + 100000, &x));
 }

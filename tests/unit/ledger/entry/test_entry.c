@@ -128,25 +128,25 @@ static void test_led_entry__good_request__every_member_arrives(void **state)
         "\"kind\":\"Hold\",\"account\":\"a\",\"amount\":\"1\",\"expires\":1700000000001," GOOD_TAIL
         "}]}"));
     assert_int_equal(batch.count, 2);
-    assert_true(ron_str_eq(batch.idem_id, "batch-7"));
+    assert_true(ron_str_is(batch.idem_id, "batch-7"));
     e = &batch.entries[0];
-    assert_true(ron_str_eq(e->id, "tx-1"));
+    assert_true(ron_str_is(e->id, "tx-1"));
     assert_int_equal(e->ts_ms, UINT64_C(1700000000000));
     assert_int_equal(e->kind, LED_KIND_CAPTURE);
-    assert_true(ron_str_eq(e->account, "t:demo/u:alice/w"));
-    assert_true(ron_str_eq(e->to, "shop_1"));
-    assert_true(ron_str_eq(e->asset, "usd.c"));
+    assert_true(ron_str_is(e->account, "t:demo/u:alice/w"));
+    assert_true(ron_str_is(e->to, "shop_1"));
+    assert_true(ron_str_is(e->asset, "usd.c"));
     support_assert_u128_equal(e->amount.v, RON_U128_MAX);
     assert_memory_equal(e->nonce, nonce, sizeof nonce);
     assert_int_equal(e->account_nonce, 7);
-    assert_true(ron_str_eq(e->ref, "hold 1"));
-    assert_true(ron_str_eq(e->kid, "k1"));
-    assert_true(ron_str_eq(e->capability_ref, "c1"));
-    assert_true(ron_str_eq(e->memo, "Gr\xc3\xbc\xc3\x9f"
+    assert_true(ron_str_is(e->ref, "hold 1"));
+    assert_true(ron_str_is(e->kid, "k1"));
+    assert_true(ron_str_is(e->capability_ref, "c1"));
+    assert_true(ron_str_is(e->memo, "Gr\xc3\xbc\xc3\x9f"
                                     "e"));
     assert_int_equal(e->v, 1);
     e = &batch.entries[1];
-    assert_true(ron_str_eq(e->asset, "roc"));
+    assert_true(ron_str_is(e->asset, "roc"));
     assert_int_equal(e->expires_ms, UINT64_C(1700000000001));
     assert_int_equal(e->account_nonce, 0);
     assert_int_equal(e->to.len + e->ref.len + e->memo.len, 0);
@@ -608,7 +608,7 @@ static void test_led_entry__batch_bytes__round_trip_and_strictness(void **state)
         led_batch_decode(bytes, len, LED_ORIGIN_CALLER, &arena, &batch, &leaves, &refusals));
     assert_int_equal(batch.count, 3);
     assert_true(batch.dry_run);
-    assert_true(ron_str_eq(batch.idem_id, "b1"));
+    assert_true(ron_str_is(batch.idem_id, "b1"));
     for (size_t i = 0; i < 3; i++) {
         uint8_t leaf[LED_ENTRY_BYTES_MAX];
 

@@ -61,8 +61,8 @@ static void test_led_ask__targets__are_their_questions(void **state)
             fail_msg("%s: %d %s", rows[i].target, error.status, error.message);
         }
         assert_int_equal(q.ask, rows[i].ask);
-        assert_true(ron_str_eq((struct ron_str){q.account, q.account_len}, rows[i].account));
-        assert_true(ron_str_eq((struct ron_str){q.text, q.text_len}, rows[i].text));
+        assert_true(ron_str_is((struct ron_str){q.account, q.account_len}, rows[i].account));
+        assert_true(ron_str_is((struct ron_str){q.text, q.text_len}, rows[i].text));
         assert_int_equal(q.a, rows[i].a);
         assert_int_equal(q.b, rows[i].b);
         assert_int_equal(led_ask_is_public(&q), rows[i].is_public);
@@ -147,26 +147,26 @@ static void test_led_ask__targets_of_the_client__come_back(void **state)
     lc_target_account(&out, (struct ron_str){account, sizeof account - 1});
     assert_true(parse(ron_buf_text(&out)));
     assert_int_equal(q.ask, LED_ASK_BALANCES);
-    assert_true(ron_str_eq((struct ron_str){q.account, q.account_len}, account));
+    assert_true(ron_str_is((struct ron_str){q.account, q.account_len}, account));
     ron_buf_clear(&out);
     lc_target_debits(&out, (struct ron_str){account, sizeof account - 1},
                      (struct ron_str){"usd.x", 5}, 12, 34);
     assert_true(parse(ron_buf_text(&out)));
     assert_int_equal(q.ask, LED_ASK_DEBITS);
-    assert_true(ron_str_eq((struct ron_str){q.account, q.account_len}, account));
-    assert_true(ron_str_eq((struct ron_str){q.text, q.text_len}, "usd.x"));
+    assert_true(ron_str_is((struct ron_str){q.account, q.account_len}, account));
+    assert_true(ron_str_is((struct ron_str){q.text, q.text_len}, "usd.x"));
     assert_int_equal(q.a, 34);
     assert_int_equal(q.b, 12);
     ron_buf_clear(&out);
     lc_target_outcome(&out, text);
     assert_true(parse(ron_buf_text(&out)));
     assert_int_equal(q.ask, LED_ASK_OUTCOME);
-    assert_true(ron_str_eq((struct ron_str){q.text, q.text_len}, name));
+    assert_true(ron_str_is((struct ron_str){q.text, q.text_len}, name));
     ron_buf_clear(&out);
     lc_target_by_id(&out, text);
     assert_true(parse(ron_buf_text(&out)));
     assert_int_equal(q.ask, LED_ASK_BY_ID);
-    assert_true(ron_str_eq((struct ron_str){q.text, q.text_len}, name));
+    assert_true(ron_str_is((struct ron_str){q.text, q.text_len}, name));
     ron_buf_clear(&out);
     lc_target_receipt(&out, 77);
     assert_true(parse(ron_buf_text(&out)));

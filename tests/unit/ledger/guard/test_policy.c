@@ -309,7 +309,7 @@ static int model_weight(const struct model_limit *l, const struct led_entry *e)
         weight += last != '*' && last != '/' && last != ':' ? 4 : 0;
     }
     if (l->asset != NULL) {
-        if (!ron_str_eq(e->asset, l->asset)) {
+        if (!ron_str_is(e->asset, l->asset)) {
             return -1;
         }
         weight += 2;

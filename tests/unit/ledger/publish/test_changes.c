@@ -55,7 +55,7 @@ static void hear(void *arg, const void *event, size_t len)
     while (lc_changes_next(&c, &name)) {
         int i = 0;
 
-        while (i < NAMES && !ron_str_eq(name, names[i])) {
+        while (i < NAMES && !ron_str_is(name, names[i])) {
             i++;
         }
         assert_true(i < NAMES);

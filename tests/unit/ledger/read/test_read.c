@@ -455,7 +455,7 @@ static void take_balances(const struct balances *got, struct told *told)
     for (size_t i = 0; i < got->balances.count; i++) {
         int asset = 0;
 
-        while (!ron_str_eq(list[i].asset, j_assets[asset])) {
+        while (!ron_str_is(list[i].asset, j_assets[asset])) {
             assert_true(++asset < J_ASSETS);
         }
         if (!told->is[asset]) {

@@ -26,7 +26,7 @@ static struct rwd_totals expect(const struct fix_row *rows, size_t count,
         struct rwd_payout payout;
 
         rwd_result_payout(r, k, &payout);
-        assert_true(ron_str_eq(payout.account, wanted[k].account));
+        assert_true(ron_str_is(payout.account, wanted[k].account));
         support_assert_u128_equal(payout.amount.v, wanted[k].amount);
     }
     support_assert_u128_equal(totals.residual.v, residual);
@@ -54,10 +54,10 @@ static void test_calc__specification_vector__pays_356_and_643(void **state)
         .rows = sealed, .policy = &policy, .pool = ron_money_of(1000), .produced_at_ms = 1});
     assert_int_equal(rwd_result_totals(r)->paid_accounts, 2);
     rwd_result_payout(r, 0, &payout);
-    assert_true(ron_str_eq(payout.account, "acct_a"));
+    assert_true(ron_str_is(payout.account, "acct_a"));
     assert_true(payout.amount.v == 356 && payout.score == 1220000);
     rwd_result_payout(r, 1, &payout);
-    assert_true(ron_str_eq(payout.account, "acct_b"));
+    assert_true(ron_str_is(payout.account, "acct_b"));
     assert_true(payout.amount.v == 643 && payout.score == 2200000);
     assert_true(rwd_result_totals(r)->residual.v == 1);
     assert_true(rwd_result_totals(r)->paid.v == 999);

@@ -75,10 +75,10 @@ static void test_policy__full_document__every_value_is_read(void **state)
     const struct rwd_policy *p = rwd_policy_of(doc);
 
     (void)state;
-    assert_true(ron_str_eq(p->id, "policy:v1"));
+    assert_true(ron_str_is(p->id, "policy:v1"));
     assert_int_equal(p->version, 3);
     assert_int_equal(p->funding, RWD_FUND_CREATOR_POOL);
-    assert_true(ron_str_eq(p->asset, "roc"));
+    assert_true(ron_str_is(p->asset, "roc"));
     assert_true(p->max.v == 1000000);
     assert_true(p->min.v == 1);
     assert_int_equal(p->weight_bps, 10000);
@@ -87,12 +87,12 @@ static void test_policy__full_document__every_value_is_read(void **state)
     assert_true(p->stored.num == 1 && p->stored.den == 1);
     assert_true(p->served.num == 1 && p->served.den == 4);
     assert_true(p->uptime.num == 1 && p->uptime.den == 1);
-    assert_true(ron_str_eq(p->funding_account, "pool"));
-    assert_true(ron_str_eq(p->sink, "treasury"));
+    assert_true(ron_str_is(p->funding_account, "pool"));
+    assert_true(ron_str_is(p->sink, "treasury"));
     assert_true(p->has_actor_cap && p->actor_cap.v == 500);
     assert_int_equal(p->category_count, 2);
-    assert_true(ron_str_eq(p->categories[0].prefix, "t:1/") && p->categories[0].cap.v == 300);
-    assert_true(ron_str_eq(p->categories[1].prefix, "t:2/") && p->categories[1].cap.v == 0);
+    assert_true(ron_str_is(p->categories[0].prefix, "t:1/") && p->categories[0].cap.v == 300);
+    assert_true(ron_str_is(p->categories[1].prefix, "t:2/") && p->categories[1].cap.v == 0);
     assert_int_equal(p->emission, RWD_EMIT_HALVING);
     assert_true(p->emission_base.v == 5000);
     assert_int_equal(p->emission_start_ms, 7);
@@ -119,7 +119,7 @@ static void test_policy__canonical_document__keeps_its_bytes_and_hash(void **sta
         struct rwd_policy_doc *doc = read_good(cases[i].text);
         char id[RON_B3_ID_SIZE];
 
-        assert_true(ron_str_eq(rwd_policy_bytes(doc), cases[i].text));
+        assert_true(ron_str_is(rwd_policy_bytes(doc), cases[i].text));
         ron_b3_format(&rwd_policy_of(doc)->hash, id);
         assert_string_equal(id, cases[i].hash);
         rwd_policy_free(doc);
@@ -154,7 +154,7 @@ static void test_policy__other_spellings__have_the_same_bytes(void **state)
 
         swap(text, sizeof text, cases[i].text, cases[i].from, cases[i].to);
         doc = read_good(text);
-        assert_true(ron_str_eq(rwd_policy_bytes(doc), cases[i].text));
+        assert_true(ron_str_is(rwd_policy_bytes(doc), cases[i].text));
         rwd_policy_free(doc);
     }
 }
@@ -340,7 +340,7 @@ static void test_policy__signed_document__is_read_with_its_key_and_written_as_it
     assert_true(rwd_policy_of(doc)->is_signed);
     assert_string_equal(rwd_policy_of(doc)->key_id, "ops-1");
     assert_true(ron_b3_equal(&rwd_policy_of(doc)->hash, &rwd_policy_of(bare)->hash));
-    assert_true(ron_str_eq(rwd_policy_bytes(doc), full));
+    assert_true(ron_str_is(rwd_policy_bytes(doc), full));
     ron_buf_init(&again, RWD_POLICY_TEXT_MAX);
     assert_int_equal(rwd_policy_write(doc, &again), RON_OK);
     assert_string_equal(ron_buf_text(&again), ron_buf_text(&text));
@@ -481,7 +481,7 @@ static void test_policy__constant_or_no_curve__is_flat(void **state)
     swap(text, sizeof text, plain, "\"}}",
          "\"},\"emission\":{\"kind\":\"constant\",\"base_minor_units\":\"9\",\"start_millis\":2}}");
     doc = read_good(text);
-    assert_true(ron_str_eq(rwd_policy_bytes(doc), text));
+    assert_true(ron_str_is(rwd_policy_bytes(doc), text));
     assert_true(rwd_policy_pool_max(rwd_policy_of(doc), 1).v == 0);
     assert_true(rwd_policy_pool_max(rwd_policy_of(doc), 2).v == 9);
     rwd_policy_free(doc);

@@ -37,7 +37,7 @@ static void test_payouts__a_line__has_one_spelling(void **state)
     assert_int_equal(len, strlen(LINE_A));
     assert_memory_equal(line, LINE_A, len);
     assert_int_equal(rwd_payout_line_read(art_str(LINE_A), &again, NULL), RON_OK);
-    assert_true(ron_str_eq(again.account, "acct_a"));
+    assert_true(ron_str_is(again.account, "acct_a"));
     assert_true(again.amount.v == 356 && again.score == 1220000);
     for (size_t i = 0; i < RON_ARRAY_LEN(refused); i++) {
         assert_int_equal(rwd_payout_line_read(art_str(refused[i]), &again, NULL), RON_CORRUPT);

@@ -93,7 +93,7 @@ static void test_emit_write__batch__pays_each_payee_its_amount(void **state)
 
     (void)state;
     rwd_batch_key(&run.manifest.run_key, 10, 15, 0, key);
-    assert_true(ron_str_eq(b.idem_id, key));
+    assert_true(ron_str_is(b.idem_id, key));
     for (uint32_t i = 0; i < 15; i++) {
         const struct led_entry *e = &b.entries[i];
         struct rwd_payout p;
@@ -102,16 +102,16 @@ static void test_emit_write__batch__pays_each_payee_its_amount(void **state)
         rwd_result_payout(run.result, 10 + i, &p);
         rwd_intent_key(&run.manifest.run_key, p.account, p.amount, id);
         assert_int_equal(e->kind, LED_KIND_MINT);
-        assert_true(ron_str_eq(e->id, id));
+        assert_true(ron_str_is(e->id, id));
         assert_int_equal(e->account.len, p.account.len);
         assert_memory_equal(e->account.ptr, p.account.ptr, p.account.len);
         assert_int_equal(e->to.len, 0);
         support_assert_u128_equal(e->amount.v, p.amount.v);
         assert_int_equal(e->ts_ms, 1700000000000);
-        assert_true(ron_str_eq(e->asset, "roc"));
-        assert_true(ron_str_eq(e->memo, "svc-rewarder:2026-11"));
-        assert_true(ron_str_eq(e->kid, "rewarder-1"));
-        assert_true(ron_str_eq(e->capability_ref, "0a1b2c3d"));
+        assert_true(ron_str_is(e->asset, "roc"));
+        assert_true(ron_str_is(e->memo, "svc-rewarder:2026-11"));
+        assert_true(ron_str_is(e->kid, "rewarder-1"));
+        assert_true(ron_str_is(e->capability_ref, "0a1b2c3d"));
     }
 }
 
@@ -124,12 +124,12 @@ static void test_emit_write__claim__first_batch_has_the_key_of_the_epoch(void **
     (void)state;
     src.claim_salt = art_str("salt");
     rwd_claim_key(art_str("salt"), run.manifest.epoch, 0, key);
-    assert_true(ron_str_eq(sent(&first).idem_id, key));
+    assert_true(ron_str_is(sent(&first).idem_id, key));
     first.step = RWD_EMIT_CANCEL;
     request(&first, LC_CODE_CANCEL);
     assert_string_equal(ron_buf_text(&out), key);
     rwd_batch_key(&run.manifest.run_key, 10, 5, 0, key);
-    assert_true(ron_str_eq(sent(&next).idem_id, key));
+    assert_true(ron_str_is(sent(&next).idem_id, key));
 }
 
 static void test_emit_write__funded__moves_from_the_account(void **state)
@@ -143,7 +143,7 @@ static void test_emit_write__funded__moves_from_the_account(void **state)
     b = sent(&slot);
     rwd_result_payout(run.result, 1, &p);
     assert_int_equal(b.entries[1].kind, LED_KIND_TRANSFER);
-    assert_true(ron_str_eq(b.entries[1].account, "pool"));
+    assert_true(ron_str_is(b.entries[1].account, "pool"));
     assert_memory_equal(b.entries[1].to.ptr, p.account.ptr, p.account.len);
 }
 
@@ -179,14 +179,14 @@ static void test_emit_write__ids_and_nonces__follow_from_the_payout_alone(void *
     slot.row.attempt = 1;
     slot.row.ts_ms++;
     b = sent(&slot);
-    assert_false(ron_str_eq(b.idem_id, key));
-    assert_true(ron_str_eq(b.entries[3].id, id));
+    assert_false(ron_str_is(b.idem_id, key));
+    assert_true(ron_str_is(b.entries[3].id, id));
     assert_memory_equal(b.entries[3].nonce, nonce, sizeof nonce);
     assert_memory_not_equal(b.entries[4].nonce, nonce, sizeof nonce);
     slot = slot_of(RWD_EMIT_SEND, 3, 9);
     b = sent(&slot);
-    assert_false(ron_str_eq(b.idem_id, key));
-    assert_true(ron_str_eq(b.entries[0].id, id));
+    assert_false(ron_str_is(b.idem_id, key));
+    assert_true(ron_str_is(b.entries[0].id, id));
     assert_memory_equal(b.entries[0].nonce, nonce, sizeof nonce);
 }
 

@@ -47,7 +47,7 @@ static struct led_batch encoded(bool dry_run)
     }
     assert_int_equal(batch.count, call.count);
     assert_int_equal(batch.dry_run, dry_run);
-    assert_true(ron_str_eq(batch.idem_id, call.idem_id));
+    assert_true(ron_str_is(batch.idem_id, call.idem_id));
     return batch;
 }
 
@@ -57,12 +57,12 @@ static void expect(const struct led_entry *e, uint8_t kind, const char *account,
     const struct wlt_operation *o = &call.ops[0];
 
     assert_int_equal(e->kind, kind);
-    assert_true(ron_str_eq(e->id, o->txid));
-    assert_true(ron_str_eq(e->account, account));
-    assert_true(ron_str_eq(e->to, to));
-    assert_true(ron_str_eq(e->ref, ref));
-    assert_true(ron_str_eq(e->kid, "wallet-1"));
-    assert_true(ron_str_eq(e->capability_ref, "0a1b2c3d"));
+    assert_true(ron_str_is(e->id, o->txid));
+    assert_true(ron_str_is(e->account, account));
+    assert_true(ron_str_is(e->to, to));
+    assert_true(ron_str_is(e->ref, ref));
+    assert_true(ron_str_is(e->kid, "wallet-1"));
+    assert_true(ron_str_is(e->capability_ref, "0a1b2c3d"));
     assert_int_equal(e->ts_ms, 1700000000000);
     assert_memory_equal(e->nonce, o->entry_nonce, LC_NONCE_BYTES);
     support_assert_u128_equal(e->amount.v, 7);
@@ -76,15 +76,15 @@ static void test_wlt_call__encoded__the_ledger_reads_the_same(void **state)
     good(WLT_ISSUE, "{\"to\":\"a\",\"amount_minor\":\"7\",\"asset\":\"usd\"}", "k");
     b = encoded(false);
     expect(&b.entries[0], LED_KIND_MINT, "a", "", "");
-    assert_true(ron_str_eq(b.entries[0].asset, "usd"));
+    assert_true(ron_str_is(b.entries[0].asset, "usd"));
     assert_int_equal(b.entries[0].account_nonce, 0);
     good(WLT_TRANSFER,
          "{\"from\":\"a\",\"to\":\"b\",\"amount_minor\":\"7\",\"nonce\":9,\"memo\":\"m\"}", "k");
     b = encoded(true);
     expect(&b.entries[0], LED_KIND_TRANSFER, "a", "b", "");
     assert_int_equal(b.entries[0].account_nonce, 9);
-    assert_true(ron_str_eq(b.entries[0].memo, "m"));
-    assert_true(ron_str_eq(b.entries[0].asset, "roc"));
+    assert_true(ron_str_is(b.entries[0].memo, "m"));
+    assert_true(ron_str_is(b.entries[0].asset, "roc"));
     good(WLT_BURN, "{\"from\":\"a\",\"amount_minor\":\"7\"}", "k");
     b = encoded(false);
     expect(&b.entries[0], LED_KIND_BURN, "a", "", "");
@@ -116,7 +116,7 @@ static void test_wlt_call__encoded_batch__entries_in_order(void **state)
         static const uint8_t kinds[] = {LED_KIND_MINT, LED_KIND_TRANSFER, LED_KIND_BURN};
 
         assert_int_equal(b.entries[i].kind, kinds[i]);
-        assert_true(ron_str_eq(b.entries[i].id, call.ops[i].txid));
+        assert_true(ron_str_is(b.entries[i].id, call.ops[i].txid));
         assert_memory_equal(b.entries[i].nonce, call.ops[i].entry_nonce, LC_NONCE_BYTES);
         support_assert_u128_equal(b.entries[i].amount.v, i + 1);
     }

@@ -60,7 +60,7 @@ static void report_failure(const char *what, int line)
 static const char *use_hold(struct state *s, const struct led_entry *e, size_t a, int64_t n)
 {
     for (size_t i = 0; i < s->hold_count; i++) {
-        if (ron_str_eq(e->ref, s->holds[i].id) && s->holds[i].left > 0) {
+        if (ron_str_is(e->ref, s->holds[i].id) && s->holds[i].left > 0) {
             if (s->holds[i].account != a) {
                 return "conflict";
             }
@@ -143,7 +143,7 @@ static const char *apply(struct state *s, const struct led_batch *b, uint64_t se
 static struct commit *find_commit(struct ron_str idem_id)
 {
     for (size_t i = 0; i < model.count; i++) {
-        if (ron_str_eq(idem_id, model.log[i].idem_id)) {
+        if (ron_str_is(idem_id, model.log[i].idem_id)) {
             return &model.log[i];
         }
     }
@@ -236,7 +236,7 @@ static bool read_place(struct ron_str id, struct ron_buf *answer, uint16_t *stat
     for (size_t i = 0; i < model.count; i++) {
         const struct commit *c = &model.log[i];
 
-        if (ron_str_eq(id, c->first_id)) {
+        if (ron_str_is(id, c->first_id)) {
             (void)ron_buf_append_fmt(
                 answer,
                 "{\"entry\":{\"seq\":%llu},\"batch\":{\"seq_start\":%llu,\"seq_end\":%llu,"
