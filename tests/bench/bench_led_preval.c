@@ -10,6 +10,7 @@
 #include <inttypes.h>
 
 #include "bench/bench.h"
+#include "ledger/guard/guard.h"
 #include "ledger/pipeline/preval.h"
 #include "ron/base/alloc.h"
 #include "ron/io/linux_env.h"

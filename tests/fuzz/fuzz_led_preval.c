@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "ledger/guard/guard.h"
 #include "ledger/pipeline/preval.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"
