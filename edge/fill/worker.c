@@ -238,6 +238,27 @@ static bool run_shared(struct edg_fills *fills, struct edg_fill *f)
     return true;
 }
 
+/* Counts the exchange and tells operators about it. */
+static void report(struct edg_fills *fills, const struct edg_origin *origin,
+                   const struct edg_fetched *got, bool good, uint64_t begun_ns)
+{
+    edg_count_of(fills->site, EDG_M_FILL_SUCCESS, origin->name, good);
+    edg_observe(fills->site, EDG_M_FILL_LATENCY, ron_env_now_ns(fills->site->env) - begun_ns);
+    edg_events_tell(fills->site,
+                    &(struct edg_event){.fill = true,
+                                        .status = (uint32_t)got->status,
+                                        .bytes = got->size,
+                                        .what = got->outcome == EDG_OUTCOME_FILLED   ? "filled"
+                                                : got->outcome == EDG_OUTCOME_SAME   ? "same"
+                                                : got->outcome == EDG_OUTCOME_ABSENT ? "absent"
+                                                                                     : "failed"},
+                    origin->name);
+    if (got->outcome == EDG_OUTCOME_FILLED || got->outcome == EDG_OUTCOME_STORE) {
+        edg_count_of(fills->site, EDG_M_CAS_WRITES,
+                     got->outcome == EDG_OUTCOME_FILLED ? "ok" : "error", 1);
+    }
+}
+
 /* RON_NOMEM: it did not begin, and the fill was requeued or has ended. */
 static enum ron_rc run_origin(struct edg_filler *k, struct edg_fill *f)
 {
@@ -272,21 +293,7 @@ static enum ron_rc run_origin(struct edg_filler *k, struct edg_fill *f)
         edg_s3_stored(fills->site, fills->store, &got->id, f->deadline);
     }
     good = got->outcome == EDG_OUTCOME_FILLED || got->outcome == EDG_OUTCOME_SAME;
-    edg_count_of(fills->site, EDG_M_FILL_SUCCESS, origin->name, good);
-    edg_observe(fills->site, EDG_M_FILL_LATENCY, ron_env_now_ns(fills->site->env) - begun_ns);
-    edg_events_tell(fills->site,
-                    &(struct edg_event){.fill = true,
-                                        .status = (uint32_t)got->status,
-                                        .bytes = got->size,
-                                        .what = got->outcome == EDG_OUTCOME_FILLED   ? "filled"
-                                                : got->outcome == EDG_OUTCOME_SAME   ? "same"
-                                                : got->outcome == EDG_OUTCOME_ABSENT ? "absent"
-                                                                                     : "failed"},
-                    origin->name);
-    if (got->outcome == EDG_OUTCOME_FILLED || got->outcome == EDG_OUTCOME_STORE) {
-        edg_count_of(fills->site, EDG_M_CAS_WRITES,
-                     got->outcome == EDG_OUTCOME_FILLED ? "ok" : "error", 1);
-    }
+    report(fills, origin, got, good, begun_ns);
     status.fwd_status = got->status;
     if (good || got->outcome == EDG_OUTCOME_ABSENT) {
         record = record_of(fills, f, got, &status.stored);
