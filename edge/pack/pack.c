@@ -280,11 +280,6 @@ const char *edg_pack_name(const struct edg_pack *p)
     return p->name;
 }
 
-const char *edg_pack_path(const struct edg_pack *p)
-{
-    return p->path;
-}
-
 const struct edg_pack_info *edg_pack_info(const struct edg_pack *p)
 {
     return &p->info;

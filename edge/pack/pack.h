@@ -149,7 +149,6 @@ void edg_pack_unref(struct edg_pack *p);           /* any thread; NULL does noth
 /* Of the file that is open. */
 RON_MUST_USE enum ron_rc edg_pack_stat(const struct edg_pack *p, struct ron_file_stat *ret_stat);
 const char *edg_pack_name(const struct edg_pack *p);
-const char *edg_pack_path(const struct edg_pack *p);
 const struct edg_pack_info *edg_pack_info(const struct edg_pack *p);
 /* The metadata as a JSON object, valid while the pack is; "{}" when there is none. For MBTiles the
  * rows of its table as strings, and what the row `json` holds under its own names. */
