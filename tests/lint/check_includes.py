@@ -32,8 +32,9 @@ USES = {
 }
 MIDDLE = ["guard", "obs", "conf", "cap", "cas", "merkle", "pg"]
 FRONT = ["http", "wire"]  # and front, what they share
-UPPER = MIDDLE + ["front"] + FRONT + ["s3", "app"]
+UPPER = MIDDLE + ["sql", "front"] + FRONT + ["s3", "app"]
 USES.update({module: LOW for module in MIDDLE})
+USES["sql"] = LOW + ["cas", "pg"]
 USES["front"] = LOW
 USES.update({module: LOW + MIDDLE + ["front"] for module in FRONT})
 USES["s3"] = LOW + MIDDLE + ["http"]
