@@ -51,30 +51,30 @@ static enum ron_rc read_breach(struct ron_str label, enum rwd_breach *ret_breach
 
 /* ---- rows ------------------------------------------------------------------------------------ */
 
-static enum ron_rc read_request(const struct rwd__use *u, struct rwd_request *r,
+static enum ron_rc read_request(const struct ron_sql_use *u, struct rwd_request *r,
                                 struct ron_err *err)
 {
-    RON_TRY(rwd__get_text(u, COL_EPOCH, r->epoch, sizeof r->epoch, err));
-    RON_TRY(rwd__get_bytes(u, COL_RUN_KEY, r->run_key.bytes, sizeof r->run_key.bytes, err));
+    RON_TRY(ron_sql_get_text(u, COL_EPOCH, r->epoch, sizeof r->epoch, err));
+    RON_TRY(ron_sql_get_bytes(u, COL_RUN_KEY, r->run_key.bytes, sizeof r->run_key.bytes, err));
     RON_TRY(
-        rwd__get_bytes(u, COL_INPUTS_CID, r->inputs_cid.bytes, sizeof r->inputs_cid.bytes, err));
-    RON_TRY(rwd__get_text(u, COL_POLICY_ID, r->policy_id, sizeof r->policy_id, err));
-    RON_TRY(
-        rwd__get_bytes(u, COL_POLICY_HASH, r->policy_hash.bytes, sizeof r->policy_hash.bytes, err));
-    RON_TRY(rwd__get_text(u, COL_CARRY_EPOCH, r->carry_epoch, sizeof r->carry_epoch, err));
-    r->has_ledger = rwd__get_str(u, COL_LEDGER_ROOT).len != 0;
+        ron_sql_get_bytes(u, COL_INPUTS_CID, r->inputs_cid.bytes, sizeof r->inputs_cid.bytes, err));
+    RON_TRY(ron_sql_get_text(u, COL_POLICY_ID, r->policy_id, sizeof r->policy_id, err));
+    RON_TRY(ron_sql_get_bytes(u, COL_POLICY_HASH, r->policy_hash.bytes, sizeof r->policy_hash.bytes,
+                              err));
+    RON_TRY(ron_sql_get_text(u, COL_CARRY_EPOCH, r->carry_epoch, sizeof r->carry_epoch, err));
+    r->has_ledger = ron_sql_get_str(u, COL_LEDGER_ROOT).len != 0;
     if (r->has_ledger) {
-        RON_TRY(rwd__get_bytes(u, COL_LEDGER_ROOT, r->ledger_root.bytes,
-                               sizeof r->ledger_root.bytes, err));
-        r->ledger_seq = rwd__get_u64(u, COL_LEDGER_SEQ);
+        RON_TRY(ron_sql_get_bytes(u, COL_LEDGER_ROOT, r->ledger_root.bytes,
+                                  sizeof r->ledger_root.bytes, err));
+        r->ledger_seq = ron_sql_get_u64(u, COL_LEDGER_SEQ);
     }
     return RON_OK;
 }
 
-static enum ron_rc read_money(const struct rwd__use *u, int column, struct ron_money *ret_money,
-                              struct ron_err *err)
+static enum ron_rc read_money(const struct ron_sql_use *u, uint32_t column,
+                              struct ron_money *ret_money, struct ron_err *err)
 {
-    struct ron_str text = rwd__get_str(u, column);
+    struct ron_str text = ron_sql_get_str(u, column);
 
     if (ron_money_parse(text.ptr, text.len, ret_money, NULL) != RON_OK) {
         return ron_err_set(err, RON_CORRUPT, "book: an amount is none");
@@ -82,39 +82,39 @@ static enum ron_rc read_money(const struct rwd__use *u, int column, struct ron_m
     return RON_OK;
 }
 
-static enum ron_rc read_epoch(const struct rwd__use *u, struct rwd_epoch *e, struct ron_err *err)
+static enum ron_rc read_epoch(const struct ron_sql_use *u, struct rwd_epoch *e, struct ron_err *err)
 {
     *e = (struct rwd_epoch){0};
-    RON_TRY(rwd__get_whole(u, COL_WHOLE, err));
+    RON_TRY(ron_sql_get_whole(u, err));
     RON_TRY(read_request(u, &e->request, err));
-    if (!rwd_state_of(rwd__get_str(u, COL_STATE), &e->state)) {
+    if (!rwd_state_of(ron_sql_get_str(u, COL_STATE), &e->state)) {
         return ron_err_set(err, RON_CORRUPT, "book: no such state");
     }
-    RON_TRY(read_breach(rwd__get_str(u, COL_BREACH), &e->breach, err));
-    RON_TRY(rwd__get_text(u, COL_REASON, e->reason, sizeof e->reason, err));
-    e->sealed = rwd__get_str(u, COL_COMMITMENT).len != 0;
+    RON_TRY(read_breach(ron_sql_get_str(u, COL_BREACH), &e->breach, err));
+    RON_TRY(ron_sql_get_text(u, COL_REASON, e->reason, sizeof e->reason, err));
+    e->sealed = ron_sql_get_str(u, COL_COMMITMENT).len != 0;
     if (e->sealed) {
-        RON_TRY(rwd__get_bytes(u, COL_COMMITMENT, e->commitment.bytes, sizeof e->commitment.bytes,
-                               err));
+        RON_TRY(ron_sql_get_bytes(u, COL_COMMITMENT, e->commitment.bytes,
+                                  sizeof e->commitment.bytes, err));
     }
     RON_TRY(read_money(u, COL_PAID, &e->paid, err));
     RON_TRY(read_money(u, COL_RESIDUAL, &e->residual, err));
-    e->residual_carries = rwd__get_u64(u, COL_CARRIES) != 0;
-    e->intents = rwd__get_u64(u, COL_INTENTS);
-    e->created_ms = rwd__get_u64(u, COL_CREATED);
-    e->changed_ms = rwd__get_u64(u, COL_CHANGED);
-    return rwd__get_text(u, COL_CARRIED_INTO, e->carried_into, sizeof e->carried_into, err);
+    e->residual_carries = ron_sql_get_u64(u, COL_CARRIES) != 0;
+    e->intents = ron_sql_get_u64(u, COL_INTENTS);
+    e->created_ms = ron_sql_get_u64(u, COL_CREATED);
+    e->changed_ms = ron_sql_get_u64(u, COL_CHANGED);
+    return ron_sql_get_text(u, COL_CARRIED_INTO, e->carried_into, sizeof e->carried_into, err);
 }
 
 enum ron_rc rwd__epoch_get(struct rwd_book *b, struct ron_str epoch, struct rwd_epoch *ret_epoch,
                            struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__EPOCH_GET);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__EPOCH_GET);
     struct rwd_epoch e;
     bool row = false;
     enum ron_rc rc;
 
-    rwd__put_text(&u, epoch);
+    ron_sql_put_text(&u, epoch);
     rc = rwd__row(&u, &row, err);
     if (rc == RON_OK && !row) {
         rc = ron_err_set(err, RON_NOTFOUND, "no epoch %.*s", (int)epoch.len, epoch.ptr);
@@ -122,7 +122,7 @@ enum ron_rc rwd__epoch_get(struct rwd_book *b, struct ron_str epoch, struct rwd_
     if (rc == RON_OK) {
         rc = read_epoch(&u, &e, err);
     }
-    rwd__end(&u);
+    ron_sql_done(&u);
     if (rc == RON_OK) {
         *ret_epoch = e;
     }
@@ -131,9 +131,9 @@ enum ron_rc rwd__epoch_get(struct rwd_book *b, struct ron_str epoch, struct rwd_
 
 static enum ron_rc sum_epoch(struct rwd_book *b, const char *epoch, struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__EPOCH_SUM);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__EPOCH_SUM);
 
-    rwd__put_text(&u, ron_str_of(epoch));
+    ron_sql_put_text(&u, ron_str_of(epoch));
     return rwd__run(&u, NULL, err);
 }
 
@@ -141,16 +141,16 @@ enum ron_rc rwd__epoch_move(struct rwd_book *b, const struct rwd_epoch *epoch, e
                             enum rwd_breach breach, const char *reason, uint64_t now_ms,
                             struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__EPOCH_MOVE);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__EPOCH_MOVE);
     struct ron_str text = ron_str_of(reason != NULL ? reason : "");
 
     RON_ASSERT(rwd_state_may(epoch->state, to));
     text.len = RON_MIN(text.len, sizeof epoch->reason - 1);
-    rwd__put_text(&u, ron_str_of(epoch->request.epoch));
-    rwd__put_text(&u, ron_str_of(rwd_state_name(to)));
-    rwd__put_text(&u, ron_str_of(breach_labels[breach]));
-    rwd__put_text(&u, text);
-    rwd__put_u64(&u, now_ms);
+    ron_sql_put_text(&u, ron_str_of(epoch->request.epoch));
+    ron_sql_put_text(&u, ron_str_of(rwd_state_name(to)));
+    ron_sql_put_text(&u, ron_str_of(breach_labels[breach]));
+    ron_sql_put_text(&u, text);
+    ron_sql_put_u64(&u, now_ms);
     RON_TRY(rwd__run(&u, NULL, err));
     return sum_epoch(b, epoch->request.epoch, err);
 }
@@ -178,7 +178,7 @@ static bool same_request(const struct rwd_request *a, const struct rwd_request *
 /* B4: takes the residual of another epoch, which must lie there untaken. */
 static enum ron_rc take_carry(struct rwd_book *b, const struct rwd_request *r, struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__CARRY_ADD);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__CARRY_ADD);
     struct rwd_epoch from;
 
     RON_TRY(rwd__epoch_get(b, ron_str_of(r->carry_epoch), &from, err));
@@ -190,39 +190,39 @@ static enum ron_rc take_carry(struct rwd_book *b, const struct rwd_request *r, s
         return ron_err_set(err, RON_CONFLICT, "the residual of %s went into %s", r->carry_epoch,
                            from.carried_into);
     }
-    rwd__put_text(&u, ron_str_of(r->carry_epoch));
-    rwd__put_text(&u, ron_str_of(r->epoch));
+    ron_sql_put_text(&u, ron_str_of(r->carry_epoch));
+    ron_sql_put_text(&u, ron_str_of(r->epoch));
     return rwd__run(&u, NULL, err);
 }
 
 static enum ron_rc add_epoch(struct rwd_book *b, const struct rwd_request *r, uint64_t now_ms,
                              struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__EPOCH_ADD);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__EPOCH_ADD);
 
-    rwd__put_text(&u, ron_str_of(r->epoch));
-    rwd__put_bytes(&u, r->run_key.bytes, sizeof r->run_key.bytes);
-    rwd__put_bytes(&u, r->inputs_cid.bytes, sizeof r->inputs_cid.bytes);
-    rwd__put_text(&u, ron_str_of(r->policy_id));
-    rwd__put_bytes(&u, r->policy_hash.bytes, sizeof r->policy_hash.bytes);
+    ron_sql_put_text(&u, ron_str_of(r->epoch));
+    ron_sql_put_bytes(&u, r->run_key.bytes, sizeof r->run_key.bytes);
+    ron_sql_put_bytes(&u, r->inputs_cid.bytes, sizeof r->inputs_cid.bytes);
+    ron_sql_put_text(&u, ron_str_of(r->policy_id));
+    ron_sql_put_bytes(&u, r->policy_hash.bytes, sizeof r->policy_hash.bytes);
     if (r->has_ledger) {
-        rwd__put_bytes(&u, r->ledger_root.bytes, sizeof r->ledger_root.bytes);
-        rwd__put_u64(&u, r->ledger_seq);
+        ron_sql_put_bytes(&u, r->ledger_root.bytes, sizeof r->ledger_root.bytes);
+        ron_sql_put_u64(&u, r->ledger_seq);
     } else {
-        rwd__put_null(&u);
-        rwd__put_null(&u);
+        ron_sql_put_null(&u);
+        ron_sql_put_null(&u);
     }
-    rwd__put_text(&u, ron_str_of(r->carry_epoch));
-    rwd__put_text(&u, ron_str_of(rwd_state_name(RWD_RESERVED)));
-    rwd__put_text(&u, ron_str_of("")); /* breach, reason, commitment */
-    rwd__put_text(&u, ron_str_of(""));
-    rwd__put_null(&u);
-    rwd__put_text(&u, ron_str_of("0")); /* paid, residual, whether it carries, intents */
-    rwd__put_text(&u, ron_str_of("0"));
-    rwd__put_u64(&u, 0);
-    rwd__put_u64(&u, 0);
-    rwd__put_u64(&u, now_ms);
-    rwd__put_u64(&u, now_ms);
+    ron_sql_put_text(&u, ron_str_of(r->carry_epoch));
+    ron_sql_put_text(&u, ron_str_of(rwd_state_name(RWD_RESERVED)));
+    ron_sql_put_text(&u, ron_str_of("")); /* breach, reason, commitment */
+    ron_sql_put_text(&u, ron_str_of(""));
+    ron_sql_put_null(&u);
+    ron_sql_put_text(&u, ron_str_of("0")); /* paid, residual, whether it carries, intents */
+    ron_sql_put_text(&u, ron_str_of("0"));
+    ron_sql_put_u64(&u, 0);
+    ron_sql_put_u64(&u, 0);
+    ron_sql_put_u64(&u, now_ms);
+    ron_sql_put_u64(&u, now_ms);
     return rwd__run(&u, NULL, err);
 }
 
@@ -277,15 +277,15 @@ static enum ron_rc list(struct rwd_book *b, struct ron_str after, enum rwd_state
                         struct ron_err *err)
 {
     bool all = state == RWD_STATE_COUNT;
-    struct rwd__use u = rwd__ask(b, all ? RWD__EPOCH_LIST : RWD__EPOCH_LIST_STATE);
+    struct ron_sql_use u = ron_sql_use(b->sql, all ? RWD__EPOCH_LIST : RWD__EPOCH_LIST_STATE);
     enum ron_rc rc = RON_OK;
     size_t count = 0;
     bool row = true;
 
-    rwd__put_text(&u, after);
-    rwd__put_u64(&u, max);
+    ron_sql_put_text(&u, after);
+    ron_sql_put_u64(&u, max);
     if (!all) {
-        rwd__put_text(&u, ron_str_of(rwd_state_name(state)));
+        ron_sql_put_text(&u, ron_str_of(rwd_state_name(state)));
     }
     while (rc == RON_OK && row && count < max) {
         rc = rwd__row(&u, &row, err);
@@ -294,7 +294,7 @@ static enum ron_rc list(struct rwd_book *b, struct ron_str after, enum rwd_state
             count++;
         }
     }
-    rwd__end(&u);
+    ron_sql_done(&u);
     if (rc == RON_OK) {
         *ret_count = count;
     }
@@ -339,7 +339,7 @@ enum ron_rc rwd_book_move(struct rwd_book *b, struct ron_str epoch, enum rwd_sta
 static enum ron_rc seal(struct rwd_book *b, const struct rwd_manifest *m, uint64_t now_ms,
                         struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__EPOCH_SEAL);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__EPOCH_SEAL);
     char paid[RON_MONEY_TEXT_SIZE];
     char residual[RON_MONEY_TEXT_SIZE];
     struct rwd_epoch e;
@@ -353,13 +353,13 @@ static enum ron_rc seal(struct rwd_book *b, const struct rwd_manifest *m, uint64
     }
     (void)ron_money_format(m->totals.paid, paid);
     (void)ron_money_format(m->totals.residual, residual);
-    rwd__put_text(&u, m->epoch);
-    rwd__put_bytes(&u, m->commitment.bytes, sizeof m->commitment.bytes);
-    rwd__put_text(&u, ron_str_of(paid));
-    rwd__put_text(&u, ron_str_of(residual));
-    rwd__put_u64(&u, m->residual == RWD_RESIDUAL_CARRY);
-    rwd__put_u64(&u, rwd_intent_count(m));
-    rwd__put_u64(&u, now_ms);
+    ron_sql_put_text(&u, m->epoch);
+    ron_sql_put_bytes(&u, m->commitment.bytes, sizeof m->commitment.bytes);
+    ron_sql_put_text(&u, ron_str_of(paid));
+    ron_sql_put_text(&u, ron_str_of(residual));
+    ron_sql_put_u64(&u, m->residual == RWD_RESIDUAL_CARRY);
+    ron_sql_put_u64(&u, rwd_intent_count(m));
+    ron_sql_put_u64(&u, now_ms);
     RON_TRY(rwd__run(&u, NULL, err));
     return sum_epoch(b, e.request.epoch, err);
 }
@@ -401,13 +401,13 @@ enum ron_rc rwd_book_quarantine(struct rwd_book *b, struct ron_str epoch, enum r
 /* Removes an epoch that was never sealed; what it was to carry in is free again. */
 static enum ron_rc drop_unsealed(struct rwd_book *b, const struct rwd_epoch *e, struct ron_err *err)
 {
-    struct rwd__use carry = rwd__ask(b, RWD__CARRY_DROP);
-    struct rwd__use row = rwd__ask(b, RWD__EPOCH_DROP);
+    struct ron_sql_use carry = ron_sql_use(b->sql, RWD__CARRY_DROP);
+    struct ron_sql_use row = ron_sql_use(b->sql, RWD__EPOCH_DROP);
 
     RON_ASSERT(!e->sealed);
-    rwd__put_text(&carry, ron_str_of(e->request.epoch));
+    ron_sql_put_text(&carry, ron_str_of(e->request.epoch));
     RON_TRY(rwd__run(&carry, NULL, err));
-    rwd__put_text(&row, ron_str_of(e->request.epoch));
+    ron_sql_put_text(&row, ron_str_of(e->request.epoch));
     return rwd__run(&row, NULL, err);
 }
 
@@ -460,26 +460,26 @@ enum ron_rc rwd_book_release(struct rwd_book *b, struct ron_str epoch, uint64_t 
 static enum ron_rc find_old(struct rwd_book *b, const char *after, uint64_t before_ms,
                             char ret_epoch[RWD_EPOCH_MAX + 1], bool *ret_found, struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__EPOCH_OLD);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__EPOCH_OLD);
     enum ron_rc rc;
 
-    rwd__put_text(&u, ron_str_of(after));
-    rwd__put_u64(&u, before_ms);
-    rwd__put_u64(&u, 1);
+    ron_sql_put_text(&u, ron_str_of(after));
+    ron_sql_put_u64(&u, before_ms);
+    ron_sql_put_u64(&u, 1);
     rc = rwd__row(&u, ret_found, err);
     if (rc == RON_OK && *ret_found) {
-        rc = rwd__get_text(&u, 0, ret_epoch, RWD_EPOCH_MAX + 1, err);
+        rc = ron_sql_get_text(&u, 0, ret_epoch, RWD_EPOCH_MAX + 1, err);
     }
-    rwd__end(&u);
+    ron_sql_done(&u);
     return rc;
 }
 
 static enum ron_rc retire_one(struct rwd_book *b, const char *name, struct ron_err *err)
 {
-    struct rwd__use batches = rwd__ask(b, RWD__BATCH_DROP);
+    struct ron_sql_use batches = ron_sql_use(b->sql, RWD__BATCH_DROP);
     struct rwd_epoch epoch;
 
-    rwd__put_text(&batches, ron_str_of(name));
+    ron_sql_put_text(&batches, ron_str_of(name));
     RON_TRY(rwd__run(&batches, NULL, err));
     RON_TRY(rwd__epoch_get(b, ron_str_of(name), &epoch, err));
     return rwd__epoch_move(b, &epoch, RWD_RETIRED, RWD_BREACH_NONE, NULL, epoch.changed_ms, err);

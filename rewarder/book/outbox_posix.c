@@ -9,12 +9,12 @@
 static enum ron_rc any_row(struct rwd_book *b, enum rwd__statement statement, struct ron_str epoch,
                            bool *ret_any, struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, statement);
+    struct ron_sql_use u = ron_sql_use(b->sql, statement);
     enum ron_rc rc;
 
-    rwd__put_text(&u, epoch);
+    ron_sql_put_text(&u, epoch);
     rc = rwd__row(&u, ret_any, err);
-    rwd__end(&u);
+    ron_sql_done(&u);
     return rc;
 }
 
@@ -24,17 +24,17 @@ static enum ron_rc plan(struct rwd_book *b, const struct rwd_epoch *e, uint32_t 
     uint64_t first = 0;
 
     for (uint64_t no = 0; first < e->intents; no++) {
-        struct rwd__use u = rwd__ask(b, RWD__BATCH_ADD);
+        struct ron_sql_use u = ron_sql_use(b->sql, RWD__BATCH_ADD);
         uint64_t count = RON_MIN((uint64_t)batch_max, e->intents - first);
 
-        rwd__put_text(&u, ron_str_of(e->request.epoch));
-        rwd__put_u64(&u, no);
-        rwd__put_u64(&u, first);
-        rwd__put_u64(&u, count);
-        rwd__put_u64(&u, 0); /* attempt */
-        rwd__put_u64(&u, now_ms);
+        ron_sql_put_text(&u, ron_str_of(e->request.epoch));
+        ron_sql_put_u64(&u, no);
+        ron_sql_put_u64(&u, first);
+        ron_sql_put_u64(&u, count);
+        ron_sql_put_u64(&u, 0); /* attempt */
+        ron_sql_put_u64(&u, now_ms);
         for (int i = 0; i < 4; i++) { /* done, seq_first, seq_last, commit_ms */
-            rwd__put_u64(&u, 0);
+            ron_sql_put_u64(&u, 0);
         }
         RON_TRY(rwd__run(&u, NULL, err));
         first += count;
@@ -86,27 +86,27 @@ static enum ron_rc list(struct rwd_book *b, struct ron_str epoch, uint32_t no,
                         struct rwd_batch *ret_batches, size_t max, size_t *ret_count,
                         struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__BATCH_LIST);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__BATCH_LIST);
     enum ron_rc rc = RON_OK;
     size_t count = 0;
     bool row = true;
 
-    rwd__put_text(&u, epoch);
-    rwd__put_u64(&u, no);
-    rwd__put_u64(&u, max);
+    ron_sql_put_text(&u, epoch);
+    ron_sql_put_u64(&u, no);
+    ron_sql_put_u64(&u, max);
     while (rc == RON_OK && row && count < max) {
         rc = rwd__row(&u, &row, err);
         if (rc == RON_OK && row) {
-            rc = rwd__get_whole(&u, 5, err);
-            ret_batches[count++] = (struct rwd_batch){.no = (uint32_t)rwd__get_u64(&u, 0),
-                                                      .first = rwd__get_u64(&u, 1),
-                                                      .count = (uint32_t)rwd__get_u64(&u, 2),
-                                                      .attempt = (uint32_t)rwd__get_u64(&u, 3),
-                                                      .ts_ms = rwd__get_u64(&u, 4),
+            rc = ron_sql_get_whole(&u, err);
+            ret_batches[count++] = (struct rwd_batch){.no = (uint32_t)ron_sql_get_u64(&u, 0),
+                                                      .first = ron_sql_get_u64(&u, 1),
+                                                      .count = (uint32_t)ron_sql_get_u64(&u, 2),
+                                                      .attempt = (uint32_t)ron_sql_get_u64(&u, 3),
+                                                      .ts_ms = ron_sql_get_u64(&u, 4),
                                                       .state = RWD_BATCH_PLANNED};
         }
     }
-    rwd__end(&u);
+    ron_sql_done(&u);
     if (rc == RON_OK) {
         *ret_count = count;
     }
@@ -121,33 +121,48 @@ enum ron_rc rwd_book_batches(struct rwd_book *b, struct ron_str epoch, uint32_t 
     return rwd__book_end(b, list(b, epoch, no, ret_batches, max, ret_count, err), err);
 }
 
+/* Adds one row of SETTLEMENT. */
+static enum ron_rc add_batch(const struct ron_sql_use *u, struct rwd_settlement *s,
+                             uint64_t *intents, struct ron_err *err)
+{
+    uint64_t entries = ron_sql_get_u64(u, 0);
+    uint64_t done = ron_sql_get_u64(u, 1);
+    uint64_t seq_first = ron_sql_get_u64(u, 2);
+    uint64_t seq_last = ron_sql_get_u64(u, 3);
+
+    RON_TRY(ron_sql_get_whole(u, err));
+    *intents += entries;
+    s->batches++;
+    s->batches_done += (uint32_t)done;
+    s->intents_done += entries * done;
+    s->seq_first =
+        seq_first > 0 && (s->seq_first == 0 || seq_first < s->seq_first) ? seq_first : s->seq_first;
+    s->seq_last = RON_MAX(s->seq_last, seq_last);
+    return RON_OK;
+}
+
 static enum ron_rc settlement(struct rwd_book *b, struct ron_str epoch, struct rwd_settlement *s,
                               struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__SETTLEMENT);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__SETTLEMENT);
     struct rwd_epoch e;
-    enum ron_rc rc;
-    bool row = false;
+    uint64_t intents = 0;
+    enum ron_rc rc = RON_OK;
+    bool row = true;
 
     RON_TRY(rwd__epoch_get(b, epoch, &e, err));
-    rwd__put_text(&u, epoch);
-    rc = rwd__row(&u, &row, err);
-    if (rc == RON_OK) {
-        rc = rwd__get_whole(&u, 6, err);
-    }
-    if (rc == RON_OK) {
-        *s = (struct rwd_settlement){.batches = (uint32_t)rwd__get_u64(&u, 0),
-                                     .batches_done = (uint32_t)rwd__get_u64(&u, 1),
-                                     .intents = e.intents,
-                                     .intents_done = rwd__get_u64(&u, 3),
-                                     .seq_first = rwd__get_u64(&u, 4),
-                                     .seq_last = rwd__get_u64(&u, 5)};
-        if (s->batches != 0 && rwd__get_u64(&u, 2) != e.intents) {
-            rc =
-                ron_err_set(err, RON_CORRUPT, "book: the plan of %s is not whole", e.request.epoch);
+    *s = (struct rwd_settlement){.intents = e.intents};
+    ron_sql_put_text(&u, epoch);
+    while (rc == RON_OK && row) {
+        rc = rwd__row(&u, &row, err);
+        if (rc == RON_OK && row) {
+            rc = add_batch(&u, s, &intents, err);
         }
     }
-    rwd__end(&u);
+    ron_sql_done(&u);
+    if (rc == RON_OK && s->batches != 0 && intents != e.intents) {
+        rc = ron_err_set(err, RON_CORRUPT, "book: the plan of %s is not whole", e.request.epoch);
+    }
     return rc;
 }
 
@@ -172,51 +187,51 @@ struct mark {
 static enum ron_rc get_batch(struct rwd_book *b, struct ron_str epoch, uint32_t no,
                              struct mark *ret_mark, struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__BATCH_GET);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__BATCH_GET);
     bool row = false;
     enum ron_rc rc;
 
-    rwd__put_text(&u, epoch);
-    rwd__put_u64(&u, no);
+    ron_sql_put_text(&u, epoch);
+    ron_sql_put_u64(&u, no);
     rc = rwd__row(&u, &row, err);
     if (rc == RON_OK && !row) {
         rc = ron_err_set(err, RON_NOTFOUND, "no batch %u of epoch %.*s", (unsigned)no,
                          (int)epoch.len, epoch.ptr);
     }
     if (rc == RON_OK) {
-        *ret_mark = (struct mark){.done = rwd__get_u64(&u, 0) != 0,
-                                  .attempt = (uint32_t)rwd__get_u64(&u, 1)};
-        rc = rwd__get_whole(&u, 2, err);
+        *ret_mark = (struct mark){.done = ron_sql_get_u64(&u, 0) != 0,
+                                  .attempt = (uint32_t)ron_sql_get_u64(&u, 1)};
+        rc = ron_sql_get_whole(&u, err);
     }
-    rwd__end(&u);
+    ron_sql_done(&u);
     return rc;
 }
 
 static enum ron_rc sum_batch(struct rwd_book *b, struct ron_str epoch, uint32_t no,
                              struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__BATCH_SUM);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__BATCH_SUM);
 
-    rwd__put_text(&u, epoch);
-    rwd__put_u64(&u, no);
+    ron_sql_put_text(&u, epoch);
+    ron_sql_put_u64(&u, no);
     return rwd__run(&u, NULL, err);
 }
 
 static enum ron_rc mark_done(struct rwd_book *b, struct ron_str epoch, const struct rwd_batch *row,
                              struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__BATCH_DONE);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__BATCH_DONE);
     struct mark mark;
 
     RON_TRY(get_batch(b, epoch, row->no, &mark, err));
     if (mark.done) {
         return RON_OK; /* the first word stays */
     }
-    rwd__put_text(&u, epoch);
-    rwd__put_u64(&u, row->no);
-    rwd__put_u64(&u, row->seq_first);
-    rwd__put_u64(&u, row->seq_last);
-    rwd__put_u64(&u, row->commit_ms);
+    ron_sql_put_text(&u, epoch);
+    ron_sql_put_u64(&u, row->no);
+    ron_sql_put_u64(&u, row->seq_first);
+    ron_sql_put_u64(&u, row->seq_last);
+    ron_sql_put_u64(&u, row->commit_ms);
     RON_TRY(rwd__run(&u, NULL, err));
     return sum_batch(b, epoch, row->no, err);
 }
@@ -254,7 +269,7 @@ enum ron_rc rwd_book_done(struct rwd_book *b, struct ron_str epoch, const struct
 static enum ron_rc stamp(struct rwd_book *b, struct ron_str epoch, uint32_t no, uint64_t ts_ms,
                          uint32_t *ret_attempt, struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__BATCH_STAMP);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__BATCH_STAMP);
     struct mark mark;
 
     RON_TRY(get_batch(b, epoch, no, &mark, err));
@@ -262,9 +277,9 @@ static enum ron_rc stamp(struct rwd_book *b, struct ron_str epoch, uint32_t no, 
         return ron_err_set(err, RON_CONFLICT, "batch %u is done", (unsigned)no);
     }
     *ret_attempt = mark.attempt + 1;
-    rwd__put_text(&u, epoch);
-    rwd__put_u64(&u, no);
-    rwd__put_u64(&u, ts_ms);
+    ron_sql_put_text(&u, epoch);
+    ron_sql_put_u64(&u, no);
+    ron_sql_put_u64(&u, ts_ms);
     RON_TRY(rwd__run(&u, NULL, err));
     return sum_batch(b, epoch, no, err);
 }

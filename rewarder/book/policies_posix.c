@@ -14,34 +14,34 @@ struct kept {
 static enum ron_rc look(struct rwd_book *b, const struct rwd_policy *p, struct kept *ret_kept,
                         struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__POLICY_VERSION);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__POLICY_VERSION);
     struct ron_b3 hash = {0};
     enum ron_rc rc;
 
     *ret_kept = (struct kept){0};
-    rwd__put_text(&u, p->id);
-    rwd__put_u64(&u, p->version);
+    ron_sql_put_text(&u, p->id);
+    ron_sql_put_u64(&u, p->version);
     rc = rwd__row(&u, &ret_kept->there, err);
     if (rc == RON_OK && ret_kept->there) {
-        rc = rwd__get_bytes(&u, 0, hash.bytes, sizeof hash.bytes, err);
+        rc = ron_sql_get_bytes(&u, 0, hash.bytes, sizeof hash.bytes, err);
         ret_kept->same = ron_b3_equal(&hash, &p->hash);
-        ret_kept->is_signed = rwd__get_u64(&u, 1) != 0;
+        ret_kept->is_signed = ron_sql_get_u64(&u, 1) != 0;
     }
-    rwd__end(&u);
+    ron_sql_done(&u);
     return rc;
 }
 
 static enum ron_rc check_room(struct rwd_book *b, struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__POLICY_COUNT);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__POLICY_COUNT);
     uint64_t count = 0;
     bool row = false;
     enum ron_rc rc = rwd__row(&u, &row, err);
 
     if (rc == RON_OK) {
-        count = rwd__get_u64(&u, 0);
+        count = ron_sql_get_u64(&u, 0);
     }
-    rwd__end(&u);
+    ron_sql_done(&u);
     if (rc == RON_OK && count >= RWD_BOOK_POLICIES_MAX) {
         rc = ron_err_set(err, RON_LIMIT, "the book has %llu policies", (unsigned long long)count);
     }
@@ -51,8 +51,8 @@ static enum ron_rc check_room(struct rwd_book *b, struct ron_err *err)
 static enum ron_rc put(struct rwd_book *b, const struct rwd_policy *p, struct ron_str document,
                        uint64_t now_ms, struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, RWD__POLICY_ADD);
-    struct rwd__use drop = rwd__ask(b, RWD__POLICY_DROP);
+    struct ron_sql_use u = ron_sql_use(b->sql, RWD__POLICY_ADD);
+    struct ron_sql_use drop = ron_sql_use(b->sql, RWD__POLICY_DROP);
     struct kept kept;
 
     RON_TRY(look(b, p, &kept, err));
@@ -64,16 +64,16 @@ static enum ron_rc put(struct rwd_book *b, const struct rwd_policy *p, struct ro
         return RON_OK;
     }
     if (kept.there) {
-        rwd__put_bytes(&drop, p->hash.bytes, sizeof p->hash.bytes);
+        ron_sql_put_bytes(&drop, p->hash.bytes, sizeof p->hash.bytes);
         RON_TRY(rwd__run(&drop, NULL, err));
     }
     RON_TRY(check_room(b, err));
-    rwd__put_bytes(&u, p->hash.bytes, sizeof p->hash.bytes);
-    rwd__put_text(&u, p->id);
-    rwd__put_u64(&u, p->version);
-    rwd__put_u64(&u, p->is_signed);
-    rwd__put_bytes(&u, document.ptr, document.len);
-    rwd__put_u64(&u, now_ms);
+    ron_sql_put_bytes(&u, p->hash.bytes, sizeof p->hash.bytes);
+    ron_sql_put_text(&u, p->id);
+    ron_sql_put_u64(&u, p->version);
+    ron_sql_put_u64(&u, p->is_signed);
+    ron_sql_put_bytes(&u, document.ptr, document.len);
+    ron_sql_put_u64(&u, now_ms);
     return rwd__run(&u, NULL, err);
 }
 
@@ -107,27 +107,28 @@ enum ron_rc rwd_book_policy_put(struct rwd_book *b, const struct rwd_policy_doc 
 static enum ron_rc get(struct rwd_book *b, struct ron_str id, const struct ron_b3 *hash,
                        struct ron_buf *out, struct ron_err *err)
 {
-    struct rwd__use u = rwd__ask(b, hash != NULL ? RWD__POLICY_HASH : RWD__POLICY_NEWEST);
+    struct ron_sql_use u =
+        ron_sql_use(b->sql, hash != NULL ? RWD__POLICY_HASH : RWD__POLICY_NEWEST);
     bool row = false;
     enum ron_rc rc;
 
-    rwd__put_text(&u, id);
+    ron_sql_put_text(&u, id);
     if (hash != NULL) {
-        rwd__put_bytes(&u, hash->bytes, sizeof hash->bytes);
+        ron_sql_put_bytes(&u, hash->bytes, sizeof hash->bytes);
     }
     rc = rwd__row(&u, &row, err);
     if (rc == RON_OK && !row) {
         rc = ron_err_set(err, RON_NOTFOUND, "no policy %.*s", (int)id.len, id.ptr);
     }
     if (rc == RON_OK) {
-        rc = rwd__get_whole(&u, 1, err);
+        rc = ron_sql_get_whole(&u, err);
     }
     if (rc == RON_OK) {
-        struct ron_str text = rwd__get_str(&u, 0);
+        struct ron_str text = ron_sql_get_str(&u, 0);
 
         rc = ron_buf_append(out, text.ptr, text.len);
     }
-    rwd__end(&u);
+    ron_sql_done(&u);
     return rc;
 }
 

@@ -14,6 +14,7 @@
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"
 #include "ron/pg/pg.h"
+#include "sql/priv.h"
 
 enum { BOOK_PATH_SIZE = 256 };
 static struct ron_err book_err;

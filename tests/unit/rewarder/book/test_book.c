@@ -627,7 +627,7 @@ static void change(struct rwd_book *b, const char *dir, const char *sql)
     if (book_on_pg) {
         book_sql(dir, sql);
     } else {
-        assert_int_equal(sqlite3_exec(b->db, sql, NULL, NULL, NULL), SQLITE_OK);
+        assert_int_equal(sqlite3_exec(b->sql->sqlite, sql, NULL, NULL, NULL), SQLITE_OK);
     }
 }
 

@@ -335,12 +335,13 @@ static void test_book_file__full__refuses_and_stays_whole(void **state)
     ok(rwd_book_seal(b, &m, 1, &book_err));
     ok(describe(b, before));
     /* No less than it has: any page more is too much. */
-    assert_int_equal(sqlite3_exec(b->db, "PRAGMA max_page_count=1", NULL, NULL, NULL), SQLITE_OK);
+    assert_int_equal(sqlite3_exec(b->sql->sqlite, "PRAGMA max_page_count=1", NULL, NULL, NULL),
+                     SQLITE_OK);
     gives(LIMIT, rwd_book_emit(b, str("big"), 1, 13, &all, &book_err));
     ok(describe(b, after));
     assert_string_equal(before, after);
     ok(rwd_book_get(b, str("a"), &(struct rwd_epoch){0}, &book_err));
-    assert_int_equal(sqlite3_exec(b->db, "PRAGMA max_page_count=100000", NULL, NULL, NULL),
+    assert_int_equal(sqlite3_exec(b->sql->sqlite, "PRAGMA max_page_count=100000", NULL, NULL, NULL),
                      SQLITE_OK);
     ok(rwd_book_emit(b, str("big"), 1, 13, &all, &book_err));
     rwd_book_close(b);
