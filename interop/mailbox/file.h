@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* interop/mailbox/file.h - what the mailbox stands on: rows in, rows out. Private to the
- * iop_box_*.c files and tests. Two kinds: a file of SQLite (sqlite_posix.c) and tables in
- * PostgreSQL (pg_posix.c). The layouts are in docs/formats/interop-mailbox.md.
+ * files of this room and tests. A store of ron/sql/sql.h: a SQLite file, or PostgreSQL tables. The
+ * layouts are in docs/formats/interop-mailbox.md.
  *
  * Rules:
  *   F1. What iop_file_commit has answered RON_OK survives a crash of process and machine
@@ -44,7 +44,6 @@ struct iop_file_opts {
 RON_MUST_USE enum ron_rc iop_file_open(const struct iop_file_opts *opts, struct iop_file **ret_file,
                                        struct ron_err *err);
 void iop_file_close(struct iop_file *f);                  /* NULL is fine */
-const char *iop_file_kind(const struct iop_file *f);      /* "sqlite" or "postgres" */
 const uint8_t *iop_file_secret(const struct iop_file *f); /* RON_B3_BYTES, of iop_seen */
 uint64_t iop_file_last_id(const struct iop_file *f);
 /* Whether it can be used now; connects anew and settles what is open. *ret_stale: it holds what
@@ -99,63 +98,3 @@ RON_MUST_USE enum ron_rc iop_file_fetch(struct iop_file *f, const uint64_t *ids,
                                         struct ron_err *err);
 RON_MUST_USE enum ron_rc iop_file_get(struct iop_file *f, uint64_t id, uint32_t topic,
                                       struct iop_row *ret_row, struct ron_err *err);
-
-/* ---- for the kinds --------------------------------------------------------------------------- */
-
-struct iop_file_ops {
-    const char *name;
-    void (*close)(struct iop_file *f);
-    enum ron_rc (*look)(struct iop_file *f, bool *ret_stale, struct ron_err *err);
-    enum ron_rc (*load)(struct iop_file *f, const struct iop_file_load *load, struct ron_err *err);
-    enum ron_rc (*begin)(struct iop_file *f, struct ron_err *err);
-    enum ron_rc (*commit)(struct iop_file *f, uint64_t last_id, struct ron_err *err);
-    void (*rollback)(struct iop_file *f);
-    enum ron_rc (*add_topic)(struct iop_file *f, uint32_t row, struct ron_str name,
-                             struct ron_err *err);
-    enum ron_rc (*drop_topic)(struct iop_file *f, uint32_t row, struct ron_err *err);
-    enum ron_rc (*add)(struct iop_file *f, uint64_t id, uint32_t topic, uint64_t due_ms,
-                       uint64_t sent_ms, const struct iop_msg *msg, struct ron_err *err);
-    enum ron_rc (*drop)(struct iop_file *f, uint64_t id, struct ron_err *err);
-    enum ron_rc (*move)(struct iop_file *f, uint64_t id, bool dead, uint32_t deliveries,
-                        uint64_t due_ms, struct ron_str reason, struct ron_err *err);
-    enum ron_rc (*add_seen)(struct iop_file *f, const struct iop_key *key, uint64_t at_ms,
-                            struct ron_err *err);
-    enum ron_rc (*drop_seen)(struct iop_file *f, uint64_t before_ms, uint32_t max,
-                             struct ron_err *err);
-    enum ron_rc (*target)(struct iop_file *f, struct ron_str name, bool off, uint64_t at_ms,
-                          struct ron_str reason, struct ron_err *err);
-    enum ron_rc (*dead)(struct iop_file *f, uint32_t topic, uint64_t after_id, uint64_t *ret_ids,
-                        uint32_t max, uint32_t *ret_count, struct ron_err *err);
-    enum ron_rc (*target_off)(struct iop_file *f, struct ron_str name, bool *ret_off,
-                              struct ron_buf *reason, struct ron_err *err);
-    enum ron_rc (*fetch)(struct iop_file *f, const uint64_t *ids, uint32_t count,
-                         struct ron_err *err);
-    enum ron_rc (*get)(struct iop_file *f, uint64_t id, uint32_t topic, struct iop_row *ret_row,
-                       struct ron_err *err);
-};
-
-/* The head of each kind's own struct. */
-struct iop_file {
-    const struct iop_file_ops *ops;
-    uint8_t secret[RON_B3_BYTES];
-    uint64_t last_id;
-    uint64_t swept; /* by the last drop_seen */
-};
-
-RON_MUST_USE enum ron_rc iop_file_open_sqlite(const struct ron_env *env, const char *path,
-                                              struct iop_file **ret_file, struct ron_err *err);
-RON_MUST_USE enum ron_rc iop_file_open_pg(const struct iop_file_opts *opts,
-                                          struct iop_file **ret_file, struct ron_err *err);
-/* F3: over what never changes. */
-uint64_t iop_row_sum(uint64_t id, uint32_t topic, uint64_t sent_ms, struct ron_str head,
-                     struct ron_str body);
-void iop_file_new_secret(const struct ron_env *env, uint8_t ret_secret[RON_B3_BYTES]);
-/* Rows as they were found, checked, and handed on. Facts of a message: id, topic, dead, deliveries,
- * due_ms, sent_ms, bytes. */
-enum { IOP_LOAD_FACTS = 7 };
-RON_MUST_USE enum ron_rc iop_load_topic(const struct iop_file_load *load, uint64_t row,
-                                        struct ron_str name);
-RON_MUST_USE enum ron_rc iop_load_message(const struct iop_file_load *load,
-                                          const uint64_t facts[IOP_LOAD_FACTS]);
-RON_MUST_USE enum ron_rc iop_load_seen(const struct iop_file_load *load, uint64_t at_ms,
-                                       struct ron_str key);

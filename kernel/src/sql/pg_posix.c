@@ -103,7 +103,9 @@ static void gather(struct ron_sql_use *u, enum ron__sql_kind kind, const void *b
     struct ron_pg_array *column =
         &db->columns[db->first_column[u->stmt - db->opts.stmts] + u->_next];
 
-    RON_ASSERT_MSG(kind_of(u->stmt->kinds[u->_next]) == kind, "values are of the declared kinds");
+    RON_ASSERT_MSG((u->stmt->kinds[u->_next] == 'i') == (kind == RON__SQL_INT) &&
+                       kind != RON__SQL_NULL,
+                   "values are of the declared kinds");
     if (kind == RON__SQL_INT) {
         ron_pg_array_u64(column, number);
     } else {

@@ -3,9 +3,9 @@
  *
  * SQLite makes its own system calls, hence _posix. A commit is in the write-ahead log and synced
  * (synchronous=FULL) before COMMIT returns. A process that dies leaves a log whose last whole
- * commit counts. The file is locked by this process until the store is closed (locking_mode=EXCLUSIVE).
- * SQLite has no checksums on pages: integrity_check finds broken structure, row_sum a changed
- * value.
+ * commit counts. The file is locked by this process until the store is closed
+ * (locking_mode=EXCLUSIVE). SQLite has no checksums on pages: integrity_check finds broken
+ * structure, row_sum a changed value.
  *
  * Failure: codes are mapped in `failed`. Faults for tests are asked for before each step. */
 #include <stdio.h>
