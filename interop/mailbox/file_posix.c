@@ -64,7 +64,7 @@ static enum ron_rc usable(struct iop_file *f, bool ask, struct ron_err *err)
 
     f->stale = changed || f->stale;
     if (rc == RON_OK && f->stale) {
-        rc = ron_err_set(err, RON_AGAIN, "mailbox: it is being loaded again");
+        rc = ron_err_set(err, RON_AGAIN, "mailbox: being reloaded");
     }
     return rc;
 }
@@ -315,9 +315,9 @@ enum ron_rc iop_file_fetch(struct iop_file *f, const uint64_t *ids, uint32_t cou
     ron_sql_put_u64(&f->held, ron_sql_epoch(f->sql));
     rc = ron_sql_put_ids(&f->held, ids, count);
     rc = rc == RON_OK ? away(f, ron_sql_row(&f->held, &row, err), err)
-                      : ron_err_set(err, rc, "mailbox: no memory");
+                      : ron_err_set(err, rc, "mailbox: out of memory");
     if (rc == RON_OK && !row) {
-        rc = ron_err_set(err, RON_AGAIN, "mailbox: another process owns it");
+        rc = ron_err_set(err, RON_AGAIN, "mailbox: in use by another process");
     }
     if (rc != RON_OK) {
         let_go(f);
@@ -365,7 +365,7 @@ enum ron_rc iop_file_get(struct iop_file *f, uint64_t id, uint32_t topic, struct
     enum ron_rc rc = far ? get_far(f, id, &row, err) : get_near(f, id, &row, err);
 
     if (rc == RON_OK && !row) {
-        rc = ron_err_set(err, RON_CORRUPT, "mailbox: a message is missing");
+        rc = ron_err_set(err, RON_CORRUPT, "mailbox: message row is missing");
     }
     if (rc == RON_OK) {
         r = (struct iop_row){.sent_ms = ron_sql_get_u64(u, COL_SENT),
@@ -378,7 +378,7 @@ enum ron_rc iop_file_get(struct iop_file *f, uint64_t id, uint32_t topic, struct
             *ret_row = r;
             return RON_OK;
         }
-        rc = ron_err_set(err, RON_CORRUPT, "mailbox: a message is not what was written");
+        rc = ron_err_set(err, RON_CORRUPT, "mailbox: message row is corrupt");
     }
     if (!far) {
         let_go(f);
@@ -452,7 +452,7 @@ static enum ron_rc load_page(struct iop_file *f, const struct table *t,
             *last = ron_sql_get_u64(&u, 0);
             (*ret_rows)++;
             if (rc != RON_OK) {
-                rc = ron_err_set(err, rc, "mailbox: the stored %s do not fit", t->what);
+                rc = ron_err_set(err, rc, "mailbox: cannot load the stored %s", t->what);
             }
         }
     }
@@ -476,7 +476,7 @@ static enum ron_rc read_meta(struct iop_file *f, bool *ret_fresh, struct ron_err
     if (rc == RON_OK && secret.len == sizeof f->secret) {
         memcpy(f->secret, secret.ptr, sizeof f->secret);
     } else if (rc == RON_OK && !*ret_fresh) {
-        rc = ron_err_set(err, RON_CORRUPT, "mailbox: it has no secret of its own");
+        rc = ron_err_set(err, RON_CORRUPT, "mailbox: deduplication secret is missing");
     }
     ron_sql_done(&u);
     return rc;
@@ -537,7 +537,8 @@ static enum ron_rc open_meta(struct iop_file *f, struct ron_err *err)
         RON_TRY(make_secret(f, err));
         RON_TRY(read_meta(f, &fresh, err));
     }
-    return fresh ? ron_err_set(err, RON_CORRUPT, "mailbox: it has no secret of its own") : RON_OK;
+    return fresh ? ron_err_set(err, RON_CORRUPT, "mailbox: deduplication secret is missing")
+                 : RON_OK;
 }
 
 enum ron_rc iop_file_open(const struct iop_file_opts *opts, struct iop_file **ret_file,
@@ -548,7 +549,7 @@ enum ron_rc iop_file_open(const struct iop_file_opts *opts, struct iop_file **re
     enum ron_rc rc;
 
     if (f == NULL) {
-        return ron_err_set(err, RON_NOMEM, "mailbox: no memory");
+        return ron_err_set(err, RON_NOMEM, "mailbox: out of memory");
     }
     sql.env = opts->env;
     sql.path = opts->path;

@@ -318,7 +318,7 @@ enum ron_rc rwd_book_open_with(const struct rwd_book_opts *opts, struct rwd_book
     enum ron_rc rc;
 
     if (b == NULL) {
-        return ron_err_set(err, RON_NOMEM, "book: no memory");
+        return ron_err_set(err, RON_NOMEM, "book: out of memory");
     }
     ron_mutex_init(&b->lock, RON_RANK_SHARED, "rwd_book");
     ron_cond_init(&b->free);

@@ -164,7 +164,7 @@ static void sum_params(struct ron_sql_use *u)
 static enum ron_rc write_sum(struct ron_sql_use *u, struct ron_err *err)
 {
     if (ron_pg_rows(&u->_rows) != 1) {
-        return ron_err_set(err, RON_CORRUPT, "%s: a row is missing", u->db->opts.name);
+        return ron_err_set(err, RON_CORRUPT, "%s: row is missing", u->db->opts.name);
     }
     put_sum(u, sum_of(&u->_rows, 0, 0, u->stmt->kinds));
     ron_pg_result_done(&u->_rows);
@@ -269,7 +269,7 @@ static enum ron_rc write_group(struct ron_sql *db, struct ron_err *err)
         rc = ron_pg_array_param(&db->columns[i], &params[FIXED + i]);
     }
     if (rc != RON_OK) {
-        return ron_err_set(err, rc, "%s: no memory for a transaction", db->opts.name);
+        return ron_err_set(err, rc, "%s: out of memory for a transaction", db->opts.name);
     }
     return ron_pg_own_write(db->own, db->opts.pg_write, params, FIXED + db->column_count, err);
 }
@@ -318,7 +318,7 @@ static enum ron_rc pg_look(struct ron_sql *db, bool ask, bool *ret_changed, stru
     RON_TRY(ask_pg(db, sql, &p, 1, &r, err));
     rc = ron_pg_rows(&r) == 1
              ? RON_OK
-             : ron_err_set(err, RON_CONFLICT, "%s: another process owns the tables", db->opts.name);
+             : ron_err_set(err, RON_CONFLICT, "%s: in use by another process", db->opts.name);
     ron_pg_result_done(&r);
     return rc;
 }
@@ -350,8 +350,8 @@ static enum ron_rc check_table(struct ron_sql *db, const struct ron_sql_table *t
         }
         ron_pg_result_done(&r);
         if (bad != 0) {
-            return ron_err_set(err, RON_CORRUPT, "%s: %llu rows are not what was written",
-                               db->opts.name, (unsigned long long)bad);
+            return ron_err_set(err, RON_CORRUPT, "%s: %llu corrupt rows", db->opts.name,
+                               (unsigned long long)bad);
         }
     }
     return RON_OK;
@@ -389,7 +389,7 @@ static enum ron_rc make_columns(struct ron_sql *db, struct ron_err *err)
     db->first_column = ron_alloc_zero(o->stmt_count * sizeof *db->first_column);
     db->columns = ron_alloc_zero(RON_PG_PARAMS_MAX * sizeof *db->columns);
     if (db->first_column == NULL || db->columns == NULL) {
-        return ron_err_set(err, RON_NOMEM, "%s: no memory", o->name);
+        return ron_err_set(err, RON_NOMEM, "%s: out of memory", o->name);
     }
     ron_pg_array_init(&db->ids, RON_PG_INT8);
     for (uint32_t i = 0; i < o->stmt_count; i++) {

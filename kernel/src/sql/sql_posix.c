@@ -171,7 +171,7 @@ enum ron_rc ron_sql_get_whole(const struct ron_sql_use *u, struct ron_err *err)
 {
     RON_ASSERT_MSG(u->stmt->kinds != NULL, "the statement reads a checksum");
     if (u->db->engine->get_u64(u, u->stmt->visible) != 1) {
-        return ron_err_set(err, RON_CORRUPT, "%s: a row is not what was written", u->db->opts.name);
+        return ron_err_set(err, RON_CORRUPT, "%s: row is corrupt", u->db->opts.name);
     }
     return RON_OK;
 }
@@ -224,7 +224,7 @@ enum ron_rc ron_sql_open(const struct ron_sql_opts *opts, struct ron_sql **ret_d
 
     ron_blocking_point("ron_sql_open");
     if (db == NULL) {
-        return ron_err_set(err, RON_NOMEM, "%s: no memory", opts->name);
+        return ron_err_set(err, RON_NOMEM, "%s: out of memory", opts->name);
     }
     db->opts = *opts;
     db->opts.path = db->opts.dsn = NULL; /* not ours to keep */

@@ -41,7 +41,7 @@ static enum ron_rc failed(const struct ron_sql *db, int code, const char *what, 
         return ron_err_set(err, RON_CORRUPT, "%s: %s: %s", name, what, text);
     case SQLITE_BUSY:
     case SQLITE_LOCKED:
-        return ron_err_set(err, RON_CONFLICT, "%s: %s: another process has it open", name, what);
+        return ron_err_set(err, RON_CONFLICT, "%s: %s: in use by another process", name, what);
     default:
         return ron_err_set_sys(err, RON_IO,
                                db->sqlite != NULL ? sqlite3_system_errno(db->sqlite) : 0,
@@ -305,8 +305,8 @@ static enum ron_rc check_table(struct ron_sql *db, const struct ron_sql_table *t
                    t->facts);
     RON_TRY(ask_sql(db, sql, &number, &ok, err));
     if (number != 0) {
-        return ron_err_set(err, RON_CORRUPT, "%s: %s: %lld rows are not what was written",
-                           db->opts.name, path, (long long)number);
+        return ron_err_set(err, RON_CORRUPT, "%s: %s: %lld corrupt rows", db->opts.name, path,
+                           (long long)number);
     }
     return RON_OK;
 }
@@ -340,7 +340,7 @@ static enum ron_rc prepare(struct ron_sql *db, struct ron_err *err)
 
     db->prepared = ron_alloc_zero(o->stmt_count * sizeof(sqlite3_stmt *));
     if (db->prepared == NULL) {
-        return ron_err_set(err, RON_NOMEM, "%s: no memory", o->name);
+        return ron_err_set(err, RON_NOMEM, "%s: out of memory", o->name);
     }
     RON_TRY(prepare_one(db, "BEGIN IMMEDIATE", &db->begin, err));
     RON_TRY(prepare_one(db, "COMMIT", &db->commit, err));
@@ -366,7 +366,7 @@ static enum ron_rc sync_folder(struct ron_sql *db, const char *path, struct ron_
     }
     folder = ron_strdup(path);
     if (folder == NULL) {
-        return ron_err_set(err, RON_NOMEM, "%s: no memory", db->opts.name);
+        return ron_err_set(err, RON_NOMEM, "%s: out of memory", db->opts.name);
     }
     folder[slash == path ? 1 : slash - path] = '\0';
     rc = env->disk->sync_dir(env, folder, err);
