@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# The build id (`git describe --always --dirty`, or "unknown" outside a checkout) reaches the code
-# as the macro RON_BUILD_ID. It changes with every commit, so it is no compiler flag: a generated
-# header holds it, is rewritten only when the id changes, and is put before those sources alone that
-# use the macro.
+# The build id (the commit, with -dirty after changes, or "unknown" outside a checkout) reaches the
+# code as the macro RON_BUILD_ID. It changes with every commit, so it is not a compiler flag: a
+# generated header holds it, is rewritten only when the id changes, and is put before those sources
+# alone that use the macro.
 include_guard(GLOBAL)
 
 set(ron_build_id_folder "${CMAKE_BINARY_DIR}/gen")

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 # Script of the target ron_build_id: write HEADER with the project's VERSION and the id of the
-# checkout SOURCE_DIR. The file is left alone when nothing changed, so nothing is compiled anew.
+# checkout SOURCE_DIR: its commit, whatever tags it has. The file is left alone when nothing
+# changed, so nothing is recompiled.
 set(id "unknown")
 find_program(git git)
 if(git)
   execute_process(
-    COMMAND "${git}" describe --always --dirty --abbrev=12
+    COMMAND "${git}" describe --always --dirty --abbrev=12 "--exclude=*"
     WORKING_DIRECTORY "${SOURCE_DIR}"
     OUTPUT_VARIABLE described OUTPUT_STRIP_TRAILING_WHITESPACE
     ERROR_QUIET RESULT_VARIABLE failed

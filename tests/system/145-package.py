@@ -5,7 +5,8 @@
 
 The files of `cmake --install`; that every unit is one that systemd accepts and scores as well
 sandboxed; that the settings it installs are settings of the program; that every service has a unit,
-settings and a manual page. `./dev package` packs the same files."""
+settings and a manual page; that programs, manual pages and changelog name one version, that of the
+project file. `./dev package` packs the same files."""
 import os
 import re
 import shutil
@@ -33,6 +34,27 @@ def staged(folder):
         *[f"usr/lib/systemd/system/ron-{s}.service" for s in SERVICES],
         *[f"etc/ron/{s}.toml" for s in SERVICES]] if not (folder / path).exists()]
     check("nothing is missing", not missing, missing)
+
+
+def versions(folder):
+    """The version is written once, in CMakeLists.txt; whatever repeats it agrees."""
+    project = (SOURCE / "CMakeLists.txt").read_text(encoding="utf-8")
+    version = re.search(r"^project\(ron VERSION (\d+\.\d+\.\d+) ", project, re.M)[1]
+    for program, words in (("ron", ["--version"]), ("ron", ["version"]),
+                           ("ron-audit", ["--version"])):
+        done = subprocess.run([folder / "usr/bin" / program, *words], capture_output=True,
+                              text=True)
+        check(f"{program} {words[0]}: {version} and the build id",
+              re.fullmatch(rf"{program} {re.escape(version)} \([A-Za-z0-9._+-]+\)\n", done.stdout),
+              done.stdout)
+    others = [page.name for page in (folder / "usr/share/man/man1").glob("*.1")
+              if f'"ron {version}"' not in page.read_text(encoding="utf-8").split("\n")[1]]
+    check(f"manual pages: {version}", not others, others)
+    changelog = (SOURCE / "CHANGELOG.md").read_text(encoding="utf-8")
+    newest = re.search(r"^## \[([^]]+)\]", changelog, re.M)
+    check(f"changelog: {version}", newest and newest[1] == version, newest)
+    fixtures = [str(path) for path in folder.rglob("*fixture*")]
+    check("no test program is installed", not fixtures, fixtures)
 
 
 def programs(folder):
@@ -71,6 +93,7 @@ def units(folder):
 folder = Path(tempfile.mkdtemp(prefix="ron-install-"))
 try:
     staged(folder)
+    versions(folder)
     programs(folder)
     units(folder)
 finally:
