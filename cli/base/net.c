@@ -10,6 +10,7 @@
 
 #include "cli/base/cli.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/base/macros.h"
 #include "ron/chan/oneshot.h"
 #include "ron/io/linux_env.h"
@@ -17,7 +18,11 @@
 
 enum { CALL_MS = 10000, URL_SIZE = 2048, BEARER_SIZE = CLI_TOKEN_SIZE + 8 };
 
+#define NET_MAGIC 0x434e4554u     /* "CNET" */
+#define PENDING_MAGIC 0x43504e44u /* "CPND" */
+
 struct cli_net {
+    uint32_t magic;
     const struct ron_env *env;
     struct ron_registry *registry;
     struct ron_exec *exec;
@@ -29,6 +34,7 @@ struct cli_net {
 
 /* A call under way. The slot is answered with the pending itself. */
 struct cli_pending {
+    uint32_t magic;
     struct ron_oneshot *slot;
     struct ron_http_fetch *fetch;
     struct cli_call call;
@@ -38,7 +44,7 @@ struct cli_pending {
 
 static void supervise(void *arg)
 {
-    struct cli_net *n = arg;
+    struct cli_net *n = RON_OBJ(arg, struct cli_net, NET_MAGIC);
 
     (void)ron_sup_run(n->sup);
 }
@@ -73,6 +79,7 @@ static enum ron_rc add_target(struct cli_net *n, const struct cli_system *sys, s
 
 static enum ron_rc net_open(struct cli_net *n, const struct cli_system *sys, struct ron_err *err)
 {
+    n->magic = NET_MAGIC;
     n->env = ron_env_linux();
     RON_TRY(ron_registry_new(&n->registry, err));
     RON_TRY(
@@ -114,6 +121,7 @@ static void net_close(struct cli_net *n)
     if (n->registry != NULL) {
         ron_registry_free(n->registry);
     }
+    n->magic = 0;
     ron_free(n);
 }
 
@@ -151,7 +159,7 @@ void cli_client_done(struct cli_client *c)
 
 static void fetch_done(struct ron_http_fetch *f, void *arg)
 {
-    struct cli_pending *p = arg;
+    struct cli_pending *p = RON_OBJ(arg, struct cli_pending, PENDING_MAGIC);
 
     (void)f;
     /* The asker waits without an end, as the fetch has one: it is there. */
@@ -160,7 +168,7 @@ static void fetch_done(struct ron_http_fetch *f, void *arg)
 
 static enum ron_rc fetch_sink(struct ron_http_fetch *f, void *arg, const void *bytes, size_t len)
 {
-    struct cli_pending *p = arg;
+    struct cli_pending *p = RON_OBJ(arg, struct cli_pending, PENDING_MAGIC);
 
     return p->call.sink(f, p->call.sink_arg, bytes, len);
 }
@@ -188,6 +196,7 @@ struct cli_pending *cli_call_start(struct cli_client *c, const struct cli_call *
         ron_free(p);
         return NULL;
     }
+    p->magic = PENDING_MAGIC;
     p->call = *call;
     (void)snprintf(url, sizeof url, "%s%s", root, call->path);
     if (!call->no_token) {
@@ -249,7 +258,7 @@ static int exit_of(const struct cli_answer *a)
 int cli_call_wait(struct cli_client *c, struct cli_pending *take_pending,
                   struct cli_answer *ret_answer)
 {
-    struct cli_pending *p = take_pending;
+    struct cli_pending *p = RON_OBJ(take_pending, struct cli_pending, PENDING_MAGIC);
     const struct ron_http_fetch_result *r;
     void *value = NULL;
 
@@ -268,6 +277,7 @@ int cli_call_wait(struct cli_client *c, struct cli_pending *take_pending,
         ret_answer->status = 0; /* the answer broke off */
     }
     ron_http_fetch_release(p->fetch);
+    p->magic = 0;
     ron_free(p);
     return exit_of(ret_answer);
 }

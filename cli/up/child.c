@@ -10,6 +10,7 @@
 
 #include "cli/base/cli.h"
 #include "cli/up/up.h"
+#include "ron/base/assert.h"
 #include "ron/base/macros.h"
 
 /* ---- what it says ---------------------------------------------------------------------------- */
@@ -125,7 +126,7 @@ static bool must_wait(const struct up_service *s)
 
 static enum ron_rc child_start(struct ron_task *t, void *arg)
 {
-    struct up_service *s = arg;
+    struct up_service *s = RON_OBJ(arg, struct up_service, UP_SERVICE_MAGIC);
 
     s->task = t;
     if (must_wait(s)) {
@@ -168,7 +169,7 @@ static void never_came_up(struct up_service *s, const char *how)
 
 static enum ron_rc child_handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct up_service *s = arg;
+    struct up_service *s = RON_OBJ(arg, struct up_service, UP_SERVICE_MAGIC);
     char how[96];
 
     (void)items;
@@ -193,7 +194,7 @@ static enum ron_rc child_handle(struct ron_task *t, void *arg, void **items, siz
 
 static bool child_may_stop(struct ron_task *t, void *arg)
 {
-    struct up_service *s = arg;
+    struct up_service *s = RON_OBJ(arg, struct up_service, UP_SERVICE_MAGIC);
 
     (void)t;
     if (s->child.pid == 0) {
@@ -214,7 +215,7 @@ static bool child_may_stop(struct ron_task *t, void *arg)
 
 static void child_stop(struct ron_task *t, void *arg)
 {
-    struct up_service *s = arg;
+    struct up_service *s = RON_OBJ(arg, struct up_service, UP_SERVICE_MAGIC);
 
     (void)t;
     if (s->child.out_fd >= 0) {

@@ -11,6 +11,7 @@
 #include "cli/base/system.h"
 #include "cli/up/up.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/base/macros.h"
 #include "ron/merkle/note_key.h"
 
@@ -22,7 +23,10 @@ enum {
 
 enum note_kind { NOTE_LINE, NOTE_FILE, NOTE_PRINT, NOTE_VERIFIER };
 
+#define NOTE_MAGIC 0x434e4f54u /* "CNOT" */
+
 struct note {
+    uint32_t magic;
     enum note_kind kind;
     enum up_level level;
     bool show;
@@ -55,10 +59,18 @@ enum up_level up_level_of(const char *line, size_t len)
 
 /* ---- from the worker ------------------------------------------------------------------------- */
 
+static void free_note(struct note *n)
+{
+    if (n != NULL) {
+        n->magic = 0;
+        ron_free(n);
+    }
+}
+
 static void drop_note(void *item, void *arg)
 {
     (void)arg;
-    ron_free(item);
+    free_note(RON_OBJ(item, struct note, NOTE_MAGIC));
 }
 
 /* What makes room is a line, if it may be: a file that was not written would be missed. */
@@ -72,12 +84,12 @@ static void put_note(struct up *up, struct note *take_note)
         if (ron_chan_try_send(up->notes, n, &evicted) != RON_OK) {
             break;
         }
-        n = evicted;
+        n = evicted == NULL ? NULL : RON_OBJ(evicted, struct note, NOTE_MAGIC);
         if (n != NULL && n->kind == NOTE_LINE) {
             break; /* lost, and counted by the channel */
         }
     }
-    ron_free(n);
+    free_note(n);
 }
 
 static struct note *new_note(enum note_kind kind, const void *text, size_t len)
@@ -85,7 +97,7 @@ static struct note *new_note(enum note_kind kind, const void *text, size_t len)
     struct note *n = ron_alloc(sizeof *n + len + 1);
 
     if (n != NULL) {
-        *n = (struct note){.kind = kind, .len = len};
+        *n = (struct note){.magic = NOTE_MAGIC, .kind = kind, .len = len};
         memcpy(n->text, text, len);
         n->text[len] = '\0';
     }
@@ -294,19 +306,19 @@ static void read_verifier(struct up *up)
 static enum ron_rc scribe_start(struct ron_task *t, void *arg)
 {
     (void)t;
-    open_log(arg);
+    open_log(RON_OBJ(arg, struct up, UP_MAGIC));
     return RON_OK;
 }
 
 static enum ron_rc scribe_handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct up *up = arg;
+    struct up *up = RON_OBJ(arg, struct up, UP_MAGIC);
     struct ron_buf text;
 
     (void)t;
     ron_buf_init(&text, LOG_BYTES_MAX);
     for (size_t i = 0; i < count; i++) {
-        struct note *n = items[i];
+        struct note *n = RON_OBJ(items[i], struct note, NOTE_MAGIC);
 
         if (n->kind == NOTE_LINE) {
             ron_buf_append(&text, n->text, n->len);
@@ -321,7 +333,7 @@ static enum ron_rc scribe_handle(struct ron_task *t, void *arg, void **items, si
         } else {
             (void)fwrite(n->text, 1, n->len, stdout);
         }
-        ron_free(n);
+        free_note(n);
     }
     (void)fflush(stdout);
     write_log(up, &text);
@@ -332,7 +344,7 @@ static enum ron_rc scribe_handle(struct ron_task *t, void *arg, void **items, si
 static void scribe_stop(struct ron_task *t, void *arg)
 {
     (void)t;
-    close_log(arg);
+    close_log(RON_OBJ(arg, struct up, UP_MAGIC));
 }
 
 enum ron_rc up_log_add(struct up *up, struct ron_err *err)

@@ -12,6 +12,7 @@
 #include "cli/base/hook.h"
 #include "cli/up/up.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/base/macros.h"
 #include "ron/base/nearest.h"
 #include "ron/conf/toml.h"
@@ -72,6 +73,7 @@ int up_choose(struct up *up)
     const char *at = up->opts.only;
 
     for (int i = 0; i < UP_SERVICE_COUNT; i++) {
+        up->services[i].magic = UP_SERVICE_MAGIC;
         up->services[i].up = up;
         up->services[i].row = &up_rows[i];
         up->services[i].on = at == NULL && cli_verb_find(up_rows[i].name) != NULL;
@@ -181,14 +183,17 @@ static bool rewarder_args(const struct up *up, struct up_argv *a)
            up_argv_add(a, "--rewarder.attest_key_file=keys/attest.key");
 }
 
+#define PACK_LIST_MAGIC 0x4355504bu /* "CUPK" */
+
 struct pack_list {
+    uint32_t magic;
     struct ron_buf text;
 };
 
 /* NAME=packs/FILE for each pack, joined by commas. */
 static bool add_pack(void *arg, const char *name, bool is_dir)
 {
-    struct pack_list *list = arg;
+    struct pack_list *list = RON_OBJ(arg, struct pack_list, PACK_LIST_MAGIC);
     const char *dot = strrchr(name, '.');
 
     if (!is_dir && dot != NULL && dot != name &&
@@ -201,7 +206,7 @@ static bool add_pack(void *arg, const char *name, bool is_dir)
 
 static bool edge_args(const struct up *up, struct up_argv *a)
 {
-    struct pack_list list;
+    struct pack_list list = {.magic = PACK_LIST_MAGIC};
     char path[RON_FILE_PATH_SIZE + 8];
     struct ron_err err = {0};
     bool ok = up_argv_add(a, "--edge.dir=edge") && up_argv_add(a, "--edge.files_dir=files") &&

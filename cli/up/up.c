@@ -11,6 +11,7 @@
 #include "cli/base/system.h"
 #include "cli/up/up.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 #include "ron/sync/sync.h"
@@ -26,7 +27,7 @@ enum {
 /* What the supervisor did with a service, for the log. */
 static void on_event(void *arg, const struct ron_sup_event *e)
 {
-    struct up *up = arg;
+    struct up *up = RON_OBJ(arg, struct up, UP_MAGIC);
 
     if (e->task == NULL || up->notes == NULL) {
         return;
@@ -165,6 +166,7 @@ int cli_up(int argc, char **argv)
     if (up == NULL) {
         return CLI_FAILED;
     }
+    up->magic = UP_MAGIC;
     up->opts = (struct up_opts){.level = "info", .port_base = UP_PORT_BASE};
     up->lock_fd = -1;
     const struct cli_option options[] = {
@@ -208,6 +210,7 @@ int cli_up(int argc, char **argv)
     }
     take_down(up);
     up_setup_done(up);
+    up->magic = 0;
     ron_free(up);
     return code;
 }

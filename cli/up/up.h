@@ -111,7 +111,11 @@ struct up_opts {
 
 struct up;
 
+#define UP_MAGIC 0x43555030u         /* "CUP0" */
+#define UP_SERVICE_MAGIC 0x43555053u /* "CUPS" */
+
 struct up_service {
+    uint32_t magic;
     struct up *up;
     const struct up_row *row;
     bool on;
@@ -155,6 +159,7 @@ struct up_log {
 };
 
 struct up {
+    uint32_t magic;
     struct up_opts opts;
     const struct ron_env *env;
     char data[RON_FILE_PATH_SIZE]; /* absolute */

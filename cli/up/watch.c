@@ -10,6 +10,7 @@
 
 #include "cli/base/cli.h"
 #include "cli/up/up.h"
+#include "ron/base/assert.h"
 #include "ron/base/build.h"
 #include "ron/base/macros.h"
 
@@ -112,7 +113,7 @@ static void take_cause(struct up_service *s, struct ron_str body)
 
 static void answered(struct ron_http_fetch *f, void *arg)
 {
-    struct up_service *s = arg;
+    struct up_service *s = RON_OBJ(arg, struct up_service, UP_SERVICE_MAGIC);
     const struct ron_http_fetch_result *r = ron_http_fetch_result(f);
     bool was = s->state == UP_STATE_READY;
 
@@ -193,7 +194,7 @@ static void wrong_ledger(struct up *up, const char *found)
 
 static void checkpoint_came(struct ron_http_fetch *f, void *arg)
 {
-    struct up *up = arg;
+    struct up *up = RON_OBJ(arg, struct up, UP_MAGIC);
     const struct ron_http_fetch_result *r = ron_http_fetch_result(f);
     char uuid[sizeof up->uuid] = "";
 
@@ -252,7 +253,7 @@ static void link_came(struct ron_http_fetch *f, void *arg)
         RON_JSON_FIELD(struct answer, url, STRING, .required = true, .max = 250),
     };
     struct ron_json_shape shape = RON_JSON_SHAPE(struct answer, fields, present);
-    struct up *up = arg;
+    struct up *up = RON_OBJ(arg, struct up, UP_MAGIC);
     const struct ron_http_fetch_result *r = ron_http_fetch_result(f);
     struct ron_json_error bad;
     char text[1024];
@@ -404,7 +405,7 @@ static void tell_late(struct up *up)
 
 static enum ron_rc watch_handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct up *up = arg;
+    struct up *up = RON_OBJ(arg, struct up, UP_MAGIC);
     uint64_t now_ms = ron_task_now_ms(t);
 
     (void)items;
@@ -439,7 +440,7 @@ static enum ron_rc watch_handle(struct ron_task *t, void *arg, void **items, siz
 
 static enum ron_rc watch_start(struct ron_task *t, void *arg)
 {
-    struct up *up = arg;
+    struct up *up = RON_OBJ(arg, struct up, UP_MAGIC);
 
     up->watch = t;
     ron_task_wake(t);

@@ -16,6 +16,7 @@
 #include "cli/base/net.h"
 #include "cli/verb/reward_live.h"
 #include "rewarder/offline/tool.h"
+#include "ron/base/assert.h"
 #include "ron/base/macros.h"
 #include "ron/base/rand.h"
 #include "ron/io/linux_env.h"
@@ -325,7 +326,10 @@ static int webhook(struct demo *d, struct ron_rand *rand)
 
 /* ---- an epoch -------------------------------------------------------------------------------- */
 
+#define READER_MAGIC 0x43445452u /* "CDTR" */
+
 struct text_reader {
+    uint32_t magic;
     const char *text;
     size_t at;
 };
@@ -333,7 +337,7 @@ struct text_reader {
 static enum ron_rc read_text(void *arg, void *bytes, size_t size, size_t *ret_len,
                              struct ron_err *err)
 {
-    struct text_reader *r = arg;
+    struct text_reader *r = RON_OBJ(arg, struct text_reader, READER_MAGIC);
     size_t n = RON_MIN(size, strlen(r->text) - r->at);
 
     (void)err;
@@ -367,7 +371,7 @@ static void make_snapshot(uint64_t epoch, struct ron_rand *rand, struct ron_buf 
 
 static int epoch(struct demo *d, struct ron_rand *rand)
 {
-    struct text_reader reader = {.text = policy_text};
+    struct text_reader reader = {.magic = READER_MAGIC, .text = policy_text};
     const struct rwd_tool_in in = {.name = "policy", .read = read_text, .arg = &reader};
     char key[RON_FILE_PATH_SIZE + 32];
     char name[48];

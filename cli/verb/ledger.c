@@ -13,13 +13,17 @@
 #include "cli/base/cli.h"
 #include "ledger/ledger.h"
 #include "ledger/offline/tool.h"
+#include "ron/base/assert.h"
 #include "ron/base/hex.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 #include "ron/io/progress.h"
 #include "ron/obs/trace.h"
 
+#define OFFLINE_MAGIC 0x434f464cu /* "COFL" */
+
 struct offline {
+    uint32_t magic;
     const char *verb;
     struct led_tool_opts tool;
     const char *format;
@@ -46,7 +50,7 @@ static int ended(struct offline *o, enum ron_rc rc, const struct ron_err *err)
 /* Recovery may begin with an image, and an export in the middle: the rate counts from there on. */
 static void show_progress(void *arg, uint64_t seq, uint64_t last)
 {
-    struct offline *o = arg;
+    struct offline *o = RON_OBJ(arg, struct offline, OFFLINE_MAGIC);
 
     ron_progress_phase(&o->bar, o->writes ? "writing" : "checking", "entries", seq);
     ron_progress_at(&o->bar, seq, last);
@@ -91,7 +95,7 @@ static int rebuild(struct offline *o)
 
 static enum ron_rc write_out(void *arg, const void *bytes, size_t len, struct ron_err *err)
 {
-    struct offline *o = arg;
+    struct offline *o = RON_OBJ(arg, struct offline, OFFLINE_MAGIC);
 
     o->writes = true;
     return fwrite(bytes, 1, len, stdout) == len
@@ -115,7 +119,7 @@ static int export_journal(struct offline *o)
 static enum ron_rc read_in(void *arg, void *bytes, size_t size, size_t *ret_len,
                            struct ron_err *err)
 {
-    struct offline *o = arg;
+    struct offline *o = RON_OBJ(arg, struct offline, OFFLINE_MAGIC);
 
     *ret_len = fread(bytes, 1, size, stdin);
     if (ferror(stdin) != 0) {
@@ -178,7 +182,7 @@ static const struct sub subs[] = {
 static int run_sub(const struct sub *sub, int argc, char **argv)
 {
     char verb[32];
-    struct offline o = {.verb = verb, .format = "ndjson"};
+    struct offline o = {.magic = OFFLINE_MAGIC, .verb = verb, .format = "ndjson"};
     bool done = false;
     const struct cli_option options[] = {
         CLI_CHOICE("dir", "DIR", "data directory of the ledger (required)", &o.tool.dir, NULL),

@@ -13,6 +13,7 @@
 #include "cli/base/cli.h"
 #include "cli/base/money.h"
 #include "cli/base/net.h"
+#include "ron/base/assert.h"
 #include "ron/base/macros.h"
 #include "ron/io/child.h"
 #include "ron/io/linux_env.h"
@@ -325,7 +326,10 @@ int cli_audit(int argc, char **argv)
 
 /* ---- export and import ----------------------------------------------------------------------- */
 
+#define EXPORT_MAGIC 0x43455850u /* "CEXP" */
+
 struct export_state {
+    uint32_t magic;
     FILE *out;
     struct ron_progress bar;
     uint64_t from;
@@ -337,7 +341,7 @@ struct export_state {
 /* On the client's task; files and terminals are waited for there, as nothing else happens. */
 static enum ron_rc export_piece(struct ron_http_fetch *f, void *arg, const void *bytes, size_t len)
 {
-    struct export_state *e = arg;
+    struct export_state *e = RON_OBJ(arg, struct export_state, EXPORT_MAGIC);
     const char *at = bytes;
 
     (void)f;
@@ -430,7 +434,7 @@ int cli_export(int argc, char **argv)
 {
     static const char *const formats[] = {"ndjson", "hledger", "ledger", "beancount", NULL};
     struct cli_client c = {0};
-    struct export_state e = {.out = stdout};
+    struct export_state e = {.magic = EXPORT_MAGIC, .out = stdout};
     const char *format = "ndjson";
     const char *out = NULL;
     uint64_t from = 1;

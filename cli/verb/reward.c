@@ -17,6 +17,7 @@
 
 #include "cli/base/cli.h"
 #include "rewarder/offline/tool.h"
+#include "ron/base/assert.h"
 #include "ron/base/env.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
@@ -32,7 +33,10 @@ enum {
 /* ---- streams --------------------------------------------------------------------------------- */
 
 /* An input that is a file, or standard input for "-". */
+#define STREAM_MAGIC 0x43535452u /* "CSTR" */
+
 struct stream {
+    uint32_t magic;
     FILE *file;
     const char *name;
 };
@@ -43,7 +47,7 @@ static int stream_open(const char *verb, const char *path, struct stream *s)
     struct ron_err err = {0};
     int fd = -1;
 
-    *s = (struct stream){.file = stdin, .name = "standard input"};
+    *s = (struct stream){.magic = STREAM_MAGIC, .file = stdin, .name = "standard input"};
     if (strcmp(path, "-") == 0) {
         return CLI_OK;
     }
@@ -72,7 +76,7 @@ static void stream_close(struct stream *s)
 static enum ron_rc stream_read(void *arg, void *bytes, size_t size, size_t *ret_len,
                                struct ron_err *err)
 {
-    struct stream *s = arg;
+    struct stream *s = RON_OBJ(arg, struct stream, STREAM_MAGIC);
     size_t len = fread(bytes, 1, size, s->file);
 
     if (ferror(s->file) != 0) {

@@ -8,6 +8,7 @@
 #include "cli/base/cli.h"
 #include "cli/verb/reward_live.h"
 #include "rewarder/offline/tool.h"
+#include "ron/base/assert.h"
 #include "ron/base/macros.h"
 #include "ron/io/linux_env.h"
 
@@ -17,7 +18,10 @@ enum { PATH_SIZE = 768, NAME_SIZE = 192, RUN_MS = 120000, FILE_MAX = 8 << 20 };
 
 /* ---- a run ----------------------------------------------------------------------------------- */
 
+#define READER_MAGIC 0x434c5452u /* "CLTR" */
+
 struct text_reader {
+    uint32_t magic;
     struct ron_str text;
     size_t at;
 };
@@ -25,7 +29,7 @@ struct text_reader {
 static enum ron_rc read_text(void *arg, void *bytes, size_t size, size_t *ret_len,
                              struct ron_err *err)
 {
-    struct text_reader *r = arg;
+    struct text_reader *r = RON_OBJ(arg, struct text_reader, READER_MAGIC);
     size_t n = RON_MIN(size, r->text.len - r->at);
 
     (void)err;
@@ -98,7 +102,7 @@ static int store_inputs(struct cli_client *c, struct ron_str snapshot, char *ret
 int cli_reward_run(struct cli_client *c, const char *epoch, struct ron_str snapshot,
                    struct ron_str policy, const char *policy_key, struct cli_answer *ret_answer)
 {
-    struct text_reader reader = {.text = policy};
+    struct text_reader reader = {.magic = READER_MAGIC, .text = policy};
     const struct rwd_tool_in in = {.name = "policy", .read = read_text, .arg = &reader};
     char cid[NAME_SIZE];
     char hash[NAME_SIZE];
