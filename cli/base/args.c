@@ -2,7 +2,6 @@
 /* cli/base/args.c - option parsing with errors a person can act on. */
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,17 +14,8 @@
 enum { OPTIONS_MAX = 64, HELP_COLUMN = 28 };
 
 /* One line on standard error: "ron VERB: ..." */
-RON_PRINTF(2, 3) static int misuse(const char *verb, const char *fmt, ...)
-{
-    va_list args;
-
-    fprintf(stderr, "%s %s: ", cli_program()->name, verb);
-    va_start(args, fmt);
-    vfprintf(stderr, fmt, args);
-    va_end(args);
-    fputc('\n', stderr);
-    return CLI_USAGE;
-}
+#define MISUSE(verb, fmt, ...)                                                                     \
+    (fprintf(stderr, "%s %s: " fmt "\n", cli_program()->name, (verb), __VA_ARGS__), CLI_USAGE)
 
 /* Where the examples of a summary begin, or its end. */
 static const char *examples_of(const char *summary)
@@ -129,9 +119,9 @@ static int unknown(const char *verb, const char *what, const struct cli_option *
     }
     near = ron_nearest(what, names, count);
     if (near != NULL) {
-        return misuse(verb, "unknown option '--%s'; did you mean '--%s'?", what, near);
+        return MISUSE(verb, "unknown option '--%s'; did you mean '--%s'?", what, near);
     }
-    return misuse(verb, "unknown option '--%s'; see '%s %s --help'", what, cli_program()->name,
+    return MISUSE(verb, "unknown option '--%s'; see '%s %s --help'", what, cli_program()->name,
                   verb);
 }
 
@@ -144,7 +134,7 @@ static int set_number(const char *verb, const struct cli_option *o, const char *
     n = strtoull(value, &end, 10);
     if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0 || n < o->min ||
         n > o->max) {
-        return misuse(verb, "--%s takes a whole number from %" PRIu64 " to %" PRIu64 ", not '%s'",
+        return MISUSE(verb, "--%s takes a whole number from %" PRIu64 " to %" PRIu64 ", not '%s'",
                       o->name, o->min, o->max, value);
     }
     *o->number = n;
@@ -159,7 +149,7 @@ static int set_text(const char *verb, const struct cli_option *o, const char *va
             i++;
         }
         if (o->choices[i] == NULL) {
-            return misuse(verb, "--%s takes %s, not '%s'", o->name, o->value, value);
+            return MISUSE(verb, "--%s takes %s, not '%s'", o->name, o->value, value);
         }
     }
     *o->text = value;
@@ -194,7 +184,7 @@ static int parse_one(const char *verb, const struct cli_option *options, size_t 
     }
     if (o->flag != NULL) {
         if (value != NULL) {
-            return misuse(verb, "--%s takes no value", o->name);
+            return MISUSE(verb, "--%s takes no value", o->name);
         }
         *o->flag = true;
         return CLI_OK;
@@ -204,7 +194,7 @@ static int parse_one(const char *verb, const struct cli_option *options, size_t 
     } else if (*at + 1 < argc) {
         value = argv[++*at];
     } else {
-        return misuse(verb, "--%s needs a value: %s", o->name, o->value);
+        return MISUSE(verb, "--%s needs a value: %s", o->name, o->value);
     }
     return o->number != NULL ? set_number(verb, o, value) : set_text(verb, o, value);
 }
@@ -223,7 +213,7 @@ static int too_few(const char *verb)
     const struct cli_verb *row = cli_verb_find(verb);
     const char *name = cli_program()->name;
 
-    return misuse(verb, "usage: %s %s %s; see '%s %s --help'", name, verb,
+    return MISUSE(verb, "usage: %s %s %s; see '%s %s --help'", name, verb,
                   row != NULL ? row->args : "", name, verb);
 }
 
@@ -259,7 +249,7 @@ int cli_parse_words(const char *verb, const char *summary, const struct cli_opti
             continue;
         }
         if (is_word || argv[at][2] == '\0') {
-            return misuse(verb, "'%s' is not an option; see '%s %s --help'", argv[at],
+            return MISUSE(verb, "'%s' is not an option; see '%s %s --help'", argv[at],
                           cli_program()->name, verb);
         }
         rc = parse_one(verb, options, count, argc, argv, &at);

@@ -6,12 +6,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #include "cli/base/cli.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/macros.h"
+#include "ron/base/str.h"
 #include "ron/chan/oneshot.h"
 #include "ron/io/linux_env.h"
 #include "ron/sync/sync.h"
@@ -312,8 +312,7 @@ void cli_answer_done(struct cli_answer *a)
 /* Whether a reason says more than its code, which many repeat in lower case. */
 static bool tells_more(struct ron_str code, struct ron_str reason)
 {
-    return reason.len > 0 &&
-           (reason.len != code.len || strncasecmp(reason.ptr, code.ptr, code.len) != 0);
+    return reason.len > 0 && !ron_str_equal_nocase(code, reason);
 }
 
 int cli_tell_refusal(const struct cli_client *c, const struct cli_call *call, struct cli_answer *a)
