@@ -196,7 +196,7 @@ def mailbox(up):
     late.join()
     check("mailbox recv: waits for the first", code == 0 and "body     there" in out, out)
     code, _, err = up.ron("mailbox", "send", "No Topic", "x")
-    check("mailbox: a topic that is none, exit 1", code == 1 and "a topic is" in err, (code, err))
+    check("mailbox: invalid topic, exit 1", code == 1 and "invalid topic" in err, (code, err))
     code, _, err = up.ron("mailbox", "send", "builds")
     check("mailbox send: without a message, exit 2", code == 2 and "--file" in err, (code, err))
     code, _, err = up.ron("mailbox", "dead", "builds", "--id", "1")
