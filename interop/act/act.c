@@ -78,6 +78,8 @@ static void settle(struct iop_actor *a, struct iop_act *act)
     struct iop_op op = {0};
     enum ron_rc rc;
 
+    RON_ASSERT_MSG(act->refused == NULL || act->fetch == NULL,
+                   "A1: what is refused did not go out");
     if (act->refused == NULL) {
         if (a->schedule == IOP_SCHEDULE_WALLET) {
             iop_wallet_judge(act);
@@ -153,6 +155,7 @@ static void carry_out(struct iop_actor *a, const struct iop_op *op)
 {
     size_t count = op->recv.count;
 
+    RON_ASSERT(count <= IOP_BATCH_MAX);
     for (size_t i = 0; i < count; i++) {
         struct iop_act *act = &a->acts[i];
 

@@ -22,7 +22,11 @@ enum {
     TEXTS = 9,
 };
 
+#define AUDIT_MAGIC 0x49415544u  /* "IAUD" */
+#define RECORD_MAGIC 0x49524543u /* "IREC" */
+
 struct record {
+    uint32_t magic;
     struct ron_list_node node;
     uint64_t ts_ms;
     struct iop_audit_event event; /* its texts point into this record */
@@ -31,6 +35,7 @@ struct record {
 };
 
 struct iop_audit {
+    uint32_t magic;
     struct iop_audit_opts opts;
     struct ron_chan *chan;
     struct ron_mutex pool_lock;
@@ -68,6 +73,7 @@ static struct record *take_record(struct iop_audit *a)
 
 static void give_record(struct iop_audit *a, struct record *r)
 {
+    RON_CHECK_MAGIC(r, RECORD_MAGIC);
     ron_mutex_lock(&a->pool_lock);
     ron_list_push_front(&a->pool, &r->node);
     ron_mutex_unlock(&a->pool_lock);
@@ -77,6 +83,7 @@ static struct ron_str keep(struct record *r, unsigned slot, struct ron_str text)
 {
     size_t len = RON_MIN(text.len, (size_t)IOP_AUDIT_TEXT);
 
+    RON_ASSERT(slot < RON_ARRAY_LEN(r->texts));
     if (len > 0) {
         memcpy(r->texts[slot], text.ptr, len);
     }
@@ -127,7 +134,7 @@ void iop_audit_emit(struct iop_audit *a, const struct iop_audit_event *event)
         evicted = r; /* closed: the service has ended */
     }
     if (evicted != NULL) {
-        give_record(a, evicted);
+        give_record(a, RON_OBJ(evicted, struct record, RECORD_MAGIC));
         ron_stat_add(&a->counts.dropped, 1);
     }
 }
@@ -192,9 +199,11 @@ static void write_batch(struct iop_audit *a, void **items, size_t count)
     uint64_t told = a->told_dropped;
     size_t good = 0;
 
+    RON_ASSERT(count <= BATCH);
+    RON_ASSERT_MSG(told <= dropped, "A1: more records were reported lost than were lost");
     ron_buf_clear(&a->lines);
     for (size_t i = 0; i < count; i++) {
-        struct record *r = items[i];
+        struct record *r = RON_OBJ(items[i], struct record, RECORD_MAGIC);
         enum ron_rc rc =
             iop_audit_line(&a->chain, r->ts_ms, dropped - told, &r->event, redact, &a->lines);
 
@@ -225,7 +234,7 @@ static void write_batch(struct iop_audit *a, void **items, size_t count)
 
 static enum ron_rc sink_run(struct ron_task *t, void *arg)
 {
-    struct iop_audit *a = arg;
+    struct iop_audit *a = RON_OBJ(arg, struct iop_audit, AUDIT_MAGIC);
     struct ron_watch *stop = ron_task_stop_watch(t);
     void *items[BATCH];
     uint64_t value = 0;
@@ -321,7 +330,8 @@ static enum ron_rc open_file(struct iop_audit *a, struct ron_err *err)
 
 static void drop_record(void *item, void *arg)
 {
-    give_record(arg, item);
+    give_record(RON_OBJ(arg, struct iop_audit, AUDIT_MAGIC),
+                RON_OBJ(item, struct record, RECORD_MAGIC));
 }
 
 static enum ron_rc build(struct iop_audit *a, struct ron_err *err)
@@ -332,6 +342,7 @@ static enum ron_rc build(struct iop_audit *a, struct ron_err *err)
         return ron_err_set(err, RON_NOMEM, "out of memory for the audit trail");
     }
     for (size_t i = 0; i < RECORDS; i++) {
+        a->records[i].magic = RECORD_MAGIC;
         ron_list_push_back(&a->pool, &a->records[i].node);
     }
     for (size_t i = 0; i < IOP_AUDIT_RING; i++) {
@@ -362,6 +373,7 @@ enum ron_rc iop_audit_new(const struct iop_audit_opts *opts, struct iop_audit **
     if (a == NULL) {
         return ron_err_set(err, RON_NOMEM, "out of memory for the audit trail");
     }
+    a->magic = AUDIT_MAGIC;
     a->opts = *opts;
     a->fd = -1;
     ron_mutex_init(&a->pool_lock, RON_RANK_LEAF, "audit_pool");
@@ -382,6 +394,7 @@ void iop_audit_free(struct iop_audit *a)
     if (a == NULL) {
         return;
     }
+    RON_CHECK_MAGIC(a, AUDIT_MAGIC);
     if (a->chan != NULL) {
         ron_chan_free(a->chan);
     }
@@ -399,6 +412,7 @@ void iop_audit_free(struct iop_audit *a)
     ron_mutex_done(&a->pool_lock);
     ron_free(a->ring);
     ron_free(a->records);
+    a->magic = 0;
     ron_free(a);
 }
 
@@ -425,6 +439,7 @@ enum ron_rc iop_audit_tail(struct iop_audit *a, uint32_t max, struct ron_buf *ou
     enum ron_rc rc = RON_OK;
     uint64_t count;
 
+    RON_CHECK_MAGIC(a, AUDIT_MAGIC);
     ron_mutex_lock(&a->ring_lock);
     count = RON_MIN(RON_MIN(a->ring_next, (uint64_t)IOP_AUDIT_RING), (uint64_t)max);
     for (uint64_t i = a->ring_next - count; i < a->ring_next && rc == RON_OK; i++) {

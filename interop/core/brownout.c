@@ -74,10 +74,13 @@ static void count(struct iop_brownout_slot *slot, const struct iop_brownout_opts
     slot->failed += failed;
     slot->slow += took_ms >= opts->slow_ms;
     slot->half += took_ms >= opts->slow_ms / 2;
+    RON_ASSERT(slot->failed <= slot->calls);
+    RON_ASSERT_MSG(slot->slow <= slot->half, "a slow call is also half as slow");
 }
 
 void iop_brownout_call(struct iop_brownout *b, uint64_t now_ms, bool failed, uint64_t took_ms)
 {
+    RON_ASSERT(b->slot_ms > 0);
     uint64_t index = now_ms / b->slot_ms + 1;
     struct iop_brownout_slot *slot = &b->slots[index % IOP_BROWNOUT_SLOTS];
 
@@ -196,6 +199,7 @@ static bool begin(struct iop_brownout *b, uint64_t now_ms)
     if (cause == IOP_CAUSE_NONE) {
         return false;
     }
+    RON_ASSERT_MSG(!b->active, "a brownout starts once");
     b->active = true;
     b->trial = false;
     b->cause = cause;
@@ -225,6 +229,7 @@ static bool end(struct iop_brownout *b, uint64_t now_ms)
     if (!held || !queue_calm || !(calm || silent(b, now_ms))) {
         return false;
     }
+    RON_ASSERT_MSG(b->cause != IOP_CAUSE_NONE, "a brownout has a cause");
     b->active = false;
     b->trial = !calm;
     b->tried = (struct iop_brownout_slot){0};
@@ -267,6 +272,8 @@ void iop_brownout_look(const struct iop_brownout *b, uint64_t now_ms,
 {
     struct sums s = sum(b, now_ms, b->opts.window_ms);
 
+    RON_ASSERT_MSG(b->active == (b->cause != IOP_CAUSE_NONE), "active exactly with a cause");
+    RON_ASSERT_MSG(!(b->active && b->trial), "W5: a trial follows a brownout");
     *ret_view = (struct iop_brownout_view){.active = b->active,
                                            .trial = b->trial,
                                            .cause = b->cause,

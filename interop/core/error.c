@@ -18,6 +18,7 @@ static const struct ron_http_error rows[IOP_ERROR_COUNT] = {
 
 const char *iop_error_code(enum iop_error error)
 {
+    RON_ASSERT(error < IOP_ERROR_COUNT);
     return rows[error].code;
 }
 
@@ -28,11 +29,13 @@ const char *iop_error_doc(enum iop_error error)
 
 int iop_error_status(enum iop_error error)
 {
+    RON_ASSERT(error < IOP_ERROR_COUNT);
     return rows[error].status;
 }
 
 struct ron_http_error iop_http_error(enum iop_error error, const char *detail)
 {
+    RON_ASSERT_MSG(error > IOP_ERROR_NONE && error < IOP_ERROR_COUNT, "a refusal has an error");
     struct ron_http_error e = rows[error];
 
     if (detail != NULL && *detail != '\0') {

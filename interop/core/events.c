@@ -48,6 +48,7 @@ static bool format(struct ron_buf *out, const void *message, const char *topic)
 
 void iop_tell(struct iop_core *c, const struct iop_notice *event)
 {
+    RON_ASSERT(event->kind < IOP_NOTICE_COUNT);
     ron_http_events_publish(c->events, event);
 }
 

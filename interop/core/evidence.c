@@ -3,6 +3,7 @@
 #include "interop/core/evidence.h"
 
 #include "interop/core/metrics.h"
+#include "ron/base/assert.h"
 
 void iop_upstream(struct iop_bridge *b, const char *service, const char *op, bool good,
                   uint64_t took_ns)
@@ -16,6 +17,7 @@ void iop_upstream(struct iop_bridge *b, const char *service, const char *op, boo
 
 bool iop_bridge_open(struct iop_bridge *b, struct ron_http_call *call)
 {
+    RON_ASSERT(b->gate != NULL);
     bool open = ron_watch_value(b->gate) == 0;
     bool probe = false;
 

@@ -103,6 +103,7 @@ enum ron_rc iop_metrics_new(struct iop_core *c, const struct iop_mail *mail, str
 
 void iop_count_of(struct iop_core *c, int metric, const char *label, uint64_t n)
 {
+    RON_ASSERT(metric >= 0 && metric < IOP_M_COUNT);
     ron_counter_add(ron_metric_series(c->metrics->of[metric], label), n);
 }
 

@@ -81,6 +81,7 @@ void iop_jobs_free(struct iop_hooks *h)
 
 void iop_job_drop(struct iop_job *take_job, enum iop_error error)
 {
+    RON_ASSERT_MSG(take_job->reply != NULL, "W2: a job has one reply until it ends");
     iop_reply_fail(take_job->reply, error, NULL);
     iop_job_put(take_job);
 }

@@ -70,6 +70,7 @@ static void record(struct iop_job *j, enum iop_verdict verdict, enum iop_error e
 static void refuse(struct iop_job *take_job, enum iop_error error, const char *label,
                    const char *message)
 {
+    RON_ASSERT_MSG(take_job->reply != NULL, "W2: a job has one reply until it ends");
     record(take_job, IOP_VERDICT_REFUSED, error, label);
     iop_reply_fail(take_job->reply, error, message);
     iop_job_put(take_job);
@@ -78,6 +79,8 @@ static void refuse(struct iop_job *take_job, enum iop_error error, const char *l
 static void accept_job(struct iop_job *take_job, bool duplicate)
 {
     struct iop_job *j = take_job;
+
+    RON_ASSERT_MSG(j->has_b3, "an accepted delivery was verified and hashed");
     struct ron_json_writer w;
     char b3[RON_B3_ID_SIZE];
 
@@ -272,6 +275,8 @@ static bool write_messages(struct iop_job *j, const struct ron_b3 *key)
                         ? j->body
                         : (struct ron_str){text + places[i].body, places[i].end - places[i].body}};
     }
+    RON_ASSERT(count >= 1);
+    RON_ASSERT(count <= RON_ARRAY_LEN(j->msgs));
     j->op.put.count = (uint32_t)count;
     return ron_buf_error(&j->text) == RON_OK;
 }

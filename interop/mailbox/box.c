@@ -94,7 +94,10 @@ void iop_op_done(struct iop_op *op)
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 
+#define CALL_MAGIC 0x4943414cu /* "ICAL" */
+
 struct call {
+    uint32_t magic;
     struct ron_mutex lock;
     struct ron_cond cond;
     bool answered;
@@ -102,9 +105,10 @@ struct call {
 
 static void answered(struct iop_op *op)
 {
-    struct call *c = op->arg;
+    struct call *c = RON_OBJ(op->arg, struct call, CALL_MAGIC);
 
     ron_mutex_lock(&c->lock);
+    RON_ASSERT_MSG(!c->answered, "an operation is answered once");
     c->answered = true;
     ron_cond_signal(&c->cond);
     ron_mutex_unlock(&c->lock);
@@ -112,7 +116,7 @@ static void answered(struct iop_op *op)
 
 enum ron_rc iop_box_call(struct iop_box *box, struct iop_op *op)
 {
-    struct call c = {0};
+    struct call c = {.magic = CALL_MAGIC};
     enum ron_rc rc;
 
     ron_blocking_point("iop_box_call");

@@ -184,7 +184,10 @@ struct iop_op_target {
     struct ron_str reason;
 };
 
+#define IOP_OP_MAGIC 0x494f5052u /* "IOPR" */
+
 struct iop_op {
+    uint32_t magic; /* set by the mailbox while it has the operation */
     enum iop_op_kind kind;
     /* Called once, with rc set. The operation is the caller's again from then on. */
     void (*done)(struct iop_op *op);

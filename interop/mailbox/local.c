@@ -11,6 +11,7 @@
 
 #include "interop/mailbox/store.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 enum {
     CAPACITY = 2048, /* requests under way at once: four times the service's inflight limit */
@@ -20,7 +21,10 @@ enum {
 #define SEEN_TTL_MS (UINT64_C(24) * 60 * 60 * 1000)
 #define SEEN_KEEP_MS (UINT64_C(10) * 60 * 1000)
 
+#define LOCAL_MAGIC 0x494c4f43u /* "ILOC" */
+
 struct iop_box_local {
+    uint32_t magic;
     struct iop_box box;
     const struct ron_env *env;
     struct ron_chan *chan;
@@ -33,6 +37,10 @@ static enum ron_rc submit(struct iop_box *box, struct iop_op *op)
 {
     struct iop_box_local *b = RON_CONTAINER_OF(box, struct iop_box_local, box);
 
+    RON_CHECK_MAGIC(b, LOCAL_MAGIC);
+    RON_ASSERT_MSG(op->done != NULL, "an operation is answered by `done`");
+    RON_ASSERT(op->kind < IOP_OP_COUNT);
+    op->magic = IOP_OP_MAGIC;
     return ron_chan_try_send(b->chan, op, NULL);
 }
 
@@ -46,9 +54,10 @@ static const struct iop_box_ops local_ops = {.name = "local", .submit = submit, 
 /* Nobody will answer it any more. */
 static void drop_op(void *item, void *arg)
 {
-    struct iop_op *op = item;
+    struct iop_op *op = RON_OBJ(item, struct iop_op, IOP_OP_MAGIC);
 
     (void)arg;
+    op->magic = 0;
     op->rc = RON_CLOSED;
     op->why = "mailbox is closed";
     op->done(op);
@@ -63,6 +72,7 @@ enum ron_rc iop_box_local_new(const struct iop_box_local_opts *opts,
     if (b == NULL) {
         return ron_err_set(err, RON_NOMEM, "out of memory for the mailbox");
     }
+    b->magic = LOCAL_MAGIC;
     b->box.ops = &local_ops;
     b->env = opts->env;
     rc = ron_chan_new(
@@ -104,6 +114,7 @@ void iop_box_local_free(struct iop_box_local *b)
     if (b == NULL) {
         return;
     }
+    RON_CHECK_MAGIC(b, LOCAL_MAGIC);
     if (b->chan != NULL) {
         ron_chan_free(b->chan);
     }
@@ -111,10 +122,21 @@ void iop_box_local_free(struct iop_box_local *b)
         iop_store_stop(&b->store);
         iop_store_close(&b->store);
     }
+    b->magic = 0;
     ron_free(b);
 }
 
 /* ---- the task -------------------------------------------------------------------------------- */
+
+/* One group, as it came out of the channel. */
+static void apply(struct iop_box_local *b, size_t count)
+{
+    RON_ASSERT(count <= IOP_GROUP_MAX);
+    for (size_t i = 0; i < count; i++) {
+        RON_CHECK_MAGIC(b->batch[i], IOP_OP_MAGIC);
+    }
+    iop_store_apply(&b->store, b->batch, count);
+}
 
 static void drain(struct iop_box_local *b)
 {
@@ -122,14 +144,14 @@ static void drain(struct iop_box_local *b)
 
     (void)ron_chan_close(b->chan);
     while (ron_chan_try_recv_many(b->chan, (void **)b->batch, IOP_GROUP_MAX, &count) == RON_OK) {
-        iop_store_apply(&b->store, b->batch, count);
+        apply(b, count);
     }
     iop_store_stop(&b->store);
 }
 
 static enum ron_rc writer_run(struct ron_task *t, void *arg)
 {
-    struct iop_box_local *b = arg;
+    struct iop_box_local *b = RON_OBJ(arg, struct iop_box_local, LOCAL_MAGIC);
     struct ron_watch *stop = ron_task_stop_watch(t);
     uint64_t seen = 0;
 
@@ -144,7 +166,7 @@ static enum ron_rc writer_run(struct ron_task *t, void *arg)
             break;
         }
         if (count > 0) {
-            iop_store_apply(&b->store, b->batch, count);
+            apply(b, count);
         }
         iop_store_tick(&b->store);
     }

@@ -10,7 +10,7 @@
 
 static enum ron_rc load_topic(void *arg, uint32_t row, struct ron_str name)
 {
-    struct iop_store *s = arg;
+    struct iop_store *s = RON_OBJ(arg, struct iop_store, IOP_STORE_MAGIC);
     struct iop_q_topic *topic = NULL;
 
     RON_TRY(iop_queue_make_topic(&s->queue, name, &topic));
@@ -34,7 +34,7 @@ static enum ron_rc load_message(void *arg, uint64_t id, uint32_t row, bool dead,
                                 uint32_t deliveries, uint64_t due_ms, uint64_t sent_ms,
                                 uint32_t bytes)
 {
-    struct iop_store *s = arg;
+    struct iop_store *s = RON_OBJ(arg, struct iop_store, IOP_STORE_MAGIC);
     struct iop_q_topic *topic = topic_of_row(&s->queue, row);
     uint64_t wall_ms = ron_env_wall_ms(s->env);
     uint64_t now_ms = ron_env_now_ns(s->env) / RON_NS_PER_MS;
@@ -58,7 +58,7 @@ static enum ron_rc load_message(void *arg, uint64_t id, uint32_t row, bool dead,
 
 static enum ron_rc load_seen(void *arg, const struct iop_key *key, uint64_t at_ms)
 {
-    struct iop_store *s = arg;
+    struct iop_store *s = RON_OBJ(arg, struct iop_store, IOP_STORE_MAGIC);
     enum ron_rc rc = iop_seen_load(s->seen, key, at_ms);
 
     s->seen_low = RON_MIN(s->seen_low, at_ms);
@@ -91,7 +91,7 @@ enum ron_rc iop_store_open(struct iop_store *s, const struct iop_store_opts *opt
         .entries_max = opts->seen_max, .ttl_ms = opts->seen_ttl_ms, .keep_ms = opts->seen_keep_ms};
     enum ron_rc rc;
 
-    *s = (struct iop_store){.env = opts->env, .seen_low = UINT64_MAX};
+    *s = (struct iop_store){.magic = IOP_STORE_MAGIC, .env = opts->env, .seen_low = UINT64_MAX};
     ron_rand_seed(&s->rand, opts->env->rand_u64(opts->env));
     RON_GOTO(
         iop_queue_init(&s->queue, &opts->limits, ron_env_now_ns(opts->env) / RON_NS_PER_MS, err),

@@ -33,6 +33,7 @@ static uint64_t wait_ms(enum iop_schedule schedule, uint32_t delivery, struct ro
     uint64_t base;
     uint64_t pct;
 
+    RON_ASSERT_MSG(delivery < iop_outbox_attempts(schedule), "the last attempt has no wait");
     if (schedule == IOP_SCHEDULE_FORWARD) {
         base = forward_at_ms[n] - (n > 0 ? forward_at_ms[n - 1] : 0);
         pct = FORWARD_JITTER_PCT;
@@ -78,6 +79,8 @@ struct iop_next iop_outbox_next(enum iop_schedule schedule, uint32_t delivery,
 void iop_outbox_answer(struct iop_op *op, struct ron_str topic, const struct iop_receipt *receipt,
                        const struct iop_next *next)
 {
+    RON_ASSERT_MSG(receipt->delivery >= 1, "an action was delivered before it is settled");
+    RON_ASSERT(next->reason != NULL);
     op->kind = next->kind == IOP_NEXT_DONE ? IOP_OP_ACK : IOP_OP_NACK;
     op->ack.topic = topic;
     op->ack.receipts = receipt;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/base/str.h"
 
 enum { SLAB = 1024 };
@@ -165,6 +166,7 @@ enum ron_rc iop_queue_make_topic(struct iop_queue *q, struct ron_str name,
     memmove(&q->topics[at + 1], &q->topics[at], (q->topic_count - at) * sizeof(void *));
     q->topics[at] = t;
     q->topic_count++;
+    RON_ASSERT_SLOW(at == 0 || compare(q->topics[at - 1], name) < 0); /* in the order of names */
     *ret_topic = t;
     return RON_OK;
 }
@@ -208,6 +210,8 @@ static void lease_over(struct ron_timer *timer)
 {
     struct iop_q_msg *m = RON_CONTAINER_OF(timer, struct iop_q_msg, timer);
 
+    RON_ASSERT_MSG(m->state == IOP_MSG_LEASED || m->state == IOP_MSG_DELAYED,
+                   "only leases and delays end by time");
     iop_queue_move(timer->owner, m, m->state == IOP_MSG_LEASED ? IOP_MSG_EXPIRED : IOP_MSG_READY,
                    0);
 }
@@ -271,6 +275,9 @@ enum ron_rc iop_queue_add(struct iop_queue *q, struct iop_q_topic *topic, uint64
 
 static void leave(struct iop_queue *q, struct iop_q_msg *m)
 {
+    RON_ASSERT(m->state < IOP_MSG_STATE_COUNT);
+    RON_ASSERT(m->topic->counts[m->state] > 0);
+    RON_ASSERT(m->state != IOP_MSG_DEAD || q->dead > 0);
     (void)ron_wheel_cancel(&q->wheel, &m->timer);
     ron_list_remove(&m->node);
     m->topic->counts[m->state]--;
@@ -280,6 +287,8 @@ static void leave(struct iop_queue *q, struct iop_q_msg *m)
 void iop_queue_move(struct iop_queue *q, struct iop_q_msg *m, enum iop_msg_state to,
                     uint64_t until_ms)
 {
+    RON_ASSERT_MSG(to > IOP_MSG_PENDING && to < IOP_MSG_STATE_COUNT,
+                   "a message is pending once, before its commit");
     leave(q, m);
     m->state = to;
     m->topic->counts[to]++;
@@ -292,8 +301,11 @@ void iop_queue_move(struct iop_queue *q, struct iop_q_msg *m, enum iop_msg_state
 
 void iop_queue_drop(struct iop_queue *q, struct iop_q_msg *m)
 {
+    RON_ASSERT_MSG(q->bytes >= m->bytes, "Q1: a message counts until it is freed");
+    RON_ASSERT_MSG(m->topic->bytes >= m->bytes, "Q1: a message counts until it is freed");
     leave(q, m);
     ron_map_remove(&q->by_id, &m->by_id);
+    RON_ASSERT(q->messages > 0);
     q->messages--;
     q->bytes -= m->bytes;
     m->topic->bytes -= m->bytes;
@@ -342,6 +354,7 @@ static uint64_t oldest_of(const struct iop_q_topic *topic)
 
 void iop_queue_stats(const struct iop_q_topic *topic, struct iop_topic_stats *ret_stats)
 {
+    RON_ASSERT(topic->name_len <= IOP_TOPIC_MAX);
     *ret_stats = (struct iop_topic_stats){.ready = topic->counts[IOP_MSG_READY] +
                                                    topic->counts[IOP_MSG_EXPIRED],
                                           .delayed = topic->counts[IOP_MSG_DELAYED],

@@ -9,6 +9,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/arena.h"
+#include "ron/base/assert.h"
 #include "ron/base/hex.h"
 
 enum {
@@ -488,7 +489,7 @@ static enum ron_rc code_of(const struct ron_http_fetch_result *r, const char **r
 static void ended(struct ron_http_fetch *f, void *arg)
 {
     const struct ron_http_fetch_result *r = ron_http_fetch_result(f);
-    struct iop_op *op = arg;
+    struct iop_op *op = RON_OBJ(arg, struct iop_op, IOP_OP_MAGIC);
     struct box *b = op->_first;
 
     op->why = "";
@@ -500,6 +501,7 @@ static void ended(struct ron_http_fetch *f, void *arg)
     ron_stat_set(&b->broken, r->status == 0 || r->status >= 500 || r->status == 401 ||
                                  r->status == 403 || op->rc == RON_CORRUPT);
     ron_http_fetch_release(f);
+    op->magic = 0;
     op->done(op);
 }
 
@@ -527,6 +529,7 @@ static enum ron_rc submit(struct iop_box *box, struct iop_op *op)
     }
     ron_buf_init(&body, BODY_MAX);
     rc = post ? write_request(b, op, &body) : RON_OK;
+    op->magic = IOP_OP_MAGIC;
     op->_first = b;
     if (rc == RON_OK) {
         rc = ron_http_fetch_start(
@@ -581,6 +584,8 @@ void iop_box_http_key(struct ron_str name, struct ron_str id, const struct ron_b
     struct ron_b3 hash;
     uint8_t lens[2] = {(uint8_t)name.len, (uint8_t)id.len};
 
+    RON_ASSERT(name.len <= UINT8_MAX);
+    RON_ASSERT(id.len <= UINT8_MAX);
     ron_b3_init(&h);
     ron_b3_update(&h, lens, sizeof lens);
     ron_b3_update(&h, name.ptr, name.len);

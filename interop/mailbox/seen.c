@@ -92,6 +92,7 @@ void iop_seen_key(const struct iop_seen *s, struct ron_str provider, struct ron_
     uint8_t head[2] = {id.len > 0 ? 'i' : 'b', (uint8_t)provider.len};
 
     RON_ASSERT(provider.len <= UINT8_MAX);
+    RON_ASSERT_MSG(id.len > 0 || body != NULL, "a delivery has an id or a body");
     ron_b3_init_keyed(&h, s->opts.secret);
     ron_b3_update(&h, head, sizeof head);
     ron_b3_update(&h, provider.ptr, provider.len);
@@ -136,6 +137,7 @@ static void unlink_slot(struct iop_seen *s, uint32_t hole)
 {
     uint32_t i = hole;
 
+    RON_ASSERT(s->slots[hole] != 0);
     for (;;) {
         uint32_t home;
 
@@ -155,10 +157,13 @@ static void unlink_slot(struct iop_seen *s, uint32_t hole)
 
 static void drop_entry(struct iop_seen *s, struct entry *e)
 {
+    RON_ASSERT_MSG(e->state != GAP, "a gap has no key");
     unlink_slot(s, find(s, &e->key));
     if (e->state == COMMITTED) {
+        RON_ASSERT(s->stats.committed > 0);
         s->stats.committed--;
     } else {
+        RON_ASSERT(s->stats.reserved > 0);
         s->stats.reserved--;
     }
     e->state = GAP;
@@ -209,7 +214,8 @@ static void insert(struct iop_seen *s, const struct iop_key *key, uint64_t at_ms
     uint32_t slot = find(s, key);
     struct entry *e = entry_at(s, s->head);
 
-    RON_ASSERT(s->slots[slot] == 0 && s->head - s->tail < s->opts.entries_max);
+    RON_ASSERT_MSG(s->slots[slot] == 0, "D1: a key has one entry");
+    RON_ASSERT_MSG(s->head - s->tail < s->opts.entries_max, "D3: room was made");
     *e = (struct entry){
         .key = *key, .at_ms = at_ms & (UINT64_MAX >> 2), .state = (unsigned)state & 3u};
     s->slots[slot] = (uint32_t)(s->head % s->opts.entries_max) + 1;
@@ -282,6 +288,7 @@ void iop_seen_commit(struct iop_seen *s, const struct iop_key *key)
 {
     ron_mutex_lock(&s->lock);
     reserved_of(s, key)->state = COMMITTED;
+    RON_ASSERT(s->stats.reserved > 0);
     s->stats.reserved--;
     s->stats.committed++;
     ron_mutex_unlock(&s->lock);
@@ -323,6 +330,7 @@ uint64_t iop_seen_expire(struct iop_seen *s, uint64_t now_ms)
 
     ron_mutex_lock(&s->lock);
     trim(s, now_ms);
+    RON_ASSERT(s->tail <= s->head);
     if (s->tail < s->head && s->head - s->tail == s->opts.entries_max) {
         /* Full: what was evicted is not needed any more either. */
         before = RON_MAX(before, (uint64_t)entry_at(s, s->tail)->at_ms);

@@ -18,6 +18,7 @@ void iop__answer(struct iop_op *op, enum ron_rc rc, const char *why)
 {
     op->rc = rc;
     op->why = rc == RON_OK ? "" : why;
+    op->magic = 0;
     op->done(op);
 }
 
@@ -505,6 +506,7 @@ static void answer_group(struct iop_store *s, struct iop_op **ops, size_t count)
         struct iop_op *op = ops[i];
 
         if (writes_of(op) != NULL) {
+            op->magic = 0;
             op->done(op);
         } else {
             iop__read(s, op);

@@ -43,7 +43,10 @@ struct iop_store_opts {
     uint64_t seen_keep_ms;
 };
 
+#define IOP_STORE_MAGIC 0x4953544fu /* "ISTO" */
+
 struct iop_store {
+    uint32_t magic;
     const struct ron_env *env;
     struct iop_file *file;
     struct iop_queue queue;

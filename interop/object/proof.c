@@ -15,6 +15,7 @@
 #include "interop/object/bao.h"
 #include "interop/object/objects.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/http/stream.h"
 
 enum {
@@ -147,6 +148,7 @@ static struct tree *keep(struct iop_proofs *p, const struct ron_b3 *id, struct i
         }
     }
     if (place != NULL) {
+        RON_ASSERT_MSG(place->users == 0, "a tree in use stays");
         old = place->bao;
         *place = (struct tree){.bao = bao, .id = *id, .users = 1, .used = ++p->turn};
     }
@@ -158,20 +160,24 @@ static struct tree *keep(struct iop_proofs *p, const struct ron_b3 *id, struct i
 static void give_back(struct iop_proofs *p, struct tree *t)
 {
     ron_mutex_lock(&p->mu);
+    RON_ASSERT_MSG(t->users > 0, "a tree that is given back was in use");
     t->users--;
     ron_mutex_unlock(&p->mu);
 }
 
 /* ---- the answer ------------------------------------------------------------------------------ */
 
+#define WRITER_MAGIC 0x49575249u /* "IWRI" */
+
 struct writer {
+    uint32_t magic;
     struct ron_http_reply *reply;
     struct ron_deadline deadline;
 };
 
 static enum ron_rc emit(void *arg, const void *bytes, size_t len)
 {
-    const struct writer *w = arg;
+    const struct writer *w = RON_OBJ(arg, const struct writer, WRITER_MAGIC);
     const char *p = bytes;
 
     while (len > 0) {
@@ -190,7 +196,8 @@ static void send_slice(struct iop_objects *o, const struct iop_read *r,
     uint64_t size = ron_cas_obj_size(obj);
     uint64_t start = r->proof_start;
     uint64_t len = RON_MIN(r->proof_len, size); /* more proves no more */
-    struct writer w = {.reply = r->reply, .deadline = ron_http_reply_deadline(r->reply)};
+    struct writer w = {
+        .magic = WRITER_MAGIC, .reply = r->reply, .deadline = ron_http_reply_deadline(r->reply)};
     struct ron_err err = {0};
     enum ron_rc rc;
 

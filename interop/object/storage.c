@@ -23,7 +23,10 @@ enum {
 
 /* ---- pieces between the client's task and ours ----------------------------------------------- */
 
+#define PIPE_MAGIC 0x49504950u /* "IPIP" */
+
 struct pipe {
+    uint32_t magic;
     struct ron_mutex mu; /* guards all below but the bytes of pieces, which have one holder */
     struct ron_cond cond;
     uint8_t *memory;
@@ -39,7 +42,7 @@ struct pipe {
 /* Without pieces it only tells the end. */
 static enum ron_rc pipe_init(struct pipe *p, bool pieces)
 {
-    *p = (struct pipe){0};
+    *p = (struct pipe){.magic = PIPE_MAGIC};
     if (pieces) {
         p->memory = ron_alloc((size_t)PIECES * RON_HTTP_PIECE_MAX);
         if (p->memory == NULL) {
@@ -53,6 +56,8 @@ static enum ron_rc pipe_init(struct pipe *p, bool pieces)
 
 static void pipe_done(struct pipe *p)
 {
+    RON_CHECK_MAGIC(p, PIPE_MAGIC);
+    p->magic = 0;
     ron_cond_done(&p->cond);
     ron_mutex_done(&p->mu);
     ron_free(p->memory);
@@ -66,7 +71,7 @@ static uint8_t *piece_at(const struct pipe *p, uint32_t number)
 /* On the client's task: bytes of an answer. */
 static enum ron_rc sink(struct ron_http_fetch *f, void *arg, const void *bytes, size_t len)
 {
-    struct pipe *p = arg;
+    struct pipe *p = RON_OBJ(arg, struct pipe, PIPE_MAGIC);
     enum ron_rc rc = RON_OK;
 
     (void)f;
@@ -88,6 +93,7 @@ static enum ron_rc sink(struct ron_http_fetch *f, void *arg, const void *bytes, 
 /* With the lock held: the first piece is empty again. */
 static void give_back(struct pipe *p)
 {
+    RON_ASSERT_MSG(p->count > 0, "a piece that is given back was filled");
     p->first = (p->first + 1) % PIECES;
     p->count--;
     p->used = 0;
@@ -97,7 +103,7 @@ static void give_back(struct pipe *p)
 static enum ron_rc source(struct ron_http_fetch *f, void *arg, void *buf, size_t size,
                           size_t *ret_len)
 {
-    struct pipe *p = arg;
+    struct pipe *p = RON_OBJ(arg, struct pipe, PIPE_MAGIC);
     enum ron_rc rc = RON_OK;
 
     (void)f;
@@ -106,6 +112,7 @@ static enum ron_rc source(struct ron_http_fetch *f, void *arg, void *buf, size_t
     if (p->count > 0) {
         size_t len = RON_MIN(size, p->lens[p->first] - p->used);
 
+        RON_ASSERT(p->used <= p->lens[p->first]);
         memcpy(buf, piece_at(p, p->first) + p->used, len);
         *ret_len = len;
         p->used += len;
@@ -123,10 +130,11 @@ static enum ron_rc source(struct ron_http_fetch *f, void *arg, void *buf, size_t
 
 static void ended(struct ron_http_fetch *f, void *arg)
 {
-    struct pipe *p = arg;
+    struct pipe *p = RON_OBJ(arg, struct pipe, PIPE_MAGIC);
 
     (void)f;
     ron_mutex_lock(&p->mu);
+    RON_ASSERT_MSG(!p->ended, "a call ends once");
     p->ended = true;
     ron_cond_signal(&p->cond);
     ron_mutex_unlock(&p->mu);

@@ -86,6 +86,7 @@ struct iop_policy *iop_policy_get(struct iop_policy_box *box)
 
     ron_mutex_lock(&box->mu);
     p = box->now;
+    RON_ASSERT_MSG(p != NULL, "a policy is in force before the first request");
     (void)ron_au32_add(&p->refs, 1);
     ron_mutex_unlock(&box->mu);
     return p;
@@ -104,6 +105,7 @@ void iop_policy_put(struct iop_policy_box *box, struct iop_policy *take_policy)
 {
     struct iop_policy *old;
 
+    RON_ASSERT(take_policy != NULL);
     ron_mutex_lock(&box->mu);
     old = box->now;
     box->now = take_policy;

@@ -2,6 +2,7 @@
 /* wallet/call/reason.c - the table of refusals, and faults. */
 #include <stdio.h>
 
+#include "ron/base/assert.h"
 #include "wallet/call/reason.h"
 
 static const struct {
@@ -19,26 +20,31 @@ static const struct {
 
 const char *wlt_reason_label(enum wlt_reason reason)
 {
+    RON_ASSERT(reason < WLT_REASON_COUNT);
     return rows[reason].label;
 }
 
 const char *wlt_reason_code(enum wlt_reason reason)
 {
+    RON_ASSERT(reason < WLT_REASON_COUNT);
     return rows[reason].code;
 }
 
 const char *wlt_reason_doc(enum wlt_reason reason)
 {
+    RON_ASSERT(reason < WLT_REASON_COUNT);
     return rows[reason].doc;
 }
 
 int wlt_reason_status(enum wlt_reason reason)
 {
+    RON_ASSERT(reason < WLT_REASON_COUNT);
     return rows[reason].status;
 }
 
 bool wlt_reason_retryable(enum wlt_reason reason)
 {
+    RON_ASSERT(reason < WLT_REASON_COUNT);
     return rows[reason].retryable;
 }
 

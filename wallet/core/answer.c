@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* wallet/core/answer.c - refusals as HTTP answers; each is counted by its reason. */
+#include "ron/base/assert.h"
 #include "wallet/core/metrics.h"
 
 static struct ron_http_error http_error(const struct wlt_fault *fault)
 {
+    RON_ASSERT_MSG(fault->reason != WLT_REASON_NONE, "a refusal has a reason");
     bool retryable = wlt_reason_retryable(fault->reason);
     uint32_t wait_s = fault->reason == WLT_REASON_UPSTREAM ? 2 : 1;
 

@@ -178,6 +178,7 @@ void wlt_metrics_free(struct wlt_site *s)
 /* rejected_total and busy_rejections_total are the HTTP front's, which sees the answer. */
 void wlt_metrics_refused(struct wlt_site *s, enum wlt_reason reason)
 {
+    RON_ASSERT_MSG(reason > WLT_REASON_NONE && reason < WLT_REASON_COUNT, "a refusal has a reason");
     ron_counter_add(s->metrics->by_reason[reason], 1);
 }
 
@@ -186,6 +187,7 @@ void wlt_metrics_write(struct wlt_site *s, const struct wlt_write *w)
     struct wlt_metrics *m = s->metrics;
     enum wlt_reason reason = w->job.fault.reason;
 
+    RON_ASSERT(w->op <= WLT_OP_COUNT);
     ron_counter_add(m->by_op[w->op], 1);
     if (reason == WLT_REASON_NONE) {
         const struct lc_done *d = &w->job.done;

@@ -502,6 +502,7 @@ void wlt__settle(struct wlt_core *core, struct wlt_job *job, enum wlt_settle non
 {
     uint32_t count = RON_MIN(job->_at + 1, job->call->count);
 
+    RON_ASSERT(job->_at <= job->call->count);
     for (uint32_t i = 0; i < count && job->_holds.at != NULL; i++) {
         struct wlt_hold *h = &job->_holds.at[i];
         const struct wlt_operation *o = &job->call->ops[i];

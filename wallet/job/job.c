@@ -70,10 +70,23 @@ static void let_go_of_memory(struct wlt_job *job)
     job->_holds.heads = NULL;
 }
 
+/* J1: no operation holds a nonce or a sum. */
+static bool is_settled(const struct wlt_job *job)
+{
+    for (uint32_t i = 0; job->_holds.at != NULL && i < job->call->count; i++) {
+        if (job->_holds.at[i].nonce_held || job->_holds.at[i].daily_held) {
+            return false;
+        }
+    }
+    return true;
+}
+
 /* Nothing but the key is reserved any more. The payload stays: an aborted call may still send
  * it. */
 static enum wlt_step end(struct wlt_core *core, struct wlt_job *job, uint64_t now_ns)
 {
+    RON_ASSERT_MSG(!job->_admitted, "J5: a call was reported to its breaker");
+    RON_ASSERT_SLOW(is_settled(job));
     if (job->_key_held) {
         job->_key_held = false;
         if (job->fault.reason == WLT_REASON_NONE) {
@@ -137,6 +150,7 @@ static enum wlt_step try_once(struct wlt_core *core, struct wlt_job *job, uint64
     if (ron_breaker_admit(&core->ledgers->of[job->which].breaker, &job->_breaker, NULL) != RON_OK) {
         return give_up(core, job, now_ns);
     }
+    RON_ASSERT_MSG(job->which < core->ledgers->count, "a call goes to one of the ledgers");
     job->_admitted = true;
     job->_sent_ms = now_ns / RON_NS_PER_MS;
     job->until_ns =
@@ -147,6 +161,7 @@ static enum wlt_step try_once(struct wlt_core *core, struct wlt_job *job, uint64
 /* A new question: _state and payload are set. */
 static enum wlt_step ask(struct wlt_core *core, struct wlt_job *job, uint64_t now_ns)
 {
+    RON_ASSERT_MSG(!job->_admitted, "one question at a time");
     job->code = job->_state == WLT__BATCH ? LC_CODE_INGEST : LC_CODE_READ;
     job->_silent = false;
     job->_retry = (struct ron_retry){.curve = &core->curve,
@@ -413,7 +428,9 @@ static bool take_key(struct wlt_core *core, struct wlt_job *job, uint64_t now_ns
 
 enum wlt_step wlt_job_begin(struct wlt_core *core, struct wlt_job *job, uint64_t now_ns)
 {
-    RON_ASSERT(job->_state == WLT__OVER && job->call->count > 0);
+    RON_ASSERT_MSG(job->_state == WLT__OVER, "a job begins after the one before it ended");
+    RON_ASSERT(job->call->count > 0);
+    RON_ASSERT(!job->_key_held);
     let_go_of_memory(job);
     reset(core, job, now_ns);
     if (!job->call->dry_run && !take_key(core, job, now_ns)) {
@@ -444,7 +461,8 @@ enum wlt_step wlt_job_answered(struct wlt_core *core, struct wlt_job *job,
 {
     struct wlt__word word;
 
-    RON_ASSERT(job->_state != WLT__OVER && job->_admitted);
+    RON_ASSERT_MSG(job->_state != WLT__OVER, "an answer to a job that is over");
+    RON_ASSERT_MSG(job->_admitted, "an answer without a question");
     wlt__word_read(job, reply, &word);
     report(core, job, result_of(job, reply, &word));
     if (word.elsewhere) {
@@ -482,7 +500,8 @@ enum wlt_step wlt_job_answered(struct wlt_core *core, struct wlt_job *job,
 
 enum wlt_step wlt_job_waited(struct wlt_core *core, struct wlt_job *job, uint64_t now_ns)
 {
-    RON_ASSERT(job->_state != WLT__OVER && !job->_admitted);
+    RON_ASSERT_MSG(job->_state != WLT__OVER, "a job that is over does not wait");
+    RON_ASSERT_MSG(!job->_admitted, "a job waits for a time or for an answer");
     if (job->_state == WLT__TURN && now_ns < job->deadline_ns) {
         return after_checks(core, job, wlt__checks(core, job), now_ns);
     }

@@ -200,6 +200,8 @@ static void place(struct shard *s, struct set *set, uint32_t i, uint32_t mark,
     if (i == WAYS) {
         i = make_room(s, set);
     }
+    RON_ASSERT_MSG(mark != 0, "I1: a mark is 0 exactly where a place is vacant");
+    RON_ASSERT(i < WAYS);
     set->marks[i] = mark;
     set->used[i] = ++s->clock;
     set->values[i] = *value;

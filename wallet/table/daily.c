@@ -128,6 +128,7 @@ static struct shard *lock_shard(struct wlt_daily *d, struct wlt_key pair)
 
 static struct pair *pair_at(struct shard *s, uint32_t number)
 {
+    RON_ASSERT_MSG(number >= 1 && number <= s->fresh, "I2: a record beyond `fresh` was never used");
     return &s->pairs[number - 1];
 }
 
@@ -340,6 +341,7 @@ void wlt_daily_settle(struct wlt_daily *d, struct wlt_key pair, uint32_t day,
         } else if (how == WLT_UNKNOWN) {
             p->doubtful = 1;
         }
+        RON_ASSERT_MSG(!ron_money_is_zero(amount), "a reservation has an amount");
         if (--p->inflight == 0) {
             wlt__list_push(&s->table, number_of(s, p));
         }

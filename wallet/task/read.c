@@ -111,6 +111,8 @@ static void step(struct wlt_read *r, const struct wlt_reply *reply)
 {
     wlt_read_fn *then = r->then;
 
+    RON_CHECK_MAGIC(r, WLT_READ_MAGIC);
+    RON_ASSERT(then != NULL);
     then(r, reply);
 }
 
@@ -185,6 +187,7 @@ void wlt_read_answer(struct wlt_read *r, int status, const char *content_type)
 {
     struct ron_http_reply *reply = r->reply;
 
+    RON_ASSERT_MSG(reply != NULL, "a read is answered once");
     wlt_read_put(r);
     ron_http_reply_send(reply, status, content_type);
 }

@@ -37,7 +37,9 @@ enum { WRITES_PER_TURN = 32, ANSWERS_PER_TURN = 32 };
 /* Nobody may ask any more for what it is about; back to the pool. */
 static void forget(struct wlt_worker *k, struct wlt_write *w)
 {
+    RON_ASSERT_MSG(w->answered, "P1: a write is answered before it goes back to the pool");
     if (w->waiting) {
+        RON_ASSERT(k->waiting > 0);
         w->waiting = false;
         k->waiting--;
     }
@@ -136,6 +138,7 @@ static void drive(struct wlt_worker *k, struct wlt_write *w, enum wlt_step step)
                                     ron_env_now_ns(o->site->env));
             break;
         case WLT_STEP_WAIT:
+            RON_ASSERT(!w->waiting);
             w->waiting = true;
             k->waiting++;
             return;
@@ -183,6 +186,7 @@ static void take_answers(struct wlt_worker *k)
         struct wlt_reply reply = reply_of(w);
         uint64_t now_ns = ron_env_now_ns(o->site->env);
 
+        RON_ASSERT_MSG(w->asked, "an answer that nobody asked for");
         w->asked = false;
         wlt_metrics_call(o->site, w->job.code == LC_CODE_INGEST, &reply);
         if (w->answered) { /* by an abort, without waiting for the ledger */
