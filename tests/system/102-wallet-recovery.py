@@ -75,7 +75,7 @@ def another_journal(ledger, wallet):
     shutil.rmtree(ledger.data)
     ledger.start()
     check("the other ledger is seen",
-          eventually(lambda: any("went back" in line for line in wallet.lines), 20))
+          eventually(lambda: any("journal replaced" in line for line in wallet.lines), 20))
     check("it is ready", wallet.ready())
     check("nothing is there", wallet.balance("n", query="")[0] == 0)
     status, receipt = wallet.issue("n", 100, key="first")
