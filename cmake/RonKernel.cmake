@@ -21,7 +21,6 @@ pkg_check_modules(ron_zlib REQUIRED IMPORTED_TARGET zlib)
 pkg_check_modules(ron_zstd REQUIRED IMPORTED_TARGET libzstd)
 pkg_check_modules(ron_brotli REQUIRED IMPORTED_TARGET libbrotlidec)
 pkg_check_modules(ron_sodium REQUIRED IMPORTED_TARGET libsodium)
-pkg_check_modules(ron_lmdb REQUIRED IMPORTED_TARGET lmdb)
 pkg_check_modules(ron_sqlite REQUIRED IMPORTED_TARGET sqlite3)
 pkg_check_modules(ron_pq REQUIRED IMPORTED_TARGET libpq)
 
@@ -53,7 +52,7 @@ add_library(ron_libraries INTERFACE)
 target_link_libraries(ron_libraries INTERFACE ron_blake3
   PkgConfig::ron_ssl PkgConfig::ron_curl PkgConfig::ron_zlib PkgConfig::ron_zstd
   PkgConfig::ron_brotli
-  PkgConfig::ron_sodium PkgConfig::ron_lmdb PkgConfig::ron_sqlite PkgConfig::ron_pq)
+  PkgConfig::ron_sodium PkgConfig::ron_sqlite PkgConfig::ron_pq)
 
 add_library(ron_kernel STATIC ${ron_kernel_sources})
 target_link_libraries(ron_kernel PRIVATE ron_product ron_libraries PUBLIC ron_flags)

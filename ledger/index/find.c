@@ -2,8 +2,8 @@
 /* ledger/index/find.c - lookups: led_index_maybe for loops, led_index_find and led_index_skip for
  * threads that may wait for the disk.
  *
- * A set stays pinned for the whole lookup, and the pieces it names stay in the store as long. So a
- * view of the store that is taken after the pin has them all, whatever was committed in between.
+ * A set stays pinned for the whole lookup, and the pieces it names stay in the store as long:
+ * whatever is committed in between, its files stay open and their bytes unchanged.
  *
  * Threads: any. Failure: led_index_maybe has none; the others give codes of the store, RON_CORRUPT
  * for a damaged piece. */
@@ -72,7 +72,7 @@ static bool slice_maybe(const struct led_slice *slice, uint64_t hash)
 {
     struct ask a;
 
-    if (hash < slice->lo || hash > slice->hi || slice->piece == slice->pieces) {
+    if (hash < slice->cut.lo || hash > slice->cut.hi || slice->cut.piece == slice->cut.pieces) {
         return false;
     }
     a = ask_of(&slice->run->filter, hash);
@@ -101,7 +101,7 @@ static bool runs_maybe(const struct led_set_tree *tree, enum led_index_kind kind
     for (uint32_t i = 0; i < tree->count; i++) {
         const struct led_slice *slice = &tree->slices[i];
 
-        if (hash < slice->lo || hash > slice->hi ||
+        if (hash < slice->cut.lo || hash > slice->cut.hi ||
             !led__edges_hold(&slice->run->edges[kind], edge)) {
             continue;
         }
@@ -184,54 +184,39 @@ static void found_add(struct found *f, uint64_t seq)
     f->seqs[at] = seq;
 }
 
-struct look {
-    struct led_index *ix;
-    struct led_blob_view view;
-    bool viewed;
-};
-
-static enum ron_rc look_piece(struct look *l, const struct led_slice *slice, uint32_t p,
-                              struct led_piece_view *ret_view, struct ron_err *err)
+/* `room` has the bytes where the store keeps none in memory. */
+static enum ron_rc look_piece(const struct led_index *ix, const struct led_slice *slice, uint32_t p,
+                              uint8_t room[LED_PIECE_BYTES], struct led_piece_view *ret_view,
+                              struct ron_err *err)
 {
-    const struct led_piece_at *at = &slice->run->pieces[p];
-    const struct led_blobs_ops *ops = l->ix->store->ops;
-    const uint8_t *bytes = at->kept;
-    size_t len = at->kept_len;
+    const struct led_run *run = slice->run;
+    const struct led_piece_at *at = &run->pieces[p];
 
-    if (bytes == NULL) {
-        if (!l->viewed) {
-            RON_TRY(ops->view(l->ix->store, &l->view, err));
-            l->viewed = true;
-        }
-        RON_TRY(ops->view_get(&l->view, (struct led_blob_key){LED_BLOB_PIECE, slice->run->id, p},
-                              &bytes, &len, err));
+    if (at->kept != NULL) {
+        return led__piece_open(at->kept, at->kept_len, false, 0, ret_view, err);
     }
-    return led__piece_open(bytes, len, at->kept == NULL, ret_view, err);
-}
-
-static void look_done(struct look *l)
-{
-    if (l->viewed) {
-        l->ix->store->ops->view_done(&l->view);
-    }
+    RON_TRY(ix->store->ops->read(ix->store, run->file, p, room, err));
+    return led__piece_open(room, LED_PIECE_BYTES, true, led__piece_seed(run->mark, run->id, p),
+                           ret_view, err);
 }
 
 /* Entries of `want.hash` in a run from want.seq on, at most LED_INDEX_FOUND_MAX. */
-static enum ron_rc look_run(struct look *l, const struct led_slice *slice, struct led_ent want,
-                            struct found *found, struct ron_err *err)
+static enum ron_rc look_run(const struct led_index *ix, const struct led_slice *slice,
+                            struct led_ent want, struct found *found, struct ron_err *err)
 {
+    uint8_t room[LED_PIECE_BYTES];
     size_t seen = 0;
 
     if (!slice_maybe(slice, want.hash)) {
         return RON_OK;
     }
-    for (uint32_t p = led__slice_piece(slice, want); p < slice->pieces; p++) {
+    for (uint32_t p = led__slice_piece(slice, want); p < slice->cut.pieces; p++) {
         struct led_piece_view view;
 
         if (slice->run->pieces[p].first.hash > want.hash) {
             return RON_OK;
         }
-        RON_TRY(look_piece(l, slice, p, &view, err));
+        RON_TRY(look_piece(ix, slice, p, room, &view, err));
         for (uint32_t i = led__piece_lower(&view, want); i < view.count; i++) {
             struct led_ent e = led__piece_at(&view, i);
 
@@ -275,17 +260,14 @@ static enum ron_rc look_tree(struct led_index *ix, uint32_t tree, struct led_ent
 {
     struct led_pin pin = led__sets_pin(ix->sets);
     const struct led_set_tree *t = &pin.set->trees[tree];
-    struct look look = {.ix = ix};
     enum ron_rc rc = RON_OK;
 
     look_tail(t->tail, want, found);
     for (uint32_t i = 0; rc == RON_OK && i < t->count; i++) {
-        rc = look_run(&look, &t->slices[i], want, found, err);
+        rc = look_run(ix, &t->slices[i], want, found, err);
     }
-    look_done(&look);
     led__sets_unpin(ix->sets, pin);
-    /* What the pinned set names is there: if not, the file is damaged. */
-    return rc == RON_NOTFOUND ? RON_CORRUPT : rc;
+    return rc;
 }
 
 enum ron_rc led_index_find(struct led_index *ix, enum led_index_kind kind, struct led_key key,

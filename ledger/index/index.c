@@ -14,7 +14,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
-#include "ron/base/crc32c.h"
+#include "ron/io/file.h"
 
 /* Keys of a run: 16 so that tests can have many levels, 2^20 so that a flush stays below 100 ms. */
 enum { RUN_ENTRIES_MIN = 16, RUN_ENTRIES_MAX = 1 << 20, RUN_ENTRIES = 65536 };
@@ -46,7 +46,7 @@ static void stats_update(struct led_index *ix)
             const struct led_slice *slice = &now->slices.at[i];
 
             /* Entries of a growing run are still counted with its inputs. */
-            keys += t == LED_TREE_KEYS && !slice->growing ? slice->keys : 0;
+            keys += t == LED_TREE_KEYS && !slice->growing ? slice->cut.keys : 0;
             bytes += led__filter_bytes(&slice->run->filter);
         }
     }
@@ -117,19 +117,13 @@ static enum ron_rc open_store(struct led_index *ix, const struct led_index_opts 
     if (opts->path == NULL) {
         return led__blobs_open_memory(&ix->store);
     }
-#if RON_MODEL
-    return ron_err_set(err, RON_UNSUPPORTED, "an index on disk needs the system");
-#else
-    return led__blobs_open_lmdb(opts, &ix->store, err);
-#endif
+    return led__blobs_open_files(opts, &ix->store, err);
 }
 
 /* X3: what is there and cannot be used makes room for a new one. */
 static enum ron_rc throw_away(const struct led_index_opts *opts, struct ron_err *err)
 {
-    enum ron_rc rc = opts->env->disk->remove(opts->env, opts->path, err);
-
-    return rc == RON_NOTFOUND ? RON_OK : rc;
+    return led_index_remove(opts->env, opts->path, err);
 }
 
 static enum ron_rc load_or_begin(struct led_index *ix, const struct led_index_opts *opts,
@@ -178,6 +172,21 @@ static enum ron_rc open_into(struct led_index *ix, const struct led_index_opts *
     return RON_OK;
 }
 
+/* Earlier versions kept the index in one LMDB file. It held nothing that is not in the log, and the
+ * new index is durable now. What cannot be removed is in nobody's way. */
+static void remove_old_file(const struct led_index_opts *opts)
+{
+    static const char *const ends[] = {".mdb", ".mdb-lock"};
+
+    for (size_t i = 0; opts->path != NULL && i < RON_ARRAY_LEN(ends); i++) {
+        char path[RON_FILE_PATH_SIZE];
+
+        if ((size_t)snprintf(path, sizeof path, "%s%s", opts->path, ends[i]) < sizeof path) {
+            RON_IGNORE(opts->env->disk->remove(opts->env, path, NULL));
+        }
+    }
+}
+
 enum ron_rc led_index_open(const struct led_index_opts *opts, struct led_index **ret_index,
                            struct led_index_state *ret_state, struct ron_err *err)
 {
@@ -198,6 +207,7 @@ enum ron_rc led_index_open(const struct led_index_opts *opts, struct led_index *
         led_index_close(ix);
         return rc;
     }
+    remove_old_file(opts);
     *ret_state = (struct led_index_state){.applied_seq = ix->state.applied_seq,
                                           .applied_root = ix->state.applied_root,
                                           .image_seq = ix->state.image_seq,
@@ -377,6 +387,7 @@ static enum ron_rc commit_try(struct led_index *ix, struct led_set **ret_set,
     if (ix->state_next.image_seq != ix->state.image_seq) {
         RON_TRY(drop_image(ix, ix->state.image_seq, ix->state.image_chunks, err));
     }
+    RON_TRY(led__runs_settle(ix, err));
     RON_TRY(led__state_put(ix, err));
     if (runs_changed(ix)) {
         RON_TRY(set_of_next(ix, ret_set));
@@ -445,7 +456,7 @@ enum ron_rc led_index_put_image(struct led_index *ix, uint64_t seq, uint32_t chu
     if (len > 0) {
         memcpy(blob + sizeof sum, bytes, len);
     }
-    sum = ron_crc32c(0, blob + sizeof sum, len);
+    sum = led__chunk_sum(seq, chunk, blob + sizeof sum, len);
     memcpy(blob, &sum, sizeof sum);
     rc = RON_OK;
     if (chunk == 0 && state->image_open != 0) {
@@ -469,46 +480,22 @@ enum ron_rc led_index_put_image(struct led_index *ix, uint64_t seq, uint32_t chu
     return RON_OK;
 }
 
-static enum ron_rc load_chunk(const struct led_index *ix, const struct led_blob_view *view,
-                              uint64_t chunk, led_index_see_chunk *see, void *arg,
-                              struct ron_err *err)
-{
-    struct led_blob_key key = {LED_BLOB_IMAGE, ix->state.image_seq, chunk};
-    const uint8_t *bytes;
-    size_t len;
-    uint32_t sum;
-    enum ron_rc rc = ix->store->ops->view_get(view, key, &bytes, &len, err);
-
-    if (rc != RON_OK) {
-        return rc == RON_NOTFOUND ? RON_CORRUPT : rc;
-    }
-    if (len < sizeof sum) {
-        return ron_err_set(err, RON_CORRUPT, "index: an image without its checksum");
-    }
-    memcpy(&sum, bytes, sizeof sum);
-    if (sum != ron_crc32c(0, bytes + sizeof sum, len - sizeof sum)) {
-        return ron_err_set(err, RON_CORRUPT, "index: an image with a wrong checksum");
-    }
-    return see(arg, bytes + sizeof sum, len - sizeof sum, err);
-}
-
 enum ron_rc led_index_load_image(struct led_index *ix, led_index_see_chunk *see, void *arg,
                                  struct ron_err *err)
 {
-    struct led_blob_view view;
-    enum ron_rc rc = RON_OK;
-
     RON_CHECK_MAGIC(ix, LED_INDEX_MAGIC);
     ron_blocking_point("led_index_load_image");
     if (ix->state.image_seq == 0) {
         return ron_err_set(err, RON_NOTFOUND, "the index has no image");
     }
-    RON_TRY(ix->store->ops->view(ix->store, &view, err));
-    for (uint64_t i = 0; rc == RON_OK && i < ix->state.image_chunks; i++) {
-        rc = load_chunk(ix, &view, i, see, arg, err);
+    for (uint64_t i = 0; i < ix->state.image_chunks; i++) {
+        const uint8_t *bytes;
+        size_t len;
+
+        RON_TRY(led__chunk_get(ix, ix->state.image_seq, i, &bytes, &len, err));
+        RON_TRY(see(arg, bytes, len, err));
     }
-    ix->store->ops->view_done(&view);
-    return rc;
+    return RON_OK;
 }
 
 /* ---- the rest -------------------------------------------------------------------------------- */

@@ -1,14 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ledger/index/index.h - what can be lost: ids, idempotency keys, skip points of histories, images
- * of the book, and up to which seq all that holds. One LMDB file, or memory.
+ * of the book, and up to which seq all that holds. A folder of files, or memory.
  *
  * Place: ledger. The indexer task follows the log behind the committer and is the only writer;
  * prevalidators and readers look up.
  *
  * Keys are 64-bit hashes under `hash_key`, which is drawn when the index is made and kept in it, so
  * what is found is a candidate: the reader compares it with the journal. Ids come a million a
- * second, which no B-tree takes one by one. So they are gathered and written as sorted runs (blobs
- * in LMDB), merged like the levels of a log-structured tree; a filter per run in memory, and the
+ * second, which no B-tree takes one by one. So they are gathered and written as sorted runs,
+ * merged like the levels of a log-structured tree; a filter per run in memory, and the
  * smallest and largest id of a run (ids are mostly ordered by time), tell for nearly all new ids
  * without reading that they are new.
  *
@@ -16,8 +16,8 @@
  *   X1. After led_index_commit(seq): every key added up to then is found, now and after a crash,
  *       and applied_seq is `seq`. A crash before it leaves the state of the commit before.
  *   X2. Lookups never miss a committed key; they may find too much, never too little.
- *   X3. Everything here can be made again from the log. A file that is damaged, of another ledger
- *       or ahead of the log is thrown away and made anew.
+ *   X3. Everything here can be made again from the log. An index that is damaged, of another ledger
+ *       or ahead of the log is thrown away and rebuilt.
  *
  * Threads: one writer; led_index_maybe from any thread, without lock or system call on the way to
  * "no"; led_index_find from threads that may block. */
@@ -31,8 +31,7 @@ struct led_index;
 
 struct led_index_opts {
     const struct ron_env *env;
-    const char *path;     /* of the LMDB file, mode 0600; NULL: memory. Open once per process. */
-    uint64_t map_bytes;   /* 0: 1 TiB of address space */
+    const char *path;     /* of the folder, mode 0700; NULL: memory. Open once. */
     uint32_t run_entries; /* keys gathered before a run is written, 16 to 2^20; 0: 65536 */
     uint8_t uuid[16];     /* of the ledger */
 };
@@ -45,18 +44,21 @@ struct led_index_state {
     bool fresh;         /* it was made now: lost, damaged or of another ledger */
 };
 
-/* RON_OK with what the file holds, or a new one (X3). RON_IO, RON_NOMEM, RON_LIMIT (disk full). */
+/* RON_OK with what the folder holds, or a new one (X3). The LMDB file of earlier versions beside it
+ * (`path`.mdb) is removed. RON_IO, RON_NOMEM, RON_LIMIT (disk full), RON_INVALID (not a folder). */
 RON_MUST_USE enum ron_rc led_index_open(const struct led_index_opts *opts,
                                         struct led_index **ret_index,
                                         struct led_index_state *ret_state, struct ron_err *err);
 void led_index_close(struct led_index *ix);
+/* Removes the files of an index that nobody has open. */
+RON_MUST_USE enum ron_rc led_index_remove(const struct ron_env *env, const char *path,
+                                          struct ron_err *err);
 
 /* ---- the writer ------------------------------------------------------------------------------ */
 
 /* When one of these fails with another code than RON_INVALID or RON_EXISTS, all that was added
  * since the last commit is forgotten: the index is as after that commit, and the writer begins
- * again behind led_index_applied. RON_LIMIT: disk or map full. From the first addition to the
- * commit the writer stays on one thread (LMDB asks for it). */
+ * again behind led_index_applied. RON_LIMIT: disk full. */
 
 enum led_index_kind { LED_INDEX_ID, LED_INDEX_IDEM };
 /* Of a text are looked at; what follows does not matter. A ULID, a UUID but for its end, most
@@ -97,7 +99,7 @@ RON_MUST_USE enum ron_rc led_index_commit(struct led_index *ix, uint64_t applied
 /* An image of the book at `seq`, in chunks from 0 on; complete when `last` is committed with
  * led_index_commit. The older image is dropped then. Commits may come in between. RON_EXISTS: the
  * newest image is of that seq already. */
-enum { LED_INDEX_CHUNK_MAX = 1 << 20 }; /* bytes: their pages lie side by side in the file */
+enum { LED_INDEX_CHUNK_MAX = 1 << 20 }; /* bytes: a chunk is held in memory whole */
 RON_MUST_USE enum ron_rc led_index_put_image(struct led_index *ix, uint64_t seq, uint32_t chunk,
                                              const void *bytes, size_t len, bool last,
                                              struct ron_err *err);
@@ -118,8 +120,8 @@ bool led_index_maybe(const struct led_index *ix, enum led_index_kind kind, struc
  * memory is asked for ahead. */
 bool led_index_maybe_ids(const struct led_index *ix, const struct led_entry *entries,
                          const struct led_prep *preps, size_t count);
-/* Seqs of entries that may have this key, smallest first; how many (0: not there). RON_CORRUPT: the
- * file was damaged under us; opening it again makes a new one (X3). */
+/* Seqs of entries that may have this key, smallest first; how many (0: not there). RON_CORRUPT: a
+ * file was damaged under us; opening the index again makes a new one (X3). */
 enum { LED_INDEX_FOUND_MAX = 8 };
 RON_MUST_USE enum ron_rc led_index_find(struct led_index *ix, enum led_index_kind kind,
                                         struct led_key key, uint64_t ret_seqs[LED_INDEX_FOUND_MAX],
@@ -129,7 +131,8 @@ RON_MUST_USE enum ron_rc led_index_find(struct led_index *ix, enum led_index_kin
 RON_MUST_USE enum ron_rc led_index_skip(struct led_index *ix, struct led_key account, uint64_t seq,
                                         uint64_t *ret_seq, struct ron_err *err);
 
-/* A consistent copy, for a snapshot: any thread that may block. RON_EXISTS: the path is taken.
+/* A consistent copy, for a snapshot, while the writer goes on: any thread that may block.
+ * RON_EXISTS: the path is taken.
  * RON_INVALID for one in memory. */
 RON_MUST_USE enum ron_rc led_index_copy(struct led_index *ix, const char *path,
                                         struct ron_err *err);
@@ -138,7 +141,7 @@ struct led_index_stats {
     uint64_t keys;
     uint64_t runs;
     uint64_t filter_bytes;
-    uint64_t file_bytes;
+    uint64_t file_bytes;   /* of all files */
     uint64_t false_alarms; /* led_index_find that found nothing */
 };
 void led_index_stats(const struct led_index *ix, struct led_index_stats *ret_stats);

@@ -6,7 +6,8 @@
  * list, and a commit that finds no memory changes nothing.
  *
  * Threads: the writer's alone. Lookups get the bytes through the pointers that `put` gave out, and
- * the writer deletes a blob only when no lookup can use it (set.c). */
+ * the writer deletes a blob only when no lookup can use it (set.c). Nothing is read back, so the
+ * ports for that (open_run, tidy, read) are absent. */
 #include "ledger/index/priv.h"
 
 #include "ron/base/alloc.h"
@@ -187,34 +188,30 @@ static void mem_abort(struct led_blobs *s)
     m->change_count = 0;
 }
 
-static enum ron_rc mem_each(struct led_blobs *s, led_blob_see *see, void *arg, struct ron_err *err)
+static enum ron_rc mem_make_run(struct led_blobs *s, uint64_t run, bool whole,
+                                const struct led_run_file **ret_file, struct ron_err *err)
 {
-    struct mem_blobs *m = mem_of(s);
-
-    for (size_t i = 0; i < m->count; i++) {
-        RON_TRY(see(arg, m->blobs[i].key, m->blobs[i].bytes, m->blobs[i].len, err));
-    }
-    return RON_OK;
-}
-
-/* Only for images, which the writer loads: lookups have the kept pointers and never ask. */
-static enum ron_rc mem_view(struct led_blobs *s, struct led_blob_view *ret_view,
-                            struct ron_err *err)
-{
+    (void)s;
+    (void)run;
+    (void)whole;
     (void)err;
-    *ret_view = (struct led_blob_view){.store = s};
+    *ret_file = NULL;
     return RON_OK;
 }
 
-static enum ron_rc mem_view_get(const struct led_blob_view *view, struct led_blob_key key,
-                                const uint8_t **ret_bytes, size_t *ret_len, struct ron_err *err)
+static struct led_place mem_place(struct led_blobs *s, uint64_t run)
 {
-    return mem_get(view->store, key, ret_bytes, ret_len, err);
+    (void)s;
+    (void)run;
+    return (struct led_place){0};
 }
 
-static void mem_view_done(struct led_blob_view *view)
+static enum ron_rc mem_sync_run(struct led_blobs *s, uint64_t run, struct ron_err *err)
 {
-    (void)view;
+    (void)s;
+    (void)run;
+    (void)err;
+    return RON_OK;
 }
 
 static enum ron_rc mem_copy(struct led_blobs *s, const char *path, struct ron_err *err)
@@ -250,10 +247,9 @@ enum ron_rc led__blobs_open_memory(struct led_blobs **ret_store)
         .get = mem_get,
         .commit = mem_commit,
         .abort = mem_abort,
-        .each = mem_each,
-        .view = mem_view,
-        .view_get = mem_view_get,
-        .view_done = mem_view_done,
+        .make_run = mem_make_run,
+        .place = mem_place,
+        .sync_run = mem_sync_run,
         .copy = mem_copy,
         .bytes = mem_bytes,
         .close = mem_close,

@@ -13,7 +13,7 @@
 #include "ron/base/bytes.h"
 #include "ron/base/crc32c.h"
 
-static const char piece_magic[4] = {'L', 'I', 'P', '1'};
+static const char piece_magic[4] = {'L', 'I', 'P', '2'};
 
 static uint32_t bytes_of(uint64_t x)
 {
@@ -26,12 +26,19 @@ static uint64_t mask_of(uint32_t bytes)
 }
 
 /* The checksum covers the piece with zeros in its own place. */
-static uint32_t sum_of(const uint8_t *bytes, size_t len)
+static uint32_t sum_of(uint32_t seed, const uint8_t *bytes, size_t len)
 {
     static const uint8_t zeros[4];
-    uint32_t crc = ron_crc32c(ron_crc32c(0, bytes, 28), zeros, sizeof zeros);
+    uint32_t crc = ron_crc32c(ron_crc32c(seed, bytes, 28), zeros, sizeof zeros);
 
     return ron_crc32c(crc, bytes + LED_PIECE_HEAD, len - LED_PIECE_HEAD);
+}
+
+uint32_t led__piece_seed(uint64_t mark, uint64_t run, uint32_t piece)
+{
+    uint64_t words[3] = {mark, run, piece};
+
+    return ron_crc32c(0, words, sizeof words);
 }
 
 /* ---- encoding -------------------------------------------------------------------------------- */
@@ -56,7 +63,7 @@ static struct width width_of(const struct led_ent *entries, size_t count)
                           .seq_bytes = bytes_of(most - least)};
 }
 
-uint32_t led__piece_encode(const struct led_ent *entries, size_t count,
+uint32_t led__piece_encode(const struct led_ent *entries, size_t count, uint32_t seed,
                            uint8_t bytes[LED_PIECE_BYTES], size_t *ret_len)
 {
     const size_t room = LED_PIECE_BYTES - LED_PIECE_HEAD - LED_PIECE_PAD;
@@ -89,21 +96,22 @@ uint32_t led__piece_encode(const struct led_ent *entries, size_t count,
     }
     memset(at, 0, LED_PIECE_PAD);
     *ret_len = LED_PIECE_HEAD + n * step + LED_PIECE_PAD;
-    sum = sum_of(bytes, *ret_len);
+    sum = sum_of(seed, bytes, *ret_len);
     memcpy(bytes + 28, &sum, sizeof sum);
     return (uint32_t)n;
 }
 
 /* ---- reading --------------------------------------------------------------------------------- */
 
-enum ron_rc led__piece_open(const uint8_t *bytes, size_t len, bool check,
+enum ron_rc led__piece_open(const uint8_t *bytes, size_t len, bool check, uint32_t seed,
                             struct led_piece_view *ret_view, struct ron_err *err)
 {
     struct led_piece_view v = {.entries = bytes + LED_PIECE_HEAD};
     uint32_t seq_bytes;
     uint32_t sum;
+    size_t need;
 
-    if (len < LED_PIECE_HEAD + LED_PIECE_PAD || len > LED_PIECE_BYTES ||
+    if (len < LED_PIECE_HEAD + LED_PIECE_PAD ||
         memcmp(bytes, piece_magic, sizeof piece_magic) != 0) {
         return ron_err_set(err, RON_CORRUPT, "the index has a piece without its head");
     }
@@ -113,12 +121,13 @@ enum ron_rc led__piece_open(const uint8_t *bytes, size_t len, bool check,
     v.hash_bytes = bytes[24];
     seq_bytes = bytes[25];
     v.width = v.hash_bytes + seq_bytes;
+    need = LED_PIECE_HEAD + (size_t)v.count * v.width + LED_PIECE_PAD;
     if (v.hash_bytes - 1u >= 8 || seq_bytes - 1u >= 8 || v.count == 0 || v.count > LED_PIECE_KEYS ||
-        len != LED_PIECE_HEAD + (size_t)v.count * v.width + LED_PIECE_PAD) {
+        need > len || need > LED_PIECE_BYTES) {
         return ron_err_set(err, RON_CORRUPT, "the index has a piece of impossible size");
     }
     memcpy(&sum, bytes + 28, sizeof sum);
-    if (check && sum != sum_of(bytes, len)) {
+    if (check && sum != sum_of(seed, bytes, need)) {
         return ron_err_set(err, RON_CORRUPT, "the index has a piece with a wrong checksum");
     }
     v.hash_mask = mask_of(v.hash_bytes);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* ledger/index/priv.h - the parts of the index, shared by led_index*.c alone.
+/* ledger/index/priv.h - the parts of the index, shared by the files of this folder alone.
  *
  *     tree (ids and idempotency keys; skip points)
  *       tail       entries of the last commits in memory; small pieces in the store for a restart
  *       runs       sorted by (hash, seq), cut into pieces; eight of a level become one of the next
- *     store        blobs under short keys, in transactions: LMDB, or memory
+ *     store        blobs under short keys, in transactions: files (files.c), or memory (mem.c)
  *     set          what lookups see of both trees: immutable, replaced whole (set.c)
  *
  * A merge goes on for many commits and has no state but that of the slices: the growing run answers
@@ -32,8 +32,8 @@ enum {
      * merges take four keys a level for each one added, so they end before the next is due. */
     LED_SLICES_MAX = LED_LEVELS * 3 * LED_FANOUT,
 
-    /* Four pages of LMDB with the head of the first: small enough to be checked on each lookup. */
-    LED_PIECE_BYTES = 16384 - 16,
+    /* A page, which is read and checked whole on each lookup. */
+    LED_PIECE_BYTES = 4096,
     LED_PIECE_KEYS = 2048,
     LED_PIECE_HEAD = 32,
     LED_PIECE_PAD = 8, /* so that the last number can be loaded as 8 bytes */
@@ -47,6 +47,8 @@ enum {
 
     LED_STEP_GROUPS = 256, /* a step of a merge: about 16384 keys */
     LED_MERGE_RATE = 4,    /* keys merged a level for each key flushed */
+    /* Of the output of a merge, before it is synced: 8 MiB, which a restart merges again. */
+    LED_SYNC_PIECES = 2048,
 
     LED_KINDS = 2,
 
@@ -103,12 +105,16 @@ struct led_piece_view {
     uint64_t seq_mask;
 };
 
+/* What the checksum of a piece of a run begins with, so that a piece of another run or from another
+ * place does not pass for it. Pieces of a tail begin with 0. */
+uint32_t led__piece_seed(uint64_t mark, uint64_t run, uint32_t piece);
 /* Encodes as many of the sorted entries as fit; returns how many and the length. */
-uint32_t led__piece_encode(const struct led_ent *entries, size_t count,
+uint32_t led__piece_encode(const struct led_ent *entries, size_t count, uint32_t seed,
                            uint8_t bytes[LED_PIECE_BYTES], size_t *ret_len);
-/* RON_CORRUPT when the bytes are no piece. `check` also computes the checksum. */
+/* RON_CORRUPT when the bytes do not begin with a piece. `check` also computes the checksum. */
 RON_MUST_USE enum ron_rc led__piece_open(const uint8_t *bytes, size_t len, bool check,
-                                         struct led_piece_view *ret_view, struct ron_err *err);
+                                         uint32_t seed, struct led_piece_view *ret_view,
+                                         struct ron_err *err);
 static inline struct led_ent led__piece_at(const struct led_piece_view *v, uint32_t i)
 {
     const uint8_t *at = v->entries + (size_t)i * v->width;
@@ -155,9 +161,13 @@ struct led_piece_at {
     size_t kept_len;
 };
 
+struct led_run_file;
+
 struct led_run {
     uint64_t id;
-    uint64_t keys; /* at most; the filter is made for as many */
+    uint64_t mark; /* random: tells its pieces from those of a run that had the same id */
+    const struct led_run_file *file; /* NULL: the store is memory */
+    uint64_t keys;                   /* at most; the filter is made for as many */
     uint32_t level;
     uint32_t refs; /* sets that hold it; the writer's */
     struct led_edges edges[LED_KINDS];
@@ -166,17 +176,26 @@ struct led_run {
     struct led_piece_at *pieces;
 };
 
-/* What a set or the writer knows of a run: the part of it that counts. */
-struct led_slice {
-    struct led_run *run;
+/* The part of a run that counts. */
+struct led_cut {
     uint64_t lo;     /* first hash that it answers for */
     uint64_t hi;     /* last one */
     uint64_t keys;   /* entries written */
     uint32_t piece;  /* first one that still counts */
     uint32_t pieces; /* written */
-    uint32_t rests;  /* of the filter, used */
-    bool merging;    /* input of a merge */
-    bool growing;    /* output of a merge that goes on */
+};
+
+/* What a set or the writer knows of a run. The output of a merge is synced now and then, not with
+ * each commit: until then the state names the part before (`durable`) of it and of its inputs, and
+ * a restart merges the rest once more. */
+struct led_slice {
+    struct led_run *run;
+    struct led_cut cut;
+    struct led_cut durable;
+    uint32_t rests; /* of the filter, used */
+    bool merging;   /* input of a merge */
+    bool growing;   /* output of a merge that goes on */
+    bool synced;    /* all of it; a growing one never is */
 };
 
 struct led_slices {
@@ -194,33 +213,49 @@ struct led_blob_key {
     uint64_t b; /* piece, number of the tail blob, chunk */
 };
 
-struct led_blobs;
-struct led_blob_view {
-    struct led_blobs *store;
-    void *txn;
+/* Where a store keeps a run: a file of its own (0, 0), or from a byte of a journal on. */
+struct led_place {
+    uint64_t journal;
+    uint64_t base;
 };
 
-typedef enum ron_rc led_blob_see(void *arg, struct led_blob_key key, const uint8_t *bytes,
-                                 size_t len, struct ron_err *err);
+/* What a lookup needs to read the pieces of a run. */
+struct led_run_file {
+    int fd;
+    uint64_t base;
+};
+
+struct led_blobs;
 
 struct led_blobs_ops {
-    /* Of the writer: one transaction, which begins by itself. *ret_kept: where the bytes stay until
-     * they are deleted, NULL when they do not. */
+    /* Of the writer: one transaction, which begins by itself. Pieces and chunks are put in order.
+     * *ret_kept: where the bytes stay until they are deleted, NULL when they do not. */
     enum ron_rc (*put)(struct led_blobs *s, struct led_blob_key key, const void *bytes, size_t len,
                        const uint8_t **ret_kept, struct ron_err *err);
+    /* All pieces of a run are deleted in order, all blobs of a tail at once, all chunks of an image
+     * at once. */
     enum ron_rc (*del)(struct led_blobs *s, struct led_blob_key key, struct ron_err *err);
-    /* Valid until the next put, del, commit or abort. RON_NOTFOUND. */
+    /* Valid until the next put, del, get, commit or abort. RON_NOTFOUND. */
     enum ron_rc (*get)(struct led_blobs *s, struct led_blob_key key, const uint8_t **ret_bytes,
                        size_t *ret_len, struct ron_err *err);
     enum ron_rc (*commit)(struct led_blobs *s, struct ron_err *err);
     void (*abort)(struct led_blobs *s);
-    /* All that is committed, by (kind, a, b). */
-    enum ron_rc (*each)(struct led_blobs *s, led_blob_see *see, void *arg, struct ron_err *err);
-    /* Any thread: what was committed last. */
-    enum ron_rc (*view)(struct led_blobs *s, struct led_blob_view *ret_view, struct ron_err *err);
-    enum ron_rc (*view_get)(const struct led_blob_view *view, struct led_blob_key key,
-                            const uint8_t **ret_bytes, size_t *ret_len, struct ron_err *err);
-    void (*view_done)(struct led_blob_view *view);
+    /* Before the first piece of a run is put. `whole`: all of it comes in this transaction. */
+    enum ron_rc (*make_run)(struct led_blobs *s, uint64_t run, bool whole,
+                            const struct led_run_file **ret_file, struct ron_err *err);
+    struct led_place (*place)(struct led_blobs *s, uint64_t run);
+    /* Makes the pieces of a run durable. Those of a run that was made whole are with the commit. */
+    enum ron_rc (*sync_run)(struct led_blobs *s, uint64_t run, struct ron_err *err);
+    /* Reading back: a run that the state names. RON_CORRUPT: there are fewer pieces. */
+    enum ron_rc (*open_run)(struct led_blobs *s, uint64_t run, struct led_place place,
+                            uint32_t pieces, const struct led_run_file **ret_file,
+                            struct ron_err *err);
+    /* Removes what is left over from a crash: all but the opened runs and this image. */
+    enum ron_rc (*tidy)(struct led_blobs *s, uint64_t image, struct ron_err *err);
+    /* Any thread: a piece, from a store that keeps none in memory. */
+    enum ron_rc (*read)(const struct led_blobs *s, const struct led_run_file *file, uint32_t piece,
+                        uint8_t bytes[LED_PIECE_BYTES], struct ron_err *err);
+    /* Any thread that may block. */
     enum ron_rc (*copy)(struct led_blobs *s, const char *path, struct ron_err *err);
     uint64_t (*bytes)(const struct led_blobs *s);
     void (*close)(struct led_blobs *s);
@@ -231,12 +266,37 @@ struct led_blobs {
 };
 
 RON_MUST_USE enum ron_rc led__blobs_open_memory(struct led_blobs **ret_store);
-/* RON_OK: there is no file, or an LMDB file that LMDB may open (check.c). RON_CORRUPT. */
-RON_MUST_USE enum ron_rc led__lmdb_check(const struct ron_env *env, const char *path,
-                                         struct ron_err *err);
-/* RON_CORRUPT: there is a file, but none that can be used. */
-RON_MUST_USE enum ron_rc led__blobs_open_lmdb(const struct led_index_opts *opts,
-                                              struct led_blobs **ret_store, struct ron_err *err);
+/* What the folder holds, or nothing yet. RON_INVALID: there is something else under that name. */
+RON_MUST_USE enum ron_rc led__blobs_open_files(const struct led_index_opts *opts,
+                                               struct led_blobs **ret_store, struct ron_err *err);
+
+/* ---- the journal of the files (journal.c) ---------------------------------------------------- */
+
+enum { LED_RECORD_HEAD = 48 };
+
+/* A record: what one commit appends. Pieces of whole runs, blobs of tails, the state. */
+struct led_record {
+    uint64_t len; /* in the journal */
+    uint64_t journal;
+    uint64_t number; /* in its journal, from 0 on */
+    uint32_t pieces;
+    uint32_t tails;
+    uint32_t cleared; /* bit of a tree: its tail begins with this record */
+    uint32_t state_len;
+    const uint8_t *tail; /* the blobs, one behind the other */
+    const uint8_t *state;
+};
+
+/* Fills the head of a record whose other bytes are there. */
+void led__record_seal(uint8_t *bytes, const struct led_record *record);
+/* False: these bytes do not begin with record `number` of the journal. */
+bool led__record_open(const uint8_t *bytes, size_t len, uint64_t journal, uint64_t number,
+                      struct led_record *ret_record);
+enum { LED_TAIL_HEAD = 8 };
+void led__record_tail_head(uint8_t head[LED_TAIL_HEAD], uint32_t tree, uint32_t len);
+/* The next blob of a tail; false: a blob that no writer makes. */
+bool led__record_tail(const struct led_record *record, const uint8_t **at, uint32_t *ret_tree,
+                      uint32_t *ret_len);
 
 /* ---- the tail -------------------------------------------------------------------------------- */
 
@@ -382,6 +442,8 @@ RON_MUST_USE enum ron_rc led__ents_reserve(struct led_index *ix, size_t count);
 RON_MUST_USE enum ron_rc led__run_new(uint64_t id, uint32_t level, uint64_t keys,
                                       struct led_run **ret_run);
 void led__run_free(struct led_run *run); /* NULL is fine */
+/* Before a commit: makes durable what the state is about to name. */
+RON_MUST_USE enum ron_rc led__runs_settle(struct led_index *ix, struct ron_err *err);
 /* Writes the tail with all its entries as a run, begins a new tail, and does the share of these
  * entries in the merges. */
 RON_MUST_USE enum ron_rc led__tree_flush(struct led_index *ix, uint32_t tree, struct ron_err *err);
@@ -392,6 +454,11 @@ uint32_t led__slice_piece(const struct led_slice *slice, struct led_ent want);
 RON_MUST_USE enum ron_rc led__state_put(struct led_index *ix, struct ron_err *err);
 RON_MUST_USE enum ron_rc led__state_load(struct led_index *ix, struct ron_err *err);
 RON_MUST_USE enum ron_rc led__tail_put(struct led_index *ix, uint32_t tree, struct ron_err *err);
+/* A chunk of an image; its checksum knows where it belongs. RON_CORRUPT. */
+RON_MUST_USE enum ron_rc led__chunk_get(struct led_index *ix, uint64_t seq, uint64_t chunk,
+                                        const uint8_t **ret_bytes, size_t *ret_len,
+                                        struct ron_err *err);
+uint32_t led__chunk_sum(uint64_t seq, uint64_t chunk, const void *bytes, size_t len);
 
 static inline uint64_t led__index_hash(enum led_index_kind kind, struct led_key key)
 {

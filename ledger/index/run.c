@@ -77,8 +77,8 @@ uint32_t led__tail_cap(const struct led_index *ix, uint32_t tree)
 
 uint32_t led__slice_piece(const struct led_slice *slice, struct led_ent want)
 {
-    uint32_t lo = slice->piece;
-    uint32_t hi = slice->pieces;
+    uint32_t lo = slice->cut.piece;
+    uint32_t hi = slice->cut.pieces;
 
     while (hi - lo > 1) {
         uint32_t mid = lo + (hi - lo) / 2;
@@ -115,7 +115,7 @@ static enum ron_rc garbage_add(struct led_index *ix, uint64_t run, uint32_t piec
 
 /* A run that the writer must not forget until the commit ends. */
 static enum ron_rc fresh_run(struct led_index *ix, uint32_t level, uint64_t keys,
-                             struct led_run **ret_run)
+                             struct led_run **ret_run, struct ron_err *err)
 {
     if (ix->fresh_count == ix->fresh_cap) {
         size_t cap = RON_MAX(ix->fresh_cap * 2, (size_t)16);
@@ -128,9 +128,11 @@ static enum ron_rc fresh_run(struct led_index *ix, uint32_t level, uint64_t keys
         ix->fresh_cap = cap;
     }
     RON_TRY(led__run_new(ix->state_next.run_next, level, keys, ret_run));
+    (*ret_run)->mark = ix->env->rand_u64(ix->env);
     ix->state_next.run_next++;
     ix->fresh[ix->fresh_count++] = *ret_run;
-    return RON_OK;
+    /* A run of level 0 is written at once, those of merges over many commits. */
+    return ix->store->ops->make_run(ix->store, (*ret_run)->id, level == 0, &(*ret_run)->file, err);
 }
 
 /* Appends the sorted entries to the run: pieces, and the groups of the filter up to group_end. */
@@ -142,19 +144,20 @@ static enum ron_rc append(struct led_index *ix, struct led_slice *slice, uint64_
     uint8_t bytes[LED_PIECE_BYTES];
 
     slice->rests = led__filter_fill(&run->filter, group, group_end, slice->rests, entries, count);
-    slice->keys += count;
+    slice->cut.keys += count;
     while (count > 0) {
         size_t len;
-        uint32_t n = led__piece_encode(entries, count, bytes, &len);
-        struct led_piece_at *at = &run->pieces[slice->pieces];
+        uint32_t seed = led__piece_seed(run->mark, run->id, slice->cut.pieces);
+        uint32_t n = led__piece_encode(entries, count, seed, bytes, &len);
+        struct led_piece_at *at = &run->pieces[slice->cut.pieces];
 
-        RON_ASSERT(slice->pieces < run->pieces_max);
+        RON_ASSERT(slice->cut.pieces < run->pieces_max);
         at->first = entries[0];
         at->kept_len = len;
-        RON_TRY(ix->store->ops->put(ix->store,
-                                    (struct led_blob_key){LED_BLOB_PIECE, run->id, slice->pieces},
-                                    bytes, len, &at->kept, err));
-        slice->pieces++;
+        RON_TRY(ix->store->ops->put(
+            ix->store, (struct led_blob_key){LED_BLOB_PIECE, run->id, slice->cut.pieces}, bytes,
+            len, &at->kept, err));
+        slice->cut.pieces++;
         entries += n;
         count -= n;
     }
@@ -205,7 +208,7 @@ static struct merge merge_of(const struct led_slices *slices, uint32_t level)
 
 /* Begins a merge of the eight oldest whole runs of the level, if there are as many. */
 static enum ron_rc merge_begin(struct led_index *ix, struct led_slices *slices, uint32_t level,
-                               struct merge *m)
+                               struct merge *m, struct ron_err *err)
 {
     struct led_run *run;
     uint64_t keys = 0;
@@ -214,7 +217,7 @@ static enum ron_rc merge_begin(struct led_index *ix, struct led_slices *slices, 
     for (uint32_t i = 0; i < slices->count && m->input_count < LED_FANOUT; i++) {
         if (slices->at[i].run->level == level && !slices->at[i].growing) {
             m->inputs[m->input_count++] = i;
-            keys += slices->at[i].keys;
+            keys += slices->at[i].cut.keys;
         }
     }
     /* The filter counts with 32 bits; beyond that runs stay as they are. */
@@ -222,11 +225,12 @@ static enum ron_rc merge_begin(struct led_index *ix, struct led_slices *slices, 
         slices->count == LED_SLICES_MAX) {
         return RON_OK;
     }
-    RON_TRY(fresh_run(ix, level + 1, keys, &run));
+    RON_TRY(fresh_run(ix, level + 1, keys, &run, err));
     for (uint32_t i = 0; i < LED_FANOUT; i++) {
         struct led_slice *input = &slices->at[m->inputs[i]];
 
         input->merging = true;
+        input->durable = input->cut;
         for (uint32_t kind = 0; kind < LED_KINDS; kind++) {
             led__edges_join(&run->edges[kind], &input->run->edges[kind]);
         }
@@ -243,7 +247,7 @@ static enum ron_rc gather(struct led_index *ix, const struct led_slice *slice, u
 {
     struct led_ent want = {.hash = from};
 
-    for (uint32_t p = led__slice_piece(slice, want); p < slice->pieces; p++) {
+    for (uint32_t p = led__slice_piece(slice, want); p < slice->cut.pieces; p++) {
         struct led_piece_view view;
         const uint8_t *bytes;
         size_t len;
@@ -251,10 +255,15 @@ static enum ron_rc gather(struct led_index *ix, const struct led_slice *slice, u
         if (slice->run->pieces[p].first.hash > last) {
             return RON_OK;
         }
-        RON_TRY(ix->store->ops->get(ix->store,
-                                    (struct led_blob_key){LED_BLOB_PIECE, slice->run->id, p},
-                                    &bytes, &len, err));
-        RON_TRY(led__piece_open(bytes, len, slice->run->pieces[p].kept == NULL, &view, err));
+        bytes = slice->run->pieces[p].kept;
+        len = slice->run->pieces[p].kept_len;
+        if (bytes == NULL) {
+            RON_TRY(ix->store->ops->get(ix->store,
+                                        (struct led_blob_key){LED_BLOB_PIECE, slice->run->id, p},
+                                        &bytes, &len, err));
+        }
+        RON_TRY(led__piece_open(bytes, len, slice->run->pieces[p].kept == NULL,
+                                led__piece_seed(slice->run->mark, slice->run->id, p), &view, err));
         RON_TRY(led__ents_reserve(ix, *used + view.count));
         for (uint32_t i = led__piece_lower(&view, want); i < view.count; i++) {
             struct led_ent e = led__piece_at(&view, i);
@@ -315,7 +324,7 @@ static enum ron_rc merge_end(struct led_index *ix, struct led_slices *slices, co
     for (uint32_t i = 0; i < m->input_count; i++) {
         const struct led_slice *input = &slices->at[m->inputs[i]];
 
-        RON_TRY(garbage_add(ix, input->run->id, input->piece, input->pieces));
+        RON_TRY(garbage_add(ix, input->run->id, input->cut.piece, input->cut.pieces));
     }
     for (uint32_t i = 0, k = 0; i < slices->count; i++) {
         if (k < m->input_count && m->inputs[k] == i) {
@@ -334,7 +343,7 @@ static enum ron_rc merge_step(struct led_index *ix, struct led_slices *slices,
 {
     struct led_slice *out = &slices->at[m->out];
     struct led_filter *filter = &out->run->filter;
-    uint64_t from = slices->at[m->inputs[0]].lo;
+    uint64_t from = slices->at[m->inputs[0]].cut.lo;
     uint64_t group = led__filter_group_of(filter, from);
     uint64_t group_end = RON_MIN(group + LED_STEP_GROUPS, filter->groups);
     bool end = group_end == filter->groups;
@@ -349,7 +358,7 @@ static enum ron_rc merge_step(struct led_index *ix, struct led_slices *slices,
     *ret_keys = used;
     merge_parts(ix, bounds);
     RON_TRY(append(ix, out, group, group_end, ix->ents[1], unique(ix->ents[1], used), err));
-    out->hi = last;
+    out->cut.hi = last;
     if (end) {
         return merge_end(ix, slices, m);
     }
@@ -357,9 +366,9 @@ static enum ron_rc merge_step(struct led_index *ix, struct led_slices *slices,
         struct led_slice *input = &slices->at[m->inputs[i]];
         uint32_t piece = led__slice_piece(input, (struct led_ent){.hash = last + 1});
 
-        RON_TRY(garbage_add(ix, input->run->id, input->piece, piece));
-        input->piece = piece;
-        input->lo = last + 1;
+        RON_TRY(garbage_add(ix, input->run->id, input->cut.piece, piece));
+        input->cut.piece = piece;
+        input->cut.lo = last + 1;
     }
     return RON_OK;
 }
@@ -378,7 +387,7 @@ static enum ron_rc merge_share(struct led_index *ix, uint32_t tree, uint64_t key
             uint64_t step = 0;
 
             if (!m.active) {
-                RON_TRY(merge_begin(ix, slices, level, &m));
+                RON_TRY(merge_begin(ix, slices, level, &m, err));
             }
             if (!m.active) {
                 break;
@@ -390,12 +399,65 @@ static enum ron_rc merge_share(struct led_index *ix, uint32_t tree, uint64_t key
     return RON_OK;
 }
 
+/* ---- syncing --------------------------------------------------------------------------------- */
+
+static enum ron_rc settle_slice(struct led_index *ix, struct led_slice *slice, struct ron_err *err)
+{
+    RON_TRY(ix->store->ops->sync_run(ix->store, slice->run->id, err));
+    slice->synced = !slice->growing;
+    slice->durable = slice->cut;
+    return RON_OK;
+}
+
+/* The output of a merge and where its inputs stand belong together. */
+static enum ron_rc settle_merge(struct led_index *ix, struct led_slices *slices,
+                                const struct merge *m, struct ron_err *err)
+{
+    struct led_slice *out = &slices->at[m->out];
+
+    if (out->cut.pieces - out->durable.pieces < LED_SYNC_PIECES) {
+        return RON_OK;
+    }
+    RON_TRY(settle_slice(ix, out, err));
+    for (uint32_t i = 0; i < m->input_count; i++) {
+        slices->at[m->inputs[i]].durable = slices->at[m->inputs[i]].cut;
+    }
+    return RON_OK;
+}
+
+enum ron_rc led__runs_settle(struct led_index *ix, struct ron_err *err)
+{
+    for (uint32_t t = 0; t < LED_TREES; t++) {
+        struct led_slices *slices = &ix->next[t].slices;
+
+        for (uint32_t i = 0; i < slices->count; i++) {
+            struct led_slice *slice = &slices->at[i];
+            struct led_cut durable = slice->durable;
+
+            if (!slice->growing && !slice->synced) {
+                RON_TRY(settle_slice(ix, slice, err));
+                if (slice->merging) { /* its merge has its own pace */
+                    slice->durable = durable;
+                }
+            }
+        }
+        for (uint32_t level = 0; level + 1 < LED_LEVELS; level++) {
+            struct merge m = merge_of(slices, level);
+
+            if (m.active) {
+                RON_TRY(settle_merge(ix, slices, &m, err));
+            }
+        }
+    }
+    return RON_OK;
+}
+
 /* ---- flushing -------------------------------------------------------------------------------- */
 
 enum ron_rc led__tree_flush(struct led_index *ix, uint32_t tree, struct ron_err *err)
 {
     struct led_next *next = &ix->next[tree];
-    struct led_slice slice = {.hi = UINT64_MAX};
+    struct led_slice slice = {.cut.hi = UINT64_MAX};
     struct led_tail *tail;
     size_t count = next->count;
 
@@ -409,7 +471,7 @@ enum ron_rc led__tree_flush(struct led_index *ix, uint32_t tree, struct ron_err 
     memcpy(ix->ents[0], next->tail->entries, count * sizeof *ix->ents[0]);
     led__ents_sort(ix->ents[0], ix->ents[1], count);
     count = unique(ix->ents[0], count);
-    RON_TRY(fresh_run(ix, 0, count, &slice.run));
+    RON_TRY(fresh_run(ix, 0, count, &slice.run, err));
     memcpy(slice.run->edges, next->edges, sizeof next->edges);
     RON_TRY(append(ix, &slice, 0, slice.run->filter.groups, ix->ents[0], count, err));
     for (uint64_t i = 0; i < next->tail_blobs; i++) {

@@ -2,9 +2,9 @@
 /* ledger/index/state.c - the blob that says what of the store counts, and how an index is read
  * back.
  *
- * Each commit writes the state anew: whose ledger, which key, up to which seq, image, and each run
- * with the part of it that counts. What the state does not name is left over from a crash and is
- * deleted at the next open. Layout: docs/formats/ledger-index.md.
+ * Each commit writes the whole state: whose ledger, which key, up to which seq, image, and each run
+ * with the part of it that is durable. What the state does not name is left over from a crash and
+ * is removed at the next open. Layout: docs/formats/ledger-index.md.
  *
  * Reading back reads every piece: checksums are compared and the filters filled again, so damage is
  * found here, where a fresh index is the answer (X3).
@@ -16,7 +16,7 @@
 #include "ron/base/buf.h"
 #include "ron/base/crc32c.h"
 
-static const char state_magic[8] = {'R', 'O', 'N', 'I', 'D', 'X', '0', '1'};
+static const char state_magic[8] = {'R', 'O', 'N', 'I', 'D', 'X', '0', '2'};
 
 /* Two trees of runs at 240 bytes are 150 KB; the state of a large index has some ten of them. */
 enum { STATE_MAX = 256 * 1024 };
@@ -49,17 +49,22 @@ static void put_edges(struct ron_buf *buf, const struct led_edges edges[LED_KIND
     }
 }
 
-static void put_slice(struct ron_buf *buf, const struct led_slice *slice)
+static void put_slice(struct ron_buf *buf, const struct led_slice *slice, struct led_place place)
 {
+    const struct led_cut *cut = &slice->durable;
+
     put64(buf, slice->run->id);
+    put64(buf, slice->run->mark);
+    put64(buf, place.journal);
+    put64(buf, place.base);
     put64(buf, slice->run->keys);
     put32(buf, slice->run->level);
     put32(buf, (slice->merging ? SLICE_MERGING : 0u) | (slice->growing ? SLICE_GROWING : 0u));
-    put64(buf, slice->lo);
-    put64(buf, slice->hi);
-    put64(buf, slice->keys);
-    put32(buf, slice->piece);
-    put32(buf, slice->pieces);
+    put64(buf, cut->lo);
+    put64(buf, cut->hi);
+    put64(buf, cut->keys);
+    put32(buf, cut->piece);
+    put32(buf, cut->pieces);
     put_edges(buf, slice->run->edges);
 }
 
@@ -87,7 +92,9 @@ enum ron_rc led__state_put(struct led_index *ix, struct ron_err *err)
         put32(&buf, next->slices.count);
         put_edges(&buf, next->edges);
         for (uint32_t i = 0; i < next->slices.count; i++) {
-            put_slice(&buf, &next->slices.at[i]);
+            const struct led_slice *slice = &next->slices.at[i];
+
+            put_slice(&buf, slice, ix->store->ops->place(ix->store, slice->run->id));
         }
     }
     put32(&buf, ron_crc32c(0, ron_buf_data(&buf), ron_buf_len(&buf)));
@@ -115,7 +122,7 @@ enum ron_rc led__tail_put(struct led_index *ix, uint32_t tree, struct ron_err *e
         const uint8_t *kept;
         size_t len;
 
-        done += led__piece_encode(ix->ents[0] + done, count - done, bytes, &len);
+        done += led__piece_encode(ix->ents[0] + done, count - done, 0, bytes, &len);
         RON_TRY(ix->store->ops->put(ix->store,
                                     (struct led_blob_key){LED_BLOB_TAIL, tree, next->tail_blobs},
                                     bytes, len, &kept, err));
@@ -180,15 +187,16 @@ static enum ron_rc corrupt(struct ron_err *err, const char *what)
 }
 
 /* Appends what of a piece counts to ents[0]. */
-static enum ron_rc read_piece(struct led_index *ix, struct led_blob_key key, uint64_t lo,
-                              size_t *used, struct led_ent *ret_first, struct ron_err *err)
+static enum ron_rc read_piece(struct led_index *ix, struct led_blob_key key, uint32_t seed,
+                              uint64_t lo, size_t *used, struct led_ent *ret_first,
+                              struct ron_err *err)
 {
     struct led_piece_view view;
     const uint8_t *bytes;
     size_t len;
 
     RON_TRY(ix->store->ops->get(ix->store, key, &bytes, &len, err));
-    RON_TRY(led__piece_open(bytes, len, true, &view, err));
+    RON_TRY(led__piece_open(bytes, len, true, seed, &view, err));
     RON_TRY(led__ents_reserve(ix, *used + view.count));
     *ret_first = led__piece_at(&view, 0);
     for (uint32_t i = led__piece_lower(&view, (struct led_ent){.hash = lo}); i < view.count; i++) {
@@ -207,20 +215,23 @@ static enum ron_rc fill_run(struct led_index *ix, struct led_slice *slice, struc
 {
     struct led_run *run = slice->run;
     struct led_filter *f = &run->filter;
-    uint64_t group = led__filter_group_of(f, slice->lo);
-    uint64_t end = slice->hi == UINT64_MAX ? f->groups : led__filter_group_of(f, slice->hi) + 1;
+    uint64_t group = led__filter_group_of(f, slice->cut.lo);
+    uint64_t end =
+        slice->cut.hi == UINT64_MAX ? f->groups : led__filter_group_of(f, slice->cut.hi) + 1;
     size_t used = 0;
 
-    for (uint32_t p = slice->piece; p < slice->pieces; p++) {
+    for (uint32_t p = slice->cut.piece; p < slice->cut.pieces; p++) {
         uint64_t upto = end;
         size_t whole;
 
-        RON_TRY(read_piece(ix, (struct led_blob_key){LED_BLOB_PIECE, run->id, p}, slice->lo, &used,
+        RON_TRY(read_piece(ix, (struct led_blob_key){LED_BLOB_PIECE, run->id, p},
+                           led__piece_seed(run->mark, run->id, p), slice->cut.lo, &used,
                            &run->pieces[p].first, err));
-        if (p > slice->piece && !led__ent_less(run->pieces[p - 1].first, run->pieces[p].first)) {
+        if (p > slice->cut.piece &&
+            !led__ent_less(run->pieces[p - 1].first, run->pieces[p].first)) {
             return corrupt(err, "pieces out of order");
         }
-        if (p + 1 < slice->pieces) { /* a first piece may have nothing from `lo` on */
+        if (p + 1 < slice->cut.pieces) { /* a first piece may have nothing from `lo` on */
             upto = used > 0 ? led__filter_group_of(f, ix->ents[0][used - 1].hash) : group;
         }
         if (upto < group || (used > 0 && led__filter_group_of(f, ix->ents[0][0].hash) < group)) {
@@ -230,7 +241,7 @@ static enum ron_rc fill_run(struct led_index *ix, struct led_slice *slice, struc
              whole > 0 && led__filter_group_of(f, ix->ents[0][whole - 1].hash) >= upto; whole--) {
         }
         if (slice->rests + whole > f->keys_max || upto > end ||
-            (p + 1 == slice->pieces && whole != used)) {
+            (p + 1 == slice->cut.pieces && whole != used)) {
             return corrupt(err, "a run with more than it announced");
         }
         slice->rests = led__filter_fill(f, group, upto, slice->rests, ix->ents[0], whole);
@@ -246,27 +257,34 @@ static enum ron_rc take_slice(struct led_index *ix, struct led_next *next, struc
 {
     struct led_slice slice = {0};
     uint64_t id = take64(r);
+    uint64_t mark = take64(r);
+    struct led_place place = {.journal = take64(r), .base = take64(r)};
     uint64_t keys = take64(r);
     uint32_t level = take32(r);
     uint32_t flags = take32(r);
 
-    slice.lo = take64(r);
-    slice.hi = take64(r);
-    slice.keys = take64(r);
-    slice.piece = take32(r);
-    slice.pieces = take32(r);
+    slice.cut.lo = take64(r);
+    slice.cut.hi = take64(r);
+    slice.cut.keys = take64(r);
+    slice.cut.piece = take32(r);
+    slice.cut.pieces = take32(r);
     slice.merging = (flags & SLICE_MERGING) != 0;
     slice.growing = (flags & SLICE_GROWING) != 0;
-    if (r->bad || keys >= UINT32_MAX || level >= LED_LEVELS || slice.lo > slice.hi ||
-        slice.piece > slice.pieces) {
+    slice.synced = !slice.growing;
+    slice.durable = slice.cut;
+    if (r->bad || keys >= UINT32_MAX || level >= LED_LEVELS || slice.cut.lo > slice.cut.hi ||
+        slice.cut.piece > slice.cut.pieces) {
         return corrupt(err, "a run that cannot be");
     }
     RON_TRY(led__run_new(id, level, keys, &slice.run));
     next->slices.at[next->slices.count++] = slice;
+    slice.run->mark = mark;
     take_edges(r, slice.run->edges);
-    if (r->bad || slice.pieces > slice.run->pieces_max) {
+    if (r->bad || slice.cut.pieces > slice.run->pieces_max) {
         return corrupt(err, "a run with too many pieces");
     }
+    RON_TRY(
+        ix->store->ops->open_run(ix->store, id, place, slice.cut.pieces, &slice.run->file, err));
     return fill_run(ix, &next->slices.at[next->slices.count - 1], err);
 }
 
@@ -290,8 +308,8 @@ static enum ron_rc take_tree(struct led_index *ix, uint32_t tree, struct reader 
     for (uint64_t i = 0; i < blobs; i++) {
         struct led_ent first;
 
-        RON_TRY(
-            read_piece(ix, (struct led_blob_key){LED_BLOB_TAIL, tree, i}, 0, &used, &first, err));
+        RON_TRY(read_piece(ix, (struct led_blob_key){LED_BLOB_TAIL, tree, i}, 0, 0, &used, &first,
+                           err));
     }
     if (used != count) {
         return corrupt(err, "a tail of another length");
@@ -308,95 +326,52 @@ static enum ron_rc take_tree(struct led_index *ix, uint32_t tree, struct reader 
     return RON_OK;
 }
 
-/* ---- what is left over ----------------------------------------------------------------------- */
+/* ---- the image ------------------------------------------------------------------------------- */
 
-struct sweep {
-    struct led_index *ix;
-    struct led_blob_key *keys;
-    size_t count;
-    size_t cap;
-    uint64_t chunks; /* of the image */
-};
-
-static bool piece_counts(const struct led_index *ix, struct led_blob_key key)
+enum ron_rc led__chunk_get(struct led_index *ix, uint64_t seq, uint64_t chunk,
+                           const uint8_t **ret_bytes, size_t *ret_len, struct ron_err *err)
 {
-    for (uint32_t t = 0; t < LED_TREES; t++) {
-        const struct led_slices *slices = &ix->next[t].slices;
-
-        for (uint32_t i = 0; i < slices->count; i++) {
-            if (slices->at[i].run->id == key.a) {
-                return key.b >= slices->at[i].piece && key.b < slices->at[i].pieces;
-            }
-        }
-    }
-    return false;
-}
-
-static enum ron_rc sweep_see(void *arg, struct led_blob_key key, const uint8_t *bytes, size_t len,
-                             struct ron_err *err)
-{
-    struct sweep *s = arg;
-    const struct led_state *state = &s->ix->state_next;
+    struct led_blob_key key = {LED_BLOB_IMAGE, seq, chunk};
+    const uint8_t *bytes;
+    size_t len;
     uint32_t sum;
+    enum ron_rc rc = ix->store->ops->get(ix->store, key, &bytes, &len, err);
 
-    switch ((enum led_blob_kind)key.kind) {
-    case LED_BLOB_STATE:
-        return RON_OK;
-    case LED_BLOB_TAIL:
-        if (key.a < LED_TREES && key.b < s->ix->next[key.a].tail_blobs) {
-            return RON_OK;
-        }
-        break;
-    case LED_BLOB_PIECE:
-        if (piece_counts(s->ix, key)) {
-            return RON_OK;
-        }
-        break;
-    case LED_BLOB_IMAGE:
-        if (state->image_seq != 0 && key.a == state->image_seq && key.b < state->image_chunks) {
-            if (len < sizeof sum) {
-                return corrupt(err, "an image without its checksum");
-            }
-            memcpy(&sum, bytes, sizeof sum);
-            s->chunks++;
-            return sum == ron_crc32c(0, bytes + sizeof sum, len - sizeof sum)
-                       ? RON_OK
-                       : corrupt(err, "an image with a wrong checksum");
-        }
-        break;
-    default:
-        break;
+    if (rc == RON_NOTFOUND) {
+        return corrupt(err, "an image with missing chunks");
     }
-    if (s->count == s->cap) {
-        size_t cap = RON_MAX(s->cap * 2, (size_t)64);
-        struct led_blob_key *grown = ron_realloc_array(s->keys, cap, sizeof *grown);
-
-        if (grown == NULL) {
-            return RON_NOMEM;
-        }
-        s->keys = grown;
-        s->cap = cap;
+    RON_TRY(rc);
+    if (len < sizeof sum) {
+        return corrupt(err, "an image without its checksum");
     }
-    s->keys[s->count++] = key;
+    memcpy(&sum, bytes, sizeof sum);
+    bytes += sizeof sum;
+    len -= sizeof sum;
+    if (sum != led__chunk_sum(seq, chunk, bytes, len)) {
+        return corrupt(err, "an image with a wrong checksum");
+    }
+    *ret_bytes = bytes;
+    *ret_len = len;
     return RON_OK;
 }
 
-static enum ron_rc sweep(struct led_index *ix, struct ron_err *err)
+uint32_t led__chunk_sum(uint64_t seq, uint64_t chunk, const void *bytes, size_t len)
 {
-    struct sweep s = {.ix = ix};
-    enum ron_rc rc = ix->store->ops->each(ix->store, sweep_see, &s, err);
+    uint64_t where[2] = {seq, chunk};
 
-    if (rc == RON_OK && s.chunks != ix->state_next.image_chunks) {
-        rc = corrupt(err, "an image with missing chunks");
+    return ron_crc32c(ron_crc32c(0, where, sizeof where), bytes, len);
+}
+
+static enum ron_rc check_image(struct led_index *ix, struct ron_err *err)
+{
+    const struct led_state *state = &ix->state_next;
+    const uint8_t *bytes;
+    size_t len;
+
+    for (uint64_t i = 0; state->image_seq != 0 && i < state->image_chunks; i++) {
+        RON_TRY(led__chunk_get(ix, state->image_seq, i, &bytes, &len, err));
     }
-    for (size_t i = 0; rc == RON_OK && i < s.count; i++) {
-        rc = ix->store->ops->del(ix->store, s.keys[i], err);
-    }
-    if (rc == RON_OK && s.count > 0) {
-        rc = ix->store->ops->commit(ix->store, err);
-    }
-    ron_free(s.keys);
-    return rc;
+    return RON_OK;
 }
 
 enum ron_rc led__state_load(struct led_index *ix, struct ron_err *err)
@@ -446,7 +421,6 @@ enum ron_rc led__state_load(struct led_index *ix, struct ron_err *err)
     if (r.bad || r.left != 0) {
         return corrupt(err, "a state of another length");
     }
-    RON_TRY(sweep(ix, err));
-    ix->store->ops->abort(ix->store); /* reading, too, began a transaction */
-    return RON_OK;
+    RON_TRY(check_image(ix, err));
+    return ix->store->ops->tidy(ix->store, state->image_seq, err);
 }

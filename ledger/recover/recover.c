@@ -73,7 +73,7 @@ static enum ron_rc make_paths(struct run *k)
 
     RON_TRY(led_path(o->dir, "log", k->log_dir, sizeof k->log_dir, k->err));
     RON_TRY(led_path(o->dir, "tree", k->tree_dir, sizeof k->tree_dir, k->err));
-    RON_TRY(led_path(o->dir, "index.mdb", k->index_path, sizeof k->index_path, k->err));
+    RON_TRY(led_path(o->dir, "index", k->index_path, sizeof k->index_path, k->err));
     RON_TRY(led_path(o->dir, "checkpoint", k->checkpoint_path, sizeof k->checkpoint_path, k->err));
     if (o->dir[0] != '\0' && !o->read_only) {
         RON_TRY(ron_mkdirs(o->env, o->dir, 0700, k->err));
@@ -151,21 +151,10 @@ static enum ron_rc look_at_log(struct run *k)
     return RON_OK;
 }
 
-static enum ron_rc remove_file(const struct run *k, const char *path)
-{
-    enum ron_rc rc = k->opts->env->disk->remove(k->opts->env, path, k->err);
-
-    return rc == RON_NOTFOUND ? RON_OK : rc;
-}
-
 static enum ron_rc throw_away(struct run *k)
 {
-    char lock[RON_FILE_PATH_SIZE + 8];
-
-    (void)snprintf(lock, sizeof lock, "%s-lock", k->index_path);
     if (!k->opts->index_in_memory) {
-        RON_TRY(remove_file(k, k->index_path));
-        RON_TRY(remove_file(k, lock));
+        RON_TRY(led_index_remove(k->opts->env, k->index_path, k->err));
     }
     k->r.rebuilt = true;
     return led_hashes_cut(k->r.hashes, 0, k->err);

@@ -2,7 +2,7 @@
 /* ledger/recover/recover.h - from what lies in the data directory to a ledger that can go on.
  *
  *     log/         the truth                         log/log.h
- *     index.mdb    derived: ids, skip points, image  index/index.h
+ *     index/       derived: ids, skip points, image  index/index.h
  *     tree         derived: stored hashes            index/hashes.h
  *     checkpoint   the last signed checkpoint that was published: the log must contain it
  *     safe-mode    marker: why writes are stopped; survives a restart
@@ -36,7 +36,7 @@
 struct led_recover_opts {
     const struct ron_env *env;
     const char *dir;      /* data directory, made 0700 when absent; "" with a memory env */
-    bool index_in_memory; /* simulator and amnesia: no LMDB file */
+    bool index_in_memory; /* amnesia: no index on disk */
     bool rebuild;         /* throw the derived files away first */
     bool verify_all;      /* replay from seq 1, whatever the image says */
     bool read_only; /* nothing on the disk changes, also no derived file; no committer comes out,

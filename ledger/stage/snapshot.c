@@ -210,7 +210,7 @@ enum ron_rc led_snapshot(struct led_engine *engine, struct led_signer *signer, c
     (void)snprintf(path, sizeof path, "%s/log", dir);
     RON_TRY(engine->env->disk->sync_dir(engine->env, path, err));
     if (engine->live.index != NULL) {
-        (void)snprintf(path, sizeof path, "%s/index.mdb", dir);
+        (void)snprintf(path, sizeof path, "%s/index", dir);
         RON_TRY(led_index_copy(engine->live.index, path, err));
     }
     RON_TRY(link_rest(&m));

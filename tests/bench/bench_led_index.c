@@ -6,7 +6,7 @@
  * thousand and a skip point for each 128; the texts grow with time or are random. Then new ids are
  * looked for, a thousand at a time as a batch does it, and old ones found. Building is one run, for
  * it ends with one size; lookups are repeated, figures are median (min..max).
- * `bench_led_index N` builds with N million keys. The file lies in TMPDIR or /tmp. */
+ * `bench_led_index N` builds with N million keys. The files lie in TMPDIR or /tmp. */
 #include <inttypes.h>
 
 #include "bench/bench.h"
@@ -165,7 +165,7 @@ static void run(struct build *b)
 
     (void)snprintf(dir, sizeof dir, "%s/ron-bench-XXXXXX", tmp != NULL ? tmp : "/tmp");
     BENCH_TRUE(mkdtemp(dir) != NULL);
-    (void)snprintf(path, sizeof path, "%s/index.mdb", dir);
+    (void)snprintf(path, sizeof path, "%s/index", dir);
     BENCH_OK(led_index_open(&opts, &ix, &state, &err));
     build(b, ix);
     for (size_t rep = 0; rep <= reps; rep++) {
@@ -183,9 +183,8 @@ static void run(struct build *b)
     b->open_ms = (double)(bench_now_ns() - before) / 1e6;
     BENCH_TRUE(!state.fresh && state.applied_seq == b->keys);
     led_index_close(ix);
-    (void)unlink(path);
-    (void)snprintf(path, sizeof path, "%s/index.mdb-lock", dir);
-    (void)unlink(path);
+    BENCH_OK(led_index_remove(opts.env, path, &err));
+    (void)rmdir(path);
     (void)rmdir(dir);
 }
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Goal: whichever allocation, call of LMDB or port fails, the index gives a code, leaks nothing,
- * and stays what its last commit made it, for lookups and in the file.
+/* Goal: whichever allocation, call of the system or port fails, the index gives a code, leaks
+ * nothing, and stays what its last commit made it, for lookups and in the file.
  * Method: the fault sweep over whole lives of an index in memory and on disk. After each failed
  * step of the writer the state is compared with the last commit, and the step is tried again. */
 #include "unit/ledger/index_fixture.h"
@@ -16,10 +16,9 @@ static struct led_index_opts opts_of(bool on_disk)
 {
     static char path[FIXTURE_PATH_SIZE];
 
-    (void)snprintf(path, sizeof path, "%s/%u.mdb", fix->dir, lives);
+    (void)snprintf(path, sizeof path, "%s/%u", fix->dir, lives);
     return (struct led_index_opts){.env = index_env(),
                                    .path = on_disk ? path : NULL,
-                                   .map_bytes = 1 << 22,
                                    .run_entries = 16,
                                    .uuid = "sixteen bytes .."};
 }
@@ -112,9 +111,9 @@ static enum ron_rc life(struct led_index_opts *opts)
         rc = read_some(ix);
     }
     if (rc == RON_OK && opts->path != NULL) {
-        rc = led_index_copy(ix, fixture_path(fix, "copy.mdb"), &err);
-        RON_ASSERT(rc != RON_OK || access(fixture_path(fix, "copy.mdb"), F_OK) == 0);
-        (void)unlink(fixture_path(fix, "copy.mdb"));
+        rc = led_index_copy(ix, fixture_path(fix, "copy"), &err);
+        RON_ASSERT(rc != RON_OK || access(fixture_path(fix, "copy"), F_OK) == 0);
+        index_erase(fixture_path(fix, "copy"));
     }
     led_index_close(ix);
     return rc;
@@ -145,18 +144,20 @@ static enum ron_rc life_on_disk(void *arg)
 
         rc = led_index_open(&opts, &ix, &st, &err);
         if (rc == RON_OK) {
-            RON_ASSERT(!st.fresh && st.applied_seq == KEYS);
-            rc = read_some(ix);
+            /* Files that cannot be read are damaged: then there is a fresh one, and it says so. */
+            RON_ASSERT(st.applied_seq == (st.fresh ? 0 : KEYS));
+            rc = st.fresh ? RON_CORRUPT : read_some(ix);
             led_index_close(ix);
         }
     }
-    (void)unlink(opts.path);
-    (void)unlink(fixture_path(fix, "copy.mdb"));
+    index_erase(opts.path);
     return rc;
 }
 
 SUPPORT_FAULT_SWEEP(test_led_index_faults__memory__sweep_is_clean, life_in_memory)
-SUPPORT_FAULT_SWEEP(test_led_index_faults__disk__sweep_is_clean, life_on_disk)
+/* A file that is not needed any more and cannot be removed is no failure: the lives above look
+ * whether what succeeded is there. */
+SUPPORT_FAULT_SWEEP_TOLERANT(test_led_index_faults__disk__sweep_is_clean, life_on_disk)
 
 static int setup(void **state)
 {

@@ -581,7 +581,6 @@ static bool start(struct world *w)
     enum ron_rc rc;
 
     core_begin(sim_host_env(w->host), "/data");
-    core.opts.index_in_memory = true;
     rc = led_recover(&core.opts, &core.r, NULL);
     if (rc == RON_OK && sim_env_is_dead(core.opts.env)) {
         led_recovered_done(&core.r);

@@ -5,6 +5,8 @@
 
 #include "unit/io/fixture.h"
 
+#include <dirent.h>
+
 #include "ledger/index/index.h"
 #include "ron/base/assert.h"
 
@@ -22,6 +24,21 @@ static inline const struct ron_env *index_env(void)
     env = *ron_env_linux();
     env.rand_u64 = index_rand;
     return &env;
+}
+
+/* Removes the files of an index and its folder, without the ports, whose calls may fail. */
+static inline void index_erase(const char *path)
+{
+    DIR *dir = opendir(path);
+    const struct dirent *entry;
+
+    while (dir != NULL && (entry = readdir(dir)) != NULL) {
+        (void)unlinkat(dirfd(dir), entry->d_name, 0);
+    }
+    if (dir != NULL) {
+        (void)closedir(dir);
+    }
+    (void)rmdir(path);
 }
 
 struct index_key {

@@ -289,14 +289,17 @@ static const struct {
     bool rebuilt;
 } losses[] = {
     {"true", false},
-    {"rm -f index.mdb index.mdb-lock", false},
+    {"rm -rf index", false},
     {"rm -rf tree", true},
-    {"rm -rf index.mdb* tree", false},
+    {"rm -rf index tree", false},
     {"truncate -s 0 tree/000000.hash", true},
     {"truncate -s -4096 tree/000000.hash", false}, /* behind the image: replayed anyway */
     {"tr '\\001-\\377' '\\000' < tree/000000.hash > t && mv t tree/000000.hash", true},
-    {"cp old.mdb index.mdb", false},
-    {"printf garbage > index.mdb", false},
+    {"rm -r index && cp -r old index", false},
+    {"for f in index/journal-*; do printf garbage > $f; done", false},
+    {"rm index/journal-*", false},
+    {"rm index/image-*", false},
+    {"rm -r index && touch index.mdb index.mdb-lock", false},
 };
 
 static void lose_and_recover(void **state, size_t i, bool parallel)
@@ -308,7 +311,7 @@ static void lose_and_recover(void **state, size_t i, bool parallel)
     random_journal(&rand, &end);
     core_index(true);
     core_close();
-    shell("cp index.mdb old.mdb");
+    shell("cp -r index old");
     core_open();
     core_random(&rand, 30);
     core_index(true);
@@ -374,13 +377,13 @@ static void recover_with_foreign_index(bool with_image)
     core_commit(works_mint("a", 20));
     core_index(with_image);
     core_close();
-    shell("rm -r log && mv log.old log && mv index.mdb keep");
+    shell("rm -r log && mv log.old log && mv index keep");
     core_open();
     core_commit(works_mint("b", 30));
     core_commit(works_mint("b", 30));
     core_state(&end);
     core_close();
-    shell("rm -f index.mdb* && mv keep index.mdb");
+    shell("rm -rf index && mv keep index");
     core_open();
     assert_true(core.r.rebuilt);
     assert_int_equal(core.r.report.damage, LED_DAMAGE_NONE);

@@ -97,7 +97,7 @@ static void test_led_far__damage_at_the_end__all_before_it_is_good(void **state)
     core_commit(works_one("flip-this-entry", LED_KIND_TRANSFER, "b", "c", 1));
     core_close();
     (void)snprintf(command, sizeof command,
-                   "sed -i s/flip-this-entry/flip-that-entry/ %s/log/*.seg && rm %s/index.mdb",
+                   "sed -i s/flip-this-entry/flip-that-entry/ %s/log/*.seg && rm -r %s/index",
                    core.dir, core.dir);
     assert_int_equal(system(command), 0);
     core.opts.seq.recent_keys = KEYS;

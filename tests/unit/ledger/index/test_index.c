@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 
+#include "ron/io/memdisk.h"
 #include "ron/sync/sync.h"
 
 /* Sanitizers make it ten times slower, and the levels are all there with a tenth of the keys. */
@@ -29,10 +30,9 @@ static struct led_index_opts opts_of(uint32_t run_entries)
 {
     static char path[FIXTURE_PATH_SIZE];
 
-    (void)snprintf(path, sizeof path, "%s", fixture_path(fix, "index.mdb"));
+    (void)snprintf(path, sizeof path, "%s", fixture_path(fix, "index"));
     return (struct led_index_opts){.env = index_env(),
                                    .path = on_disk ? path : NULL,
-                                   .map_bytes = UINT64_C(1) << 30,
                                    .run_entries = run_entries,
                                    .uuid = "sixteen bytes .."};
 }
@@ -462,7 +462,6 @@ static void test_led_index__images__leave_no_older_ones_behind(void **state)
         commit(ix, seq);
     }
     led_index_stats(ix, &stats);
-    /* On disk the pages of the last three are there: used, free since a commit, being reused. */
     assert_true(stats.file_bytes < 4 * sizeof bytes);
     led_index_close(ix);
 }
@@ -577,8 +576,11 @@ static void test_led_index__reopened__has_the_last_commit_and_no_more(void **sta
     put_chunks(ix, 2000, 0, 9, true);
     led_index_close(ix);
 
-    assert_int_equal(stat(fixture_path(fix, "index.mdb"), &file), 0);
+    assert_int_equal(stat(fixture_path(fix, "index"), &file), 0);
+    assert_int_equal(file.st_mode & 07777, 0700);
+    assert_int_equal(stat(fixture_path(fix, "index/image-1200"), &file), 0);
     assert_int_equal(file.st_mode & 07777, 0600);
+    assert_int_equal(access(fixture_path(fix, "index/image-2000"), F_OK), -1);
     ix = open_small(&st);
     assert_false(st.fresh);
     assert_int_equal(st.applied_seq, 1500);
@@ -646,11 +648,12 @@ static void test_led_index__copy__is_an_index(void **state)
     add(ix, 1, 2000);
     commit(ix, 1999);
     add(ix, 2000, 2100);
-    assert_int_equal(led_index_copy(ix, fixture_path(fix, "copy.mdb"), &err), RON_OK);
-    assert_int_equal(stat(fixture_path(fix, "copy.mdb"), &file), 0);
-    assert_int_equal(file.st_mode & 07777, 0600);
+    assert_int_equal(led_index_copy(ix, fixture_path(fix, "copy"), &err), RON_OK);
+    assert_int_equal(stat(fixture_path(fix, "copy"), &file), 0);
+    assert_int_equal(file.st_mode & 07777, 0700);
+    assert_int_equal(led_index_copy(ix, fixture_path(fix, "copy"), &err), RON_EXISTS);
     led_index_close(ix);
-    opts.path = fixture_path(fix, "copy.mdb");
+    opts.path = fixture_path(fix, "copy");
     ix = open_with(&opts, &st);
     assert_false(st.fresh);
     assert_int_equal(st.applied_seq, 1999);
@@ -668,24 +671,42 @@ static void test_led_index__memory__cannot_be_copied(void **state)
     (void)state;
     on_disk = false;
     ix = open_small(&st);
-    assert_int_equal(led_index_copy(ix, fixture_path(fix, "copy.mdb"), &err), RON_INVALID);
+    assert_int_equal(led_index_copy(ix, fixture_path(fix, "copy"), &err), RON_INVALID);
     led_index_close(ix);
     on_disk = true;
 }
 
-static void test_led_index__full_map__keeps_the_last_commit(void **state)
+static void expect_full(struct led_index *ix, uint64_t done)
+{
+    struct led_index_stats stats;
+
+    assert_int_equal(led_index_applied(ix), done);
+    expect_keys(ix, 1, done + 1);
+    assert_int_equal(index_count(ix, LED_INDEX_ID, done + 1), 0);
+    led_index_stats(ix, &stats);
+    assert_int_equal(stats.keys, done);
+}
+
+static void test_led_index__full_disk__keeps_the_last_commit(void **state)
 {
     struct led_index_opts opts = opts_of(1024);
+    struct ron_memdisk *disk = NULL;
     struct led_index_state st;
     struct led_index *ix;
-    struct led_index_stats stats;
     struct ron_err err = {0};
     enum ron_rc rc = RON_OK;
     uint64_t n = 1;
     uint64_t done = 0;
+    int fd = -1;
 
     (void)state;
-    opts.map_bytes = 1 << 20;
+    assert_int_equal(ron_memdisk_new(index_env(), 4 << 20, &disk, &err), RON_OK);
+    opts.env = ron_memdisk_env(disk);
+    opts.path = "/index";
+    assert_int_equal(
+        opts.env->disk->open(opts.env, "/other", RON_OPEN_WRITE | RON_OPEN_CREATE, 0600, &fd, &err),
+        RON_OK);
+    assert_int_equal(opts.env->disk->truncate(opts.env, fd, 2 << 20, &err), RON_OK);
     ix = open_with(&opts, &st);
     while (rc == RON_OK) {
         for (int i = 0; rc == RON_OK && i < 3000; i++) {
@@ -697,22 +718,28 @@ static void test_led_index__full_map__keeps_the_last_commit(void **state)
     }
     assert_int_equal(rc, RON_LIMIT);
     assert_true(done > 30000);
-    for (int i = 0; i < 2; i++) {
-        assert_int_equal(led_index_applied(ix), done);
-        expect_keys(ix, 1, done + 1);
-        assert_int_equal(index_count(ix, LED_INDEX_ID, done + 1), 0);
-        led_index_stats(ix, &stats);
-        assert_int_equal(stats.keys, done);
-        led_index_close(ix);
-        /* With room it goes on. */
-        opts.map_bytes = 4 << 20;
-        ix = open_with(&opts, &st);
-        assert_false(st.fresh);
+    expect_full(ix, done);
+    /* It stays so, also for who tries again and for who opens it. */
+    assert_int_equal(index_add(ix, done + 1, true, done + 1, &err), RON_OK);
+    for (int i = 0; i < 3; i++) {
+        rc = index_commit(ix, done, &err);
+        assert_true(rc == RON_OK || rc == RON_LIMIT);
     }
+    led_index_close(ix);
+    ix = open_with(&opts, &st);
+    assert_false(st.fresh);
+    /* With room it goes on. */
+    assert_int_equal(opts.env->disk->truncate(opts.env, fd, 0, &err), RON_OK);
     add(ix, done + 1, done + 1000);
     commit(ix, done + 999);
-    expect_keys(ix, done - 1000, done + 1000);
+    expect_keys(ix, 1, done + 1000);
     led_index_close(ix);
+    ix = open_with(&opts, &st);
+    assert_false(st.fresh);
+    expect_keys(ix, 1, done + 1000);
+    led_index_close(ix);
+    opts.env->disk->close(opts.env, fd);
+    ron_memdisk_free(disk);
 }
 
 static int setup(void **state)
@@ -765,7 +792,7 @@ int main(void)
         DISK(test_led_index__other_run_length__goes_on),
         DISK(test_led_index__copy__is_an_index),
         DISK(test_led_index__memory__cannot_be_copied),
-        DISK(test_led_index__full_map__keeps_the_last_commit),
+        DISK(test_led_index__full_disk__keeps_the_last_commit),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
