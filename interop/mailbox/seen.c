@@ -8,7 +8,10 @@
  *
  * Invariants:
  *   I1 every entry of the ring that is not a gap is found through the hash table, and nothing else.
- *   I2 the table is at most half full, so a probe ends. */
+ *   I2 the table is at most half full, so a probe ends.
+ *
+ * Why not ron_map: a key takes 32 to 40 bytes here and 80 in the map, which for the default of
+ * 4,194,304 keys is 160 MiB instead of 320 MiB. */
 #include "interop/mailbox/seen.h"
 
 #include <string.h>

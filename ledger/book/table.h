@@ -23,6 +23,9 @@
  * Lookups of random keys wait for memory, not for the processor: a caller that knows its keys ahead
  * prefetches their slots, and with led_table_peek their records.
  *
+ * Why not ron_map: a slot is 8 bytes next to its neighbours and is prefetched by its hash; a map
+ * node is 48 bytes inside the record, so that a lookup would wait for the record itself.
+ *
  * Hashes must be keyed by a secret when strangers choose the keys. Threads: one at a time. */
 #pragma once
 

@@ -13,7 +13,10 @@
  *       contrary. So a neighbour's change may make a value look outdated that is not, which costs a
  *       question to the ledger; the other way round it never errs: B1.
  *   I3. A value that is not outdated is not older than any change of its account, nor than any
- *       flush. */
+ *       flush.
+ *
+ * Why not ron_map: a lookup compares eight marks in one cache line, and a value may be overwritten
+ * at any time, so it needs no chain and no list. */
 #include "wallet/table/cache.h"
 
 #include "ron/sync/sync.h"

@@ -15,7 +15,9 @@
  *       that is the same before and after a look at the key belonged to that key all the time,
  *       and a ticket fits one reservation only. (It would take 2^18 changes during one look to be
  *       deceived, and the nonce would have to come out the same.)
- *   I4. `turn` is odd while somebody has it. */
+ *   I4. `turn` is odd while somebody has it.
+ *
+ * Why not ron_map: a reservation takes no lock; it is one compare-and-set of a word. */
 #include "wallet/table/nonce.h"
 
 #include "ron/sync/sync.h"

@@ -11,6 +11,9 @@
  *   T1. A record that was added is in exactly one chain, that of its key, until it is removed.
  *   T2. The list by last use is the owner's to fill: a record is in it at most once. Those that
  *       must not make room are kept out of it.
+ *
+ * Why not ron_map: a million records found and touched take 180 ns each here and 330 ns in the map,
+ * with 68 and 104 bytes per record (bench_map); daily sums are looked up on every transfer.
  * Threads: the owner's lock guards a table with its records. */
 #pragma once
 

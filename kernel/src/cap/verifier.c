@@ -19,7 +19,10 @@
  *      sees at least the generation that forget saw.
  *
  * Locks: shard, rank LEAF; never together with the ring's. Nothing is called with one held but
- * pure functions. */
+ * pure functions.
+ *
+ * Why not ron_map: a hit reads one set of four entries without following a pointer, and any entry
+ * may be forgotten at any time. */
 #include "ron/cap/verifier.h"
 
 #include <sodium.h>

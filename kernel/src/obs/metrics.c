@@ -4,7 +4,9 @@
  * Invariants P1-P3 are in metrics_priv.h. A thread finds its shard through thread-local storage;
  * the key there is the registry's id and not its address, because a later registry may get the same
  * address. The failure policy: recording never fails. No shard: the shared one is used with atomic
- * adds. No series: "other". No memory even for that: the value is counted as overflow only. */
+ * adds. No series: "other". No memory even for that: the value is counted as overflow only.
+ *
+ * Why not ron_map: a recording thread reads the chain of a family without a lock (P1). */
 #include "obs/metrics_priv.h"
 
 #include "ron/base/alloc.h"
