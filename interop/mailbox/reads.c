@@ -58,6 +58,7 @@ static uint32_t choose(struct iop_q_topic *topic, const struct iop_op *op, size_
         bytes += m->bytes + IOP_REASON_MAX;
         count++;
     }
+    RON_ASSERT(count <= IOP_RECV_MAX);
     *ret_bytes = bytes;
     return count;
 }
@@ -90,6 +91,7 @@ static enum ron_rc fill(struct iop_store *s, struct iop_q_msg *m, struct iop_got
     if (row.head.len + row.body.len > m->bytes || row.reason.len > IOP_REASON_MAX) {
         return RON_CORRUPT;
     }
+    RON_ASSERT_MSG(m->state != IOP_MSG_PENDING, "only what is committed is handed out");
     *got = (struct iop_got){.receipt = {m->id, m->deliveries}, .sent_ms = row.sent_ms};
     got->head = copy(at, row.head);
     got->body = copy(at, row.body);

@@ -66,6 +66,7 @@ static void drop_pending(struct iop_store *s, struct iop_op *op)
         struct iop_q_msg *next = m->op_next;
         struct iop_q_topic *topic = m->topic;
 
+        RON_ASSERT_MSG(m->state == IOP_MSG_PENDING, "only what is not committed is taken back");
         iop_queue_drop(&s->queue, m);
         topic->claim = topic->claim == op ? NULL : topic->claim;
         iop_queue_drop_topic(&s->queue, topic);
@@ -78,6 +79,7 @@ static enum ron_rc make_pending(struct iop_store *s, struct iop_op *op)
 {
     struct iop_q_msg **link = (struct iop_q_msg **)&op->_first;
 
+    RON_ASSERT_MSG(op->_first == NULL, "a PUT is prepared once");
     op->put.first_id = s->last_id + 1;
     for (uint32_t i = 0; i < op->put.count; i++) {
         const struct iop_msg *in = &op->put.msgs[i];
@@ -178,6 +180,7 @@ static void finish_put(struct iop_store *s, struct iop_op *op, struct iop_group 
     while (m != NULL) {
         struct iop_q_msg *next = m->op_next;
 
+        RON_ASSERT_MSG(m->state == IOP_MSG_PENDING, "a message is committed once");
         m->topic->stored = true;
         m->topic->claim = NULL;
         m->op_next = NULL;
@@ -213,6 +216,7 @@ static uint32_t deliveries_max(const struct iop_store *s, const struct iop_q_top
 
 static uint64_t redeliver_ms(struct iop_store *s, uint32_t deliveries)
 {
+    RON_ASSERT_MSG(deliveries >= 1, "what comes again was delivered");
     uint64_t base = deliveries >= 8 ? IOP_REDELIVER_MAX_MS
                                     : (uint64_t)IOP_REDELIVER_FIRST_MS << (deliveries - 1);
 
@@ -226,6 +230,7 @@ static enum ron_rc change(struct iop_store *s, struct iop_op *op, struct iop_q_m
     uint64_t delay_ms = op->ack.delay_ms;
     bool dead;
 
+    RON_ASSERT_MSG(m->claim == NULL, "Q3: a claimed message belongs to one operation");
     m->claim = op;
     if (op->kind == IOP_OP_ACK) {
         return iop_file_drop(s->file, m->id, &g->err);
@@ -315,6 +320,7 @@ static enum ron_rc change_dead(struct iop_store *s, struct iop_op *op, struct io
 {
     struct iop_q_msg **link = (struct iop_q_msg **)&op->_first;
 
+    RON_ASSERT_MSG(m->claim == NULL, "Q3: a claimed message belongs to one operation");
     m->claim = op;
     m->op_next = *link;
     *link = m;

@@ -36,6 +36,7 @@ static uint64_t chunks_of(uint64_t len)
 /* The largest power of two below `count`, which is at least 2. */
 static uint64_t left_of(uint64_t count)
 {
+    RON_ASSERT(count >= 2);
     return UINT64_C(1) << (63 - __builtin_clzll(count - 1));
 }
 
@@ -45,6 +46,7 @@ static struct ron_b3 join(const struct ron_b3 *cvs, uint64_t count, bool root)
     struct ron_b3 left;
     struct ron_b3 right;
 
+    RON_ASSERT(count > 0);
     if (count == 1) {
         return cvs[0];
     }
@@ -61,6 +63,7 @@ static uint64_t group_chunks(const uint8_t *bytes, size_t len, uint64_t number, 
     uint64_t count = chunks_of(len);
     size_t whole = len / IOP_BAO_CHUNK;
 
+    RON_ASSERT_MSG(count <= GROUP_CHUNKS, "a group has at most 16 chunks");
     if (only && count == 1) {
         ron_b3_chunk(bytes, len, number, true, &cvs[0]);
         return 1;
@@ -115,6 +118,8 @@ static enum ron_rc add_group(struct iop_bao *t, struct ron_b3 cv)
         t->groups = more;
         t->group_room = room;
     }
+    RON_ASSERT_MSG(!t->ended, "O1: a finished tree does not grow");
+    RON_ASSERT(t->group_count < t->group_room);
     t->groups[t->group_count++] = cv;
     return RON_OK;
 }
@@ -124,6 +129,7 @@ enum ron_rc iop_bao_update(struct iop_bao *t, const void *bytes, size_t len)
     const uint8_t *at = bytes;
 
     RON_ASSERT(!t->ended);
+    RON_ASSERT(t->len <= t->len_max);
     if (len > t->len_max - t->len) {
         return RON_LIMIT;
     }
@@ -155,6 +161,8 @@ enum ron_rc iop_bao_final(struct iop_bao *t, struct ron_b3 *ret_root)
             t, group_cv(t->rest, t->rest_len, (uint64_t)t->group_count * GROUP_CHUNKS, only)));
         t->ended = true;
     }
+    RON_ASSERT(t->ended);
+    RON_ASSERT_MSG(t->group_count > 0, "an empty object has one chunk");
     *ret_root = join(t->groups, t->group_count, true);
     return RON_OK;
 }

@@ -230,13 +230,16 @@ enum iop_refusal iop_check_body(const struct iop_provider *p, const struct iop_m
     struct iop_base_values v;
     enum iop_refusal refusal = collect(p, m, d, &v);
 
-    RON_ASSERT(d->sig_count > 0);
+    RON_ASSERT_MSG(d->sig_count > 0, "V1: the head has brought a signature");
+    RON_ASSERT(d->sig_count <= IOP_SIGS_MAX);
+    RON_ASSERT_MSG(p->key_count > 0, "V2: a provider without a key takes no delivery");
     if (refusal == IOP_REFUSE_NONE) {
         refusal = match(p, m, &v, d);
     }
     if (refusal != IOP_REFUSE_NONE) {
         return refusal;
     }
+    RON_ASSERT_MSG(d->sig_alg != NULL, "V6: the body is read after its signature was right");
     hash_canonical(p, &v, d);
     refusal = read_body(p, m, d);
     if (refusal != IOP_REFUSE_NONE) {

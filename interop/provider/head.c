@@ -60,6 +60,8 @@ static enum iop_refusal add_sig(const struct iop_provider *p, enum iop_alg alg, 
     if (d->sig_count == IOP_SIGS_MAX) {
         return IOP_REFUSE_SIG_MANY;
     }
+    RON_ASSERT_MSG(d->sig_count < IOP_SIGS_MAX, "the table of signatures is bounded");
+    RON_ASSERT(len <= sizeof sig->bytes);
     sig->alg = alg;
     if (!iop__decode_exact(p->scheme.encoding, text, sig->bytes, len)) {
         return IOP_REFUSE_SIG_FORM;
@@ -306,6 +308,7 @@ enum iop_refusal iop_check_head(const struct iop_provider *p, const struct ron_h
     struct ron_str ts = {NULL, 0};
     enum iop_refusal refusal;
 
+    RON_ASSERT(p->base_count <= RON_ARRAY_LEN(p->base));
     memset(ret, 0, sizeof *ret);
     if (!p->enabled) {
         return IOP_REFUSE_DISABLED;

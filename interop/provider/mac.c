@@ -126,7 +126,8 @@ void iop_mac_key_set(struct iop_mac_key *key, enum iop_hash hash, const void *se
 {
     uint8_t block[BLOCK_MAX] = {0};
 
-    RON_ASSERT(len > 0);
+    RON_ASSERT_MSG(len > 0, "a key is not empty");
+    RON_ASSERT(block_bytes(hash) <= sizeof block);
     key->hash = hash;
     if (len > block_bytes(hash)) {
         uint64_t state[IOP_MAC_STATE_WORDS];
@@ -145,6 +146,7 @@ void iop_mac_key_set(struct iop_mac_key *key, enum iop_hash hash, const void *se
 
 void iop_mac_begin(struct iop_mac *mac, const struct iop_mac_key *key)
 {
+    RON_ASSERT(key != NULL);
     mac->key = key;
     memcpy(mac->_state, key->_inner, sizeof mac->_state);
 }
@@ -161,6 +163,7 @@ size_t iop_mac_end(struct iop_mac *mac, uint8_t ret_bytes[IOP_MAC_BYTES_MAX])
     enum iop_hash hash = mac->key->hash;
     size_t len = iop_hash_bytes(hash);
 
+    RON_ASSERT(len <= IOP_MAC_BYTES_MAX);
     finish(hash, mac->_state, ret_bytes);
     memcpy(mac->_state, mac->key->_outer, sizeof mac->_state);
     add(hash, mac->_state, ret_bytes, len);

@@ -131,6 +131,7 @@ static void resolve(struct reader *r)
 /* The next byte, or -1 at the end. */
 static int next_byte(struct reader *r)
 {
+    RON_ASSERT(r->count <= sizeof r->waiting);
     if (r->at < r->count) {
         return r->waiting[r->at++];
     }
@@ -389,6 +390,7 @@ enum ron_rc iop_value_text(const struct iop_value *value, char *out, size_t size
         }
         out[len++] = (char)c;
     }
+    RON_ASSERT(len <= size);
     *ret_len = len;
     return RON_OK;
 }

@@ -350,6 +350,7 @@ static void make_idem_key(const struct iop_rule_input *in, const struct iop_rule
 static void make_action(const struct iop_rule *rule, const struct iop_rule_input *in,
                         struct iop_action *a)
 {
+    RON_ASSERT(in->doc != NULL);
     memset(a, 0, sizeof *a);
     a->rule = rule;
     make_idem_key(in, rule, a->idem_key);
@@ -367,6 +368,7 @@ size_t iop_rules_apply(const struct iop_rules *rules, const struct iop_rule_inpu
 {
     size_t count = 0;
 
+    RON_ASSERT(input->provider != NULL);
     *ret_more = false;
     for (size_t i = 0; i < rules->count; i++) {
         const struct iop_rule *rule = &rules->at[i];
@@ -383,6 +385,7 @@ size_t iop_rules_apply(const struct iop_rules *rules, const struct iop_rule_inpu
             break;
         }
     }
+    RON_ASSERT_MSG(count <= IOP_ACTIONS_MAX, "R1: a delivery has a bounded number of actions");
     return count;
 }
 
