@@ -17,7 +17,10 @@
 #include "ron/base/hex.h"
 #include "ron/io/memdisk.h"
 
+#define SVC_MAGIC UINT32_C(0x56534c52) /* "RLSV" */
+
 struct led_svc {
+    uint32_t magic;
     struct led_core core;
     struct led_engine engine;
     struct led_pipes pipes;
@@ -38,7 +41,7 @@ struct led_svc {
 
 static void progress(void *arg, uint64_t seq, uint64_t last_seq)
 {
-    struct led_svc *s = arg;
+    struct led_svc *s = RON_OBJ(arg, struct led_svc, SVC_MAGIC);
     uint64_t now_ns = ron_env_now_ns(s->engine.env);
 
     if (now_ns - s->engine.progress_ns < RON_NS_PER_S) {
@@ -301,7 +304,7 @@ static enum ron_rc make_needs(struct led_svc *s, struct ron_err *err)
 
 static void collect(struct ron_scrape *scrape, void *arg)
 {
-    struct led_svc *s = arg;
+    struct led_svc *s = RON_OBJ(arg, struct led_svc, SVC_MAGIC);
     enum led_mode mode = led_engine_mode(&s->engine);
 
     led_metrics_scrape(
@@ -400,6 +403,7 @@ static void wire(struct led_svc *s)
     s->health.news = &s->news;
     s->health.gate = &s->gate;
 
+    s->front.magic = LED_FRONT_MAGIC;
     s->front.core = &s->core;
     s->front.engine = &s->engine;
     s->front.pipes = &s->pipes;
@@ -416,6 +420,7 @@ static enum ron_rc build(struct ron_app *app, struct ron_err *err)
     if (s == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the ledger");
     }
+    s->magic = SVC_MAGIC;
     ron_app_set_state(app, s);
     s->core = (struct led_core){.app = app,
                                 .conf = ron_app_conf(app),

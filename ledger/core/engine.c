@@ -111,6 +111,7 @@ enum ron_rc led_engine_made(struct led_engine *e, struct ron_err *err)
 {
     struct led_log_head head;
 
+    RON_ASSERT_MSG(e->leases == 0, "S2: the engine is replaced while no lease is out");
     led_log_head(e->live.log, &head);
     memcpy(e->hash_key, e->live.hash_key, sizeof e->hash_key);
     e->preval.index = e->live.index;

@@ -5,6 +5,7 @@
 #include "ledger/conf.h"
 #include "ron/app/app.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 enum {
     LONE_SYNC_NS = 500 * 1000, /* of slower ones a wake-up is less than a tenth */
@@ -17,6 +18,7 @@ enum {
 
 enum ron_rc led_pipes_init(struct led_pipes *p, struct ron_app *app, struct ron_err *err)
 {
+    p->magic = LED_PIPES_MAGIC;
     p->cpus = ron_exec_workers(ron_app_exec(app));
     p->awake_ns = (uint64_t)ron_conf_int(ron_app_conf(app), LED_AWAKE_US) * 1000;
     RON_TRY(led_works_new(&p->works, err));
@@ -26,6 +28,7 @@ enum ron_rc led_pipes_init(struct led_pipes *p, struct ron_app *app, struct ron_
 
 void led_pipes_done(struct led_pipes *p)
 {
+    p->magic = 0;
     led_queries_free(p->queries);
     led_feed_free(p->feed);
     led_works_free(p->works);
@@ -33,7 +36,7 @@ void led_pipes_done(struct led_pipes *p)
 
 static void drop_work(void *item, void *arg)
 {
-    struct led_work *w = item;
+    struct led_work *w = RON_OBJ(item, struct led_work, LED_WORK_MAGIC);
 
     (void)arg;
     led_work_refuse(w, LED_REASON_DRAINING, "", "the ledger is shutting down");
@@ -42,9 +45,10 @@ static void drop_work(void *item, void *arg)
 
 static void drop_query(void *item, void *arg)
 {
-    struct led_pipes *p = arg;
+    struct led_pipes *p = RON_OBJ(arg, struct led_pipes, LED_PIPES_MAGIC);
 
-    led_query_refuse(p->queries, item, LED_REASON_DRAINING, NULL);
+    led_query_refuse(p->queries, RON_OBJ(item, struct led_query, LED_QUERY_MAGIC),
+                     LED_REASON_DRAINING, NULL);
 }
 
 static void drop_chunk(void *item, void *arg)
@@ -195,7 +199,8 @@ void led_pipes_validated(struct led_pipes *p, struct led_work *w)
     }
     if (evicted != NULL) {
         led_metrics_dropped(p->metrics);
-        refuse(evicted, LED_REASON_BUSY, "newer requests took its place in the queue");
+        refuse(RON_OBJ(evicted, struct led_work, LED_WORK_MAGIC), LED_REASON_BUSY,
+               "newer requests took its place in the queue");
     }
 }
 

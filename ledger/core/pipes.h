@@ -20,7 +20,10 @@
 
 struct ron_app;
 
+#define LED_PIPES_MAGIC UINT32_C(0x49504c52) /* "RLPI" */
+
 struct led_pipes {
+    uint32_t magic;
     struct led_works *works;
     struct led_queries *queries;
     struct led_feed *feed; /* from the committer to the indexer */

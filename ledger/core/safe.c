@@ -9,6 +9,7 @@
 
 #include "ledger/core/engine.h"
 #include "ledger/recover/mark.h"
+#include "ron/base/assert.h"
 
 enum { SWAP_WAIT_MS = 5000 }; /* for leases: the longest is one answer of a reader */
 
@@ -49,6 +50,7 @@ static bool bar_engine(struct led_engine *e)
     bool ok = true;
 
     ron_mutex_lock(&e->lock);
+    RON_ASSERT_MSG(led_engine_mode(e) == LED_SAFE, "S1: only safe mode is left by a swap");
     ron_au32_store(&e->mode, LED_SWAPPING);
     while (e->leases > 0 && ok) {
         ok = ron_cond_wait_until(&e->idle, &e->lock, end) || e->leases == 0;
@@ -129,6 +131,7 @@ enum ron_rc led_engine_resume(struct led_engine *e, struct ron_buf *report, stru
         rc = led_mark_remove(e->env, e->dir, err);
     }
     ron_mutex_lock(&e->lock);
+    RON_ASSERT_MSG(led_engine_mode(e) == LED_SWAPPING, "S1: a swap ends once");
     ron_au32_store(&e->mode, rc != RON_OK ? LED_SAFE : e->shared ? LED_FOLLOWING : LED_RUNNING);
     ron_mutex_unlock(&e->lock);
     if (rc != RON_OK) {

@@ -13,6 +13,7 @@
 #include "ledger/guard/gate.h"
 #include "ledger/publish/publish.h"
 #include "ledger/replica/lead.h"
+#include "ron/base/assert.h"
 
 enum {
     LED_FRONT_ROUTES_MAX = 48,
@@ -22,7 +23,10 @@ enum {
 
 struct led_oap;
 
+#define LED_FRONT_MAGIC UINT32_C(0x52464c52) /* "RLFR" */
+
 struct led_front {
+    uint32_t magic;
     const struct led_core *core;
     struct led_engine *engine;
     struct led_pipes *pipes;
@@ -34,6 +38,12 @@ struct led_front {
     struct ron_http_route routes[LED_FRONT_ROUTES_MAX];
     size_t route_count;
 };
+
+/* From the argument of a route or callback. */
+static inline struct led_front *led_front_of(void *arg)
+{
+    return RON_OBJ(arg, struct led_front, LED_FRONT_MAGIC);
+}
 
 /* Writes what a refused batch is answered: the envelope of every error, and with it all of its
  * reasons and the root of the head, which it left as it was. Counts it, and returns the status. */

@@ -103,7 +103,7 @@ void led_front_cancelled(const struct led_work *w, struct ron_buf *out)
 /* No room at the committer is 503, like safe mode and draining; the full queues before it 429. */
 static void http_done(struct led_work *w)
 {
-    struct led_front *f = w->service;
+    struct led_front *f = led_front_of(w->service);
     struct ron_http_reply *reply = w->reply;
     struct ron_buf *out = ron_http_reply_body(reply);
     int status = 200;
@@ -285,7 +285,7 @@ static void take_back(struct led_front *f, struct ron_http_call *call, struct le
 
 void led_front_ingest(struct ron_http_call *call, void *arg)
 {
-    struct led_front *f = arg;
+    struct led_front *f = led_front_of(arg);
     struct ron_str body = ron_http_body(call);
     struct led_work *w;
     bool dry_run = false;

@@ -44,7 +44,7 @@ static void write_done(const struct led_work *w, struct ron_buf *out)
 
 static void oap_done(struct led_work *w)
 {
-    struct led_front *f = w->service;
+    struct led_front *f = led_front_of(w->service);
     struct ron_oap_reply *reply = w->reply;
     struct ron_buf *out = ron_oap_reply_body(reply);
     uint16_t status = 200;
@@ -206,7 +206,7 @@ static void ask(struct led_front *f, struct ron_oap_call *call, const struct led
         ron_oap_refuse(call, RON_OAP_BUSY);
         return;
     }
-    *q = *want;
+    led_query_fill(q, want);
     if (ron_oap_defer(call, &q->reply.oap) != RON_OK) {
         led_query_put(f->pipes->queries, q);
         ron_oap_refuse(call, RON_OAP_BUSY);
@@ -265,18 +265,19 @@ static void read_target(struct led_front *f, struct ron_oap_call *call, struct r
 
 static void on_request(struct ron_oap_call *call, void *arg)
 {
+    struct led_front *f = led_front_of(arg);
     const struct ron_oap_request *r = ron_oap_request(call);
     struct ron_str payload = {(const char *)r->payload, r->payload_len};
 
     switch (r->code) {
     case LED_OAP_INGEST:
-        ingest(arg, call, payload);
+        ingest(f, call, payload);
         break;
     case LED_OAP_READ:
-        read_target(arg, call, payload);
+        read_target(f, call, payload);
         break;
     case LED_OAP_CANCEL:
-        cancel(arg, call, payload);
+        cancel(f, call, payload);
         break;
     default:
         ron_oap_refuse(call, RON_OAP_NOT_FOUND);
@@ -295,7 +296,7 @@ static const char *span_name(uint16_t code)
  * them. Roots, the other app's events, are public. */
 static enum ron_oap_reason may_hear_changes(struct ron_oap_call *call, void *arg)
 {
-    struct led_front *f = arg;
+    struct led_front *f = led_front_of(arg);
     struct led_caller caller;
     struct led_refusal refusal;
 
@@ -320,7 +321,7 @@ static void no_request(struct ron_oap_call *call, void *arg)
 
 void led_oap_on_root(void *arg, const struct led_root_event *event)
 {
-    struct led_front *f = arg;
+    struct led_front *f = led_front_of(arg);
     char hex[2 * RON_TREE_HASH_BYTES + 1];
     char text[160];
     int len;
@@ -344,7 +345,7 @@ static void publish_changes(void *arg, const void *event, size_t len)
 
 void led_oap_on_commit(void *arg, struct led_work *const *works, size_t count, uint64_t seq_last)
 {
-    struct led_front *f = arg;
+    struct led_front *f = led_front_of(arg);
     struct led_oap *o = f->oap;
 
     if (o != NULL && ron_oap_has_subscribers(o->server, LED_OAP_CHANGES_APP)) {

@@ -32,7 +32,7 @@ static void ask(struct led_front *f, struct ron_http_call *call, const struct le
         ron_http_fail(call, RON_HTTP_BUSY);
         return;
     }
-    *q = *want;
+    led_query_fill(q, want);
     if (ron_http_defer(call, &q->reply.http) != RON_OK) {
         led_query_put(f->pipes->queries, q);
         ron_http_fail(call, RON_HTTP_BUSY);
@@ -61,9 +61,9 @@ static void on_read(struct ron_http_call *call, void *arg)
     if (!led_ask_parse(head->path, head->query, &q, &error)) {
         ron_http_fail_with(call, &error);
     } else if (led_ask_is_public(&q) ||
-               led_front_allowed(arg, call, LED_SCOPE_READ,
+               led_front_allowed(led_front_of(arg), call, LED_SCOPE_READ,
                                  (struct ron_str){q.account, q.account_len})) {
-        ask(arg, call, &q);
+        ask(led_front_of(arg), call, &q);
     }
 }
 
@@ -74,7 +74,7 @@ static void on_head(struct ron_http_call *call, void *arg)
     struct ron_buf out;
 
     ron_buf_init_over(&out, room, sizeof room);
-    led_front_head(arg, &out);
+    led_front_head(led_front_of(arg), &out);
     ron_http_answer(call, 200, "application/json", ron_buf_data(&out), ron_buf_len(&out));
 }
 
@@ -83,7 +83,7 @@ static void on_head(struct ron_http_call *call, void *arg)
 /* POST /accounts/{account}/freeze and /unfreeze. */
 static void on_account_post(struct ron_http_call *call, void *arg)
 {
-    struct led_front *f = arg;
+    struct led_front *f = led_front_of(arg);
     struct ron_str path = ron_http_param(call, 0);
     struct led_query q = {.ask = LED_ASK_FREEZE};
     struct ron_http_error error;
@@ -120,7 +120,7 @@ static void on_outcome_post(struct ron_http_call *call, void *arg)
     } else if (!led_ask_name(path, room, sizeof room, &len, &error)) {
         ron_http_fail_with(call, &error);
     } else {
-        led_front_cancel(arg, call, (struct ron_str){room, len});
+        led_front_cancel(led_front_of(arg), call, (struct ron_str){room, len});
     }
 }
 
@@ -142,14 +142,14 @@ static void on_export(struct ron_http_call *call, void *arg)
     if (!led_ask_number(ron_http_head(call)->query, "from", 1, &q.a, &error) ||
         !led_ask_number(ron_http_head(call)->query, "to", 0, &q.b, &error)) {
         ron_http_fail_with(call, &error);
-    } else if (led_front_allowed(arg, call, LED_SCOPE_READ, (struct ron_str){0})) {
-        ask(arg, call, &q);
+    } else if (led_front_allowed(led_front_of(arg), call, LED_SCOPE_READ, (struct ron_str){0})) {
+        ask(led_front_of(arg), call, &q);
     }
 }
 
 static void on_checkpoint(struct ron_http_call *call, void *arg)
 {
-    struct led_front *f = arg;
+    struct led_front *f = led_front_of(arg);
     struct led_head head;
 
     led_engine_head(f->engine, &head);
@@ -158,7 +158,7 @@ static void on_checkpoint(struct ron_http_call *call, void *arg)
 
 static void on_cosign(struct ron_http_call *call, void *arg)
 {
-    struct led_front *f = arg;
+    struct led_front *f = led_front_of(arg);
 
     led_signer_http_cosign(f->publish->signer, call);
 }
@@ -167,7 +167,7 @@ void led_routes_older(void *arg, struct ron_http_call *call, uint64_t since, uin
 {
     struct led_query q = {.ask = LED_ASK_ROOTS, .a = since, .limit = limit};
 
-    ask(arg, call, &q);
+    ask(led_front_of(arg), call, &q);
 }
 
 /* ---- the operator: Unix socket only ---------------------------------------------------------- */
@@ -183,8 +183,8 @@ static void admin(struct ron_http_call *call, void *arg, enum led_ask what)
     }
     memcpy(q.text, body.ptr, body.len);
     q.text_len = (uint16_t)body.len;
-    if (led_front_admin(arg, call)) {
-        ask(arg, call, &q);
+    if (led_front_admin(led_front_of(arg), call)) {
+        ask(led_front_of(arg), call, &q);
     }
 }
 
@@ -215,7 +215,7 @@ static void on_snapshot(struct ron_http_call *call, void *arg)
 
 static void on_drain(struct ron_http_call *call, void *arg)
 {
-    struct led_front *f = arg;
+    struct led_front *f = led_front_of(arg);
 
     if (led_front_admin(f, call)) {
         ron_http_answer(call, 202, "application/json", "{\"draining\":true}", 17);

@@ -7,6 +7,7 @@
 
 #include "ledger/guard/frozen.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 enum { REFUSED_MS = 5000 }; /* a refusal of the KMS is remembered */
 
@@ -40,7 +41,10 @@ void led_gate_done(struct led_gate *g)
 /* ---- requests without a work ----------------------------------------------------------------- */
 
 /* A token about which the KMS is asked, beyond the request that brought it. */
+#define VOUCHING_MAGIC UINT32_C(0x4f564c52) /* "RLVO" */
+
 struct vouching {
+    uint32_t magic;
     struct led_gate *g;
     struct led_caller caller;
     struct led_auth *auth;
@@ -51,7 +55,9 @@ struct vouching {
 
 static void end_vouching(struct led_gate *g, struct vouching *take_v)
 {
-    (void)ron_au32_add(&g->vouching, UINT32_MAX); /* one less */
+    uint32_t before = ron_au32_add(&g->vouching, UINT32_MAX); /* one less */
+
+    RON_ASSERT_MSG(before > 0, "T1: a question ends once");
     ron_free(take_v);
 }
 
@@ -89,7 +95,7 @@ static bool was_refused(struct led_gate *g, struct ron_str token)
 /* The guard remembers a yes, so the caller's next request passes. */
 static void vouched(void *arg, const struct led_refusal *refusal)
 {
-    struct vouching *v = arg;
+    struct vouching *v = RON_OBJ(arg, struct vouching, VOUCHING_MAGIC);
 
     if (refusal != NULL && refusal->reason == LED_REASON_UNAUTH) {
         remember_no(v->g, v->caller.token);
@@ -116,6 +122,7 @@ void led_gate_vouch(struct led_gate *g, const struct led_caller *caller, struct 
         end_vouching(g, NULL);
         return;
     }
+    v->magic = VOUCHING_MAGIC;
     v->g = g;
     v->caller = *caller;
     memcpy(v->token, caller->token.ptr, caller->token.len);

@@ -14,7 +14,7 @@ enum { CONNECT_MS = 900 }; /* twice in LED_LEAD_CALL_MS: for a host that is sile
 static enum ron_rc sink_append(void *arg, const struct led_frame *frame, const uint8_t *bytes,
                                size_t len, struct ron_err *err)
 {
-    struct led_lead *l = arg;
+    struct led_lead *l = RON_OBJ(arg, struct led_lead, LED_LEAD_MAGIC);
 
     return led_pg_append(l->append, &l->at, frame, bytes, len, err);
 }
@@ -152,6 +152,7 @@ enum ron_rc led_lead_open(const struct led_lead_opts *opts, struct led_lead **re
     if (l == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the leader task");
     }
+    l->magic = LED_LEAD_MAGIC;
     l->core = opts->core;
     l->engine = opts->engine;
     l->pipes = opts->pipes;
@@ -200,6 +201,7 @@ void led_lead_free(struct led_lead *l)
     led_pg_free(l->freeze);
     ron_buf_done(&l->frame);
     ron_mutex_done(&l->hint_lock);
+    l->magic = 0;
     ron_free(l);
 }
 

@@ -9,12 +9,16 @@
 #include "ledger/guard/gate.h"
 #include "ledger/recover/replay.h"
 #include "ledger/replica/lead.h"
+#include "ron/base/assert.h"
 
 enum {
     LED_LEAD_CALL_MS = 2000, /* one statement, but for appends */
 };
 
+#define LED_LEAD_MAGIC UINT32_C(0x444c4c52) /* "RLLD" */
+
 struct led_lead {
+    uint32_t magic;
     const struct led_core *core;
     struct led_engine *engine;
     struct led_pipes *pipes;

@@ -114,7 +114,7 @@ static bool owes(const struct led_lead *l)
 static enum ron_rc see_row(void *arg, uint64_t slot, const uint8_t *bytes, size_t len,
                            struct ron_err *err)
 {
-    struct led_lead *l = arg;
+    struct led_lead *l = RON_OBJ(arg, struct led_lead, LED_LEAD_MAGIC);
     struct led_frame frame;
     enum ron_rc rc;
 
@@ -208,7 +208,8 @@ static enum ron_rc say_we_lead(struct led_lead *l, struct ron_err *err)
 
 static void fence_ended(struct led_work *w)
 {
-    struct led_pipes *pipes = w->service; /* it may outlive the leader, in the sequencer */
+    /* Not the leader: the sequencer may end the work after it. */
+    struct led_pipes *pipes = RON_OBJ(w->service, struct led_pipes, LED_PIPES_MAGIC);
 
     led_works_put(pipes->works, w);
 }
@@ -245,7 +246,7 @@ static enum ron_rc beat(struct led_lead *l, struct ron_err *err)
 
 static enum ron_rc tell_frozen(void *arg, struct ron_str account, struct ron_err *err)
 {
-    struct led_lead *l = arg;
+    struct led_lead *l = RON_OBJ(arg, struct led_lead, LED_LEAD_MAGIC);
 
     return led_pg_freeze(l->tail, l->epoch, account, true, err);
 }
@@ -467,7 +468,7 @@ static void round_failed(struct led_lead *l, enum ron_rc rc, const struct ron_er
 
 static enum ron_rc lead_run(struct ron_task *t, void *arg)
 {
-    struct led_lead *l = arg;
+    struct led_lead *l = RON_OBJ(arg, struct led_lead, LED_LEAD_MAGIC);
     struct ron_watch *stop = ron_task_stop_watch(t);
     uint64_t seen = 0;
 

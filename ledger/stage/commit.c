@@ -93,8 +93,8 @@ static size_t pass_over(struct led_commit_stage *st, struct led_work **works, si
 
 static enum ron_rc commit_handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct led_commit_stage *st = arg;
-    struct led_work **works = (struct led_work **)items;
+    struct led_commit_stage *st = RON_OBJ(arg, struct led_commit_stage, LED_COMMIT_STAGE_MAGIC);
+    struct led_work **works = led_works_of(items, count);
     uint64_t nests = ron_thread_nests();
     uint64_t awake_ns = count == 1 ? led_pipes_awake_ns(st->pipes, works[0]) : 0;
     size_t gone;
@@ -142,6 +142,7 @@ static enum ron_rc commit_handle(struct ron_task *t, void *arg, void **items, si
 
 enum ron_rc led_stage_commit_add(struct led_commit_stage *st, struct ron_err *err)
 {
+    st->magic = LED_COMMIT_STAGE_MAGIC;
     return ron_sup_add(ron_app_sup(st->core->app),
                        &(struct ron_task_def){.name = "committer",
                                               .kind = "committer",

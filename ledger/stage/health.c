@@ -8,6 +8,7 @@
 
 #include "ledger/stage/stage.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 enum {
     HEALTH_EVERY_MS = 250,
@@ -41,7 +42,7 @@ static void look(struct led_health_stage *st, uint64_t now_ms)
 
 static enum ron_rc health_handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct led_health_stage *st = arg;
+    struct led_health_stage *st = RON_OBJ(arg, struct led_health_stage, LED_HEALTH_STAGE_MAGIC);
     uint64_t now_ms = ron_task_now_ms(t);
 
     (void)items;
@@ -54,7 +55,7 @@ static enum ron_rc health_handle(struct ron_task *t, void *arg, void **items, si
 
 static enum ron_rc health_start(struct ron_task *t, void *arg)
 {
-    struct led_health_stage *st = arg;
+    struct led_health_stage *st = RON_OBJ(arg, struct led_health_stage, LED_HEALTH_STAGE_MAGIC);
 
     st->moved_ms = ron_task_now_ms(t);
     ron_task_wake(t);
@@ -63,6 +64,7 @@ static enum ron_rc health_start(struct ron_task *t, void *arg)
 
 enum ron_rc led_stage_health_add(struct led_health_stage *st, struct ron_err *err)
 {
+    st->magic = LED_HEALTH_STAGE_MAGIC;
     return ron_sup_add(ron_app_sup(st->core->app),
                        &(struct ron_task_def){.name = "health",
                                               .kind = "health",

@@ -12,6 +12,7 @@
 #include "ledger/index/hashes.h"
 #include "ledger/stage/stage.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 
 enum {
     INDEX_BATCH = 65536,  /* entries between two commits of the index */
@@ -325,8 +326,8 @@ static void take_turn(struct indexer *x, void **chunks, size_t count)
 
 static enum ron_rc index_run(struct ron_task *t, void *arg)
 {
-    struct indexer x = {.st = arg};
-    struct led_index_stage *st = arg;
+    struct led_index_stage *st = RON_OBJ(arg, struct led_index_stage, LED_INDEX_STAGE_MAGIC);
+    struct indexer x = {.st = st};
     struct ron_watch *stop = ron_task_stop_watch(t);
     uint64_t seen = 0;
     void *chunks[16];
@@ -356,6 +357,7 @@ static enum ron_rc index_run(struct ron_task *t, void *arg)
 
 enum ron_rc led_stage_index_add(struct led_index_stage *st, struct ron_err *err)
 {
+    st->magic = LED_INDEX_STAGE_MAGIC;
     return ron_sup_add(ron_app_sup(st->core->app),
                        &(struct ron_task_def){.name = "indexer",
                                               .kind = "indexer",

@@ -13,6 +13,7 @@
 #include "ledger/core/metrics.h"
 #include "ledger/core/trace.h"
 #include "ledger/stage/stage.h"
+#include "ron/base/assert.h"
 
 static void refuse(struct led_work *w, enum led_reason reason, const char *detail)
 {
@@ -42,7 +43,7 @@ static void go_on(struct led_preval_stage *st, struct led_work *w, enum led_next
 
 static enum ron_rc preval_handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct led_preval_stage *st = arg;
+    struct led_preval_stage *st = RON_OBJ(arg, struct led_preval_stage, LED_PREVAL_STAGE_MAGIC);
     uint64_t now_ms = ron_env_wall_ms(st->engine->env);
 
     bool leased = led_engine_mode(st->engine) == LED_RUNNING && led_engine_lease(st->engine);
@@ -50,7 +51,7 @@ static enum ron_rc preval_handle(struct ron_task *t, void *arg, void **items, si
 
     (void)t;
     for (size_t i = 0; i < count; i++) {
-        struct led_work *w = items[i];
+        struct led_work *w = RON_OBJ(items[i], struct led_work, LED_WORK_MAGIC);
         uint64_t from_ns = ron_env_now_ns(st->engine->env);
         enum led_next next;
 
@@ -102,6 +103,7 @@ enum ron_rc led_stage_preval_add(struct led_preval_stage *st, struct ron_err *er
 {
     uint32_t count = (uint32_t)ron_conf_int(st->core->conf, LED_PREVALIDATORS);
 
+    st->magic = LED_PREVAL_STAGE_MAGIC;
     count = count != 0 ? count : RON_MAX(2U, st->pipes->cpus / 2);
     for (uint32_t i = 0; i < count; i++) {
         RON_TRY(add_task(st, i, "prevalidator", i, st->pipes->ingress, RON_WORKER_ANY, err));

@@ -13,11 +13,15 @@
 #include "ledger/read/export.h"
 #include "ledger/stage/stage.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/http/stream.h"
 
 enum { EXPORT_LOOK_MS = 200 }; /* how often an export that waits looks whether it should end */
 
+#define READING_MAGIC UINT32_C(0x47524c52) /* "RLRG" */
+
 struct led_reading {
+    uint32_t magic;
     struct led_read_stage *st;
     struct ron_task *task;
     struct led_reader *reader;
@@ -31,7 +35,7 @@ static const char json[] = "application/json";
 
 static void damaged(void *arg, enum ron_rc rc, const struct ron_err *err)
 {
-    struct led_read_stage *st = arg;
+    struct led_read_stage *st = RON_OBJ(arg, struct led_read_stage, LED_READ_STAGE_MAGIC);
 
     if (rc == RON_CORRUPT) {
         led_metrics_gap(st->core->metrics);
@@ -377,12 +381,12 @@ static void serve(struct led_reading *rd, struct led_query *q)
 
 static enum ron_rc read_handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct led_reading *rd = arg;
+    struct led_reading *rd = RON_OBJ(arg, struct led_reading, READING_MAGIC);
     struct led_read_stage *st = rd->st;
 
     rd->task = t;
     for (size_t i = 0; i < count; i++) {
-        struct led_query *q = items[i];
+        struct led_query *q = RON_OBJ(items[i], struct led_query, LED_QUERY_MAGIC);
 
         if (led_admin_takes(q->ask)) {
             led_admin_serve(st, q); /* It takes leases itself, or replaces the engine. */
@@ -405,7 +409,7 @@ static enum ron_rc read_handle(struct ron_task *t, void *arg, void **items, size
 
 static void read_stop(struct ron_task *t, void *arg)
 {
-    struct led_reading *rd = arg;
+    struct led_reading *rd = RON_OBJ(arg, struct led_reading, READING_MAGIC);
 
     (void)t;
     led_reader_free(rd->reader);
@@ -416,6 +420,7 @@ enum ron_rc led_stage_read_add(struct led_read_stage *st, struct ron_err *err)
 {
     uint32_t count = (uint32_t)ron_conf_int(st->core->conf, LED_READERS);
 
+    st->magic = LED_READ_STAGE_MAGIC;
     st->readings = ron_alloc_array(count, sizeof *st->readings);
     if (st->readings == NULL) {
         return ron_err_set(err, RON_NOMEM, "no memory for the readers");
@@ -423,6 +428,7 @@ enum ron_rc led_stage_read_add(struct led_read_stage *st, struct ron_err *err)
     for (uint32_t i = 0; i < count; i++) {
         char *name = st->names[i];
 
+        st->readings[i].magic = READING_MAGIC;
         st->readings[i].st = st;
         (void)snprintf(name, sizeof st->names[0], "reader-%u", i);
         RON_TRY(ron_sup_add(ron_app_sup(st->core->app),

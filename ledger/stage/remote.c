@@ -6,6 +6,7 @@
 
 #include "ledger/stage/stage.h"
 #include "ron/base/alloc.h"
+#include "ron/base/assert.h"
 #include "ron/base/secret.h"
 #include "ron/io/file.h"
 
@@ -147,7 +148,7 @@ enum ron_rc led_stage_remote_open(const struct led_core *core, struct led_gate *
 /* On the client's task: the work goes on with its next step, or is answered. */
 static void asked(struct led_work *w, void *arg)
 {
-    struct led_preval_stage *st = arg;
+    struct led_preval_stage *st = RON_OBJ(arg, struct led_preval_stage, LED_PREVAL_STAGE_MAGIC);
     enum ron_rc rc;
 
     if (w->result == LED_RESULT_REFUSED) {

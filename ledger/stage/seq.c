@@ -48,8 +48,9 @@ static void count_window(struct led_seq_stage *st, struct led_work *const *works
     }
 }
 
+/* `next_seq`: of the first of these works that goes to the committer. */
 static uint32_t dispatch(struct led_seq_stage *st, struct led_work **works, size_t count,
-                         uint64_t from_ns)
+                         uint64_t next_seq, uint64_t from_ns)
 {
     uint32_t committed = 0;
 
@@ -59,6 +60,9 @@ static uint32_t dispatch(struct led_seq_stage *st, struct led_work **works, size
         led_trace_stage(st->core->tracer, w, "sequencer", "preval", from_ns);
         switch ((enum led_fate)w->fate) {
         case LED_FATE_COMMIT:
+            RON_ASSERT_MSG(w->seq_first == next_seq, "Q1: seqs without a gap");
+            RON_ASSERT_MSG(w->result == LED_RESULT_NONE, "a work is decided once");
+            next_seq = w->seq_last + 1; /* a tombstone has none: it ends before it begins */
             w->sequenced_ns = from_ns;
             w->reign = st->reign;
             ron_chan_send_reserved(st->pipes->commit, w);
@@ -98,11 +102,12 @@ static size_t of_engine(struct led_seq_stage *st, struct led_work **works, size_
 static void window(struct led_seq_stage *st, void **items, size_t count)
 {
     struct led_work *out[2 * LED_WINDOW_MAX];
-    struct led_work **works = (struct led_work **)items;
+    struct led_work **works = led_works_of(items, count);
     uint64_t now_ms = ron_env_wall_ms(st->engine->env);
     uint64_t from_ns = ron_env_now_ns(st->engine->env);
     size_t waiting = led_seq_waiting(st->engine->live.seq);
     bool expired = led_seq_next_expiry_ms(st->engine->live.seq) <= now_ms;
+    uint64_t next_seq = led_seq_last(st->engine->live.seq) + 1;
     uint32_t want;
     uint32_t room;
     size_t n;
@@ -122,7 +127,7 @@ static void window(struct led_seq_stage *st, void **items, size_t count)
     }
     n = led_seq_window(st->engine->live.seq, works, count, now_ms, room, out);
     count_window(st, out, n);
-    ron_chan_unreserve(st->pipes->commit, room - dispatch(st, out, n, from_ns));
+    ron_chan_unreserve(st->pipes->commit, room - dispatch(st, out, n, next_seq, from_ns));
 }
 
 static void take_news(struct led_seq_stage *st)
@@ -157,7 +162,8 @@ static void take_news(struct led_seq_stage *st)
 static void stopped(struct led_seq_stage *st, void **items, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
-        refuse(items[i], led_engine_stopped_reason(st->engine), "writes are stopped");
+        refuse(RON_OBJ(items[i], struct led_work, LED_WORK_MAGIC),
+               led_engine_stopped_reason(st->engine), "writes are stopped");
     }
     if (led_seq_waiting(st->engine->live.seq) > 0 && led_seq_in_flight(st->engine->live.seq) == 0) {
         led_seq_abort(st->engine->live.seq);
@@ -191,7 +197,7 @@ static void note_refused_expiry(struct led_seq_stage *st, const struct led_work 
 /* The ledger's own works: expiries. */
 static void own_done(struct led_work *w)
 {
-    struct led_seq_stage *st = w->service;
+    struct led_seq_stage *st = RON_OBJ(w->service, struct led_seq_stage, LED_SEQ_STAGE_MAGIC);
 
     if (w->result == LED_RESULT_REFUSED) {
         note_refused_expiry(st, w);
@@ -201,7 +207,7 @@ static void own_done(struct led_work *w)
 
 struct led_work *led_stage_seq_own_work(void *arg)
 {
-    struct led_seq_stage *st = arg;
+    struct led_seq_stage *st = RON_OBJ(arg, struct led_seq_stage, LED_SEQ_STAGE_MAGIC);
     struct led_work *w = led_works_get(st->pipes->works, LED_OWN_ARENA);
 
     if (w != NULL) {
@@ -428,7 +434,7 @@ static void take_asks(struct led_seq_stage *st, struct ron_task *t)
      * this very round. */
     take_news(st);
     for (size_t i = 0; i < count; i++) {
-        answer(st, items[i]);
+        answer(st, RON_OBJ(items[i], struct led_query, LED_QUERY_MAGIC));
     }
     if (more) {
         ron_task_wake(t);
@@ -515,7 +521,7 @@ static void step_image(struct led_seq_stage *st, struct ron_task *t)
 
 static enum ron_rc seq_start(struct ron_task *t, void *arg)
 {
-    struct led_seq_stage *st = arg;
+    struct led_seq_stage *st = RON_OBJ(arg, struct led_seq_stage, LED_SEQ_STAGE_MAGIC);
 
     ron_wait_node_init(&st->asks_node, ron_task_waker(t));
     ron_task_wake(t); /* for expiries, and to be woken by asks from now on */
@@ -524,13 +530,13 @@ static enum ron_rc seq_start(struct ron_task *t, void *arg)
 
 static enum ron_rc seq_handle(struct ron_task *t, void *arg, void **items, size_t count)
 {
-    struct led_seq_stage *st = arg;
+    struct led_seq_stage *st = RON_OBJ(arg, struct led_seq_stage, LED_SEQ_STAGE_MAGIC);
     uint64_t expiry_ms = UINT64_MAX;
 
     if (!led_engine_take_book(st->engine)) {
         for (size_t i = 0; i < count; i++) {
-            refuse(items[i], led_engine_stopped_reason(st->engine),
-                   "the journal is being opened anew");
+            refuse(RON_OBJ(items[i], struct led_work, LED_WORK_MAGIC),
+                   led_engine_stopped_reason(st->engine), "the journal is being opened anew");
         }
         ron_task_wake_at(t, ron_task_now_ms(t) + 10);
         return RON_OK;
@@ -559,7 +565,7 @@ static enum ron_rc seq_handle(struct ron_task *t, void *arg, void **items, size_
 
 static void seq_stop(struct ron_task *t, void *arg)
 {
-    struct led_seq_stage *st = arg;
+    struct led_seq_stage *st = RON_OBJ(arg, struct led_seq_stage, LED_SEQ_STAGE_MAGIC);
     void *items[ASKS_PER_ROUND];
     size_t count = 0;
 
@@ -579,6 +585,7 @@ static void seq_stop(struct ron_task *t, void *arg)
 
 enum ron_rc led_stage_seq_add(struct led_seq_stage *st, struct ron_err *err)
 {
+    st->magic = LED_SEQ_STAGE_MAGIC;
     return ron_sup_add(ron_app_sup(st->core->app),
                        &(struct ron_task_def){.name = "sequencer",
                                               .kind = "sequencer",

@@ -21,7 +21,16 @@ enum {
     LED_TASK_NAME_SIZE = 24,
 };
 
+/* "RL" and two letters; each _add function sets its own. */
+#define LED_PREVAL_STAGE_MAGIC UINT32_C(0x56504c52)
+#define LED_SEQ_STAGE_MAGIC UINT32_C(0x51534c52)
+#define LED_COMMIT_STAGE_MAGIC UINT32_C(0x4d434c52)
+#define LED_READ_STAGE_MAGIC UINT32_C(0x44524c52)
+#define LED_INDEX_STAGE_MAGIC UINT32_C(0x58494c52)
+#define LED_HEALTH_STAGE_MAGIC UINT32_C(0x4c484c52)
+
 struct led_preval_stage {
+    uint32_t magic;
     const struct led_core *core;
     struct led_engine *engine;
     struct led_pipes *pipes;
@@ -30,6 +39,7 @@ struct led_preval_stage {
 };
 
 struct led_seq_stage {
+    uint32_t magic;
     const struct led_core *core;
     struct led_engine *engine;
     struct led_pipes *pipes;
@@ -44,6 +54,7 @@ struct led_seq_stage {
 };
 
 struct led_commit_stage {
+    uint32_t magic;
     const struct led_core *core;
     struct led_engine *engine;
     struct led_pipes *pipes;
@@ -55,6 +66,7 @@ struct led_commit_stage {
 struct led_reading;
 
 struct led_read_stage {
+    uint32_t magic;
     const struct led_core *core;
     struct led_engine *engine;
     struct led_pipes *pipes;
@@ -70,6 +82,7 @@ struct led_read_stage {
 };
 
 struct led_index_stage {
+    uint32_t magic;
     const struct led_core *core;
     struct led_engine *engine;
     struct led_pipes *pipes;
@@ -80,6 +93,7 @@ struct led_index_stage {
 };
 
 struct led_health_stage {
+    uint32_t magic;
     const struct led_core *core;
     struct led_pipes *pipes;
     struct led_news *news;

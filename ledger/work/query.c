@@ -67,12 +67,22 @@ struct led_query *led_query_get(struct led_queries *p)
     }
     if (q != NULL) {
         memset(q, 0, sizeof *q);
+        q->magic = LED_QUERY_MAGIC;
     }
     return q;
 }
 
+void led_query_fill(struct led_query *q, const struct led_query *want)
+{
+    RON_CHECK_MAGIC(q, LED_QUERY_MAGIC);
+    *q = *want;
+    q->magic = LED_QUERY_MAGIC;
+}
+
 void led_query_put(struct led_queries *p, struct led_query *q)
 {
+    RON_CHECK_MAGIC(q, LED_QUERY_MAGIC);
+    q->magic = 0;
     ron_mutex_lock(&p->lock);
     q->next = p->idle;
     p->idle = q;
@@ -134,6 +144,8 @@ void led_query_refuse(struct led_queries *p, struct led_query *q, enum led_reaso
     struct led_reply reply = q->reply;
     struct led_work *work = q->work;
 
+    RON_ASSERT_MSG((reply.http != NULL) + (reply.oap != NULL) + (work != NULL) == 1,
+                   "A2: a query has one reply or one work");
     led_query_put(p, q);
     if (work != NULL) {
         led_work_refuse(work, reason, "", detail == NULL ? led_reason_doc(reason) : detail);
@@ -155,7 +167,7 @@ void led_query_answer(struct led_queries *p, struct led_query *q, int status, co
 {
     struct led_reply reply = q->reply;
 
-    RON_ASSERT(reply.http != NULL || reply.oap != NULL);
+    RON_ASSERT_MSG((reply.http != NULL) != (reply.oap != NULL), "A2: a query has one reply");
     led_query_put(p, q);
     if (reply.oap != NULL) {
         ron_oap_reply_send(reply.oap, (uint16_t)status);

@@ -52,7 +52,10 @@ struct led_reply {
     struct ron_oap_reply *oap;
 };
 
+#define LED_QUERY_MAGIC UINT32_C(0x59514c52) /* "RLQY" */
+
 struct led_query {
+    uint32_t magic;
     enum led_ask ask;
     struct led_reply reply; /* empty with LED_ASK_WORK */
     struct led_work *work;
@@ -93,6 +96,8 @@ struct led_queries;
 RON_MUST_USE enum ron_rc led_queries_new(struct led_queries **ret_queries, struct ron_err *err);
 void led_queries_free(struct led_queries *p);
 struct led_query *led_query_get(struct led_queries *p); /* NULL: too many */
+/* Makes it ask what `want` does, which need not be of a pool. */
+void led_query_fill(struct led_query *q, const struct led_query *want);
 void led_query_put(struct led_queries *p, struct led_query *q);
 /* Answers with the envelope of a reason and gives the query back. */
 void led_query_refuse(struct led_queries *p, struct led_query *q, enum led_reason reason,

@@ -4,6 +4,14 @@
 
 #include "ron/base/assert.h"
 
+struct led_work **led_works_of(void **items, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        (void)RON_OBJ(items[i], struct led_work, LED_WORK_MAGIC);
+    }
+    return (struct led_work **)items;
+}
+
 void led_work_refuse_with(struct led_work *w, const struct led_refusal *refusal)
 {
     RON_CHECK_MAGIC(w, LED_WORK_MAGIC);

@@ -142,6 +142,8 @@ struct led_work {
 
 #define LED_WORK_MAGIC UINT32_C(0x4b574c52)
 
+/* Messages of a channel as works: checks each of them. */
+struct led_work **led_works_of(void **items, size_t count);
 /* Fills in one refusal (idx 0) and the result; the caller still hands the work to done. */
 void led_work_refuse(struct led_work *w, enum led_reason reason, const char *member,
                      const char *detail);
