@@ -10,6 +10,7 @@
 #include "ledger/index/priv.h"
 
 #include "ron/base/assert.h"
+#include "ron/base/bytes.h"
 #include "ron/base/crc32c.h"
 
 static const char record_magic[4] = {'L', 'I', 'J', '1'};
@@ -25,19 +26,6 @@ enum {
     AT_CLEARED = 44,
 };
 
-static void put32(uint8_t *to, uint32_t x)
-{
-    memcpy(to, &x, sizeof x);
-}
-
-static uint32_t take32(const uint8_t *from)
-{
-    uint32_t x;
-
-    memcpy(&x, from, sizeof x);
-    return x;
-}
-
 static uint32_t sum_of(const uint8_t *bytes, uint64_t len)
 {
     uint32_t crc = ron_crc32c(0, bytes, AT_SUM);
@@ -52,11 +40,11 @@ void led__record_seal(uint8_t *bytes, const struct led_record *record)
     memcpy(bytes + AT_LEN, &record->len, sizeof record->len);
     memcpy(bytes + AT_JOURNAL, &record->journal, sizeof record->journal);
     memcpy(bytes + AT_NUMBER, &record->number, sizeof record->number);
-    put32(bytes + AT_PIECES, record->pieces);
-    put32(bytes + AT_TAILS, record->tails);
-    put32(bytes + AT_STATE, record->state_len);
-    put32(bytes + AT_CLEARED, record->cleared);
-    put32(bytes + AT_SUM, sum_of(bytes, record->len));
+    (void)ron_put_le32(bytes + AT_PIECES, record->pieces);
+    (void)ron_put_le32(bytes + AT_TAILS, record->tails);
+    (void)ron_put_le32(bytes + AT_STATE, record->state_len);
+    (void)ron_put_le32(bytes + AT_CLEARED, record->cleared);
+    (void)ron_put_le32(bytes + AT_SUM, sum_of(bytes, record->len));
 }
 
 bool led__record_open(const uint8_t *bytes, size_t len, uint64_t journal, uint64_t number,
@@ -70,12 +58,12 @@ bool led__record_open(const uint8_t *bytes, size_t len, uint64_t journal, uint64
         return false;
     }
     r.len = led__load64(bytes + AT_LEN);
-    r.pieces = take32(bytes + AT_PIECES);
-    r.tails = take32(bytes + AT_TAILS);
-    r.state_len = take32(bytes + AT_STATE);
-    r.cleared = take32(bytes + AT_CLEARED);
+    r.pieces = ron_get_le32(bytes + AT_PIECES);
+    r.tails = ron_get_le32(bytes + AT_TAILS);
+    r.state_len = ron_get_le32(bytes + AT_STATE);
+    r.cleared = ron_get_le32(bytes + AT_CLEARED);
     fixed = LED_RECORD_HEAD + (uint64_t)r.pieces * LED_PIECE_BYTES + r.state_len;
-    if (r.len > len || r.len < fixed || take32(bytes + AT_SUM) != sum_of(bytes, r.len)) {
+    if (r.len > len || r.len < fixed || ron_get_le32(bytes + AT_SUM) != sum_of(bytes, r.len)) {
         return false;
     }
     r.tail = bytes + LED_RECORD_HEAD + (uint64_t)r.pieces * LED_PIECE_BYTES;
@@ -86,8 +74,8 @@ bool led__record_open(const uint8_t *bytes, size_t len, uint64_t journal, uint64
 
 void led__record_tail_head(uint8_t head[LED_TAIL_HEAD], uint32_t tree, uint32_t len)
 {
-    put32(head, tree);
-    put32(head + 4, len);
+    (void)ron_put_le32(head, tree);
+    (void)ron_put_le32(head + 4, len);
 }
 
 bool led__record_tail(const struct led_record *record, const uint8_t **at, uint32_t *ret_tree,
@@ -98,8 +86,8 @@ bool led__record_tail(const struct led_record *record, const uint8_t **at, uint3
     if (left < LED_TAIL_HEAD) {
         return false;
     }
-    *ret_tree = take32(*at);
-    *ret_len = take32(*at + 4);
+    *ret_tree = ron_get_le32(*at);
+    *ret_len = ron_get_le32(*at + 4);
     *at += LED_TAIL_HEAD;
     return *ret_tree < LED_TREES && *ret_len <= left - LED_TAIL_HEAD;
 }

@@ -8,8 +8,8 @@
  * the disk, except that freeing an open object closes its file, after the lock was released.
  * Failure: only the making of an entry can fail.
  *
- * Why not ron_map: an entry is 64 bytes, linked by slot numbers, and an index holds millions; with a
- * map node it would be 104 bytes. */
+ * Why not ron_map: an entry is 64 bytes, linked by slot numbers, and an index holds millions of
+ * them; with a map node it would be 104 bytes. */
 #include <string.h>
 
 #include "cas/cas_priv.h"
