@@ -5,7 +5,7 @@
  * other up to the first that a crash has cut. What its state does not name is removed. The next
  * commit begins a new journal, so nothing is ever written behind a cut record.
  *
- * Threads: the writer's, but for led__files_read, which has no state, and the copy (files_copy.c).
+ * Threads: the writer's, but for files_read, which has no state, and the copy (files_copy.c).
  * Failure: RON_CORRUPT for files that are shorter than the state says; codes of the disk ports. */
 #include "ledger/index/files.h"
 
@@ -30,7 +30,8 @@ void led__files_name(const struct led_files *s, enum led_file_kind kind, uint64_
                    (unsigned long long)number);
 }
 
-bool led__files_parse(const char *name, enum led_file_kind *ret_kind, uint64_t *ret_number)
+/* Kind and number of a name; false: not one of ours. */
+static bool parse_name(const char *name, enum led_file_kind *ret_kind, uint64_t *ret_number)
 {
     for (int kind = 0; kind < LED_FILE_KINDS; kind++) {
         size_t len = strlen(kind_names[kind]);
@@ -65,7 +66,7 @@ static bool list_one(void *arg, const char *name, bool is_dir)
     struct listing *l = arg;
     struct listed one = {0};
 
-    if (!is_dir && led__files_parse(name, &one.kind, &one.number)) {
+    if (!is_dir && parse_name(name, &one.kind, &one.number)) {
         (void)ron_buf_append(&l->found, &one, sizeof one); /* looked at in list_files */
     }
     return true;

@@ -124,8 +124,6 @@ struct led_files {
 /* files.c */
 void led__files_name(const struct led_files *s, enum led_file_kind kind, uint64_t number,
                      char path[RON_FILE_PATH_SIZE]);
-/* Kind and number of a name; false: not one of ours. */
-bool led__files_parse(const char *name, enum led_file_kind *ret_kind, uint64_t *ret_number);
 /* Opens a file and adds it to the list. `flags` beside reading and writing. */
 RON_MUST_USE enum ron_rc led__files_open(struct led_files *s, enum led_file_kind kind,
                                          uint64_t number, uint32_t flags,
