@@ -20,7 +20,8 @@ void aud__uuid(const uint8_t uuid[AUD_UUID_SIZE], char ret[AUD__UUID_TEXT])
                    hex + 16, hex + 20);
 }
 
-void aud__time(uint64_t ms, char ret[AUD__TIME_TEXT])
+/* RFC 3339, UTC, milliseconds. */
+static void write_time(uint64_t ms, char ret[AUD__TIME_TEXT])
 {
     time_t seconds = (time_t)(ms / 1000);
     struct tm tm;
@@ -73,8 +74,8 @@ static void write_counts(FILE *out, const struct aud_result *r)
     char root[2 * AUD_HASH_BYTES + 1];
 
     aud__uuid(r->uuid, uuid);
-    aud__time(r->first_ms, first);
-    aud__time(r->last_ms, last);
+    write_time(r->first_ms, first);
+    write_time(r->last_ms, last);
     aud_hex(r->root.bytes, AUD_HASH_BYTES, root);
     fprintf(out, "ledger       %s\n", uuid);
     fprintf(out, "journal      segments %" PRIu64 ", frames %" PRIu64 ", bytes %" PRIu64 "\n",
@@ -192,7 +193,7 @@ static void write_entry(FILE *out, const struct aud_entry *e)
     char amount[RON_MONEY_TEXT_SIZE];
     char ts[AUD__TIME_TEXT];
 
-    aud__time(e->ts_ms, ts);
+    write_time(e->ts_ms, ts);
     write_text(out, "id", e->id);
     fprintf(out, "  %-15s %s\n", "kind", aud_kind_name(e->kind));
     fprintf(out, "  %-15s %s\n", "ts", ts);
@@ -224,7 +225,7 @@ static void write_receipt(const struct aud_report *report, const struct aud_offl
     for (size_t i = 0; i < witness_count; i++) {
         char when[AUD__TIME_TEXT];
 
-        aud__time(o->cosigned_s[i] * 1000, when);
+        write_time(o->cosigned_s[i] * 1000, when);
         fprintf(out, "witness      %s: %s\n", witnesses[i].name,
                 o->cosigned_s[i] != 0 ? when : "NOT signed");
     }

@@ -7,8 +7,6 @@
 enum { AUD__UUID_TEXT = 37, AUD__TIME_TEXT = 64 };
 
 void aud__uuid(const uint8_t uuid[AUD_UUID_SIZE], char ret[AUD__UUID_TEXT]);
-/* RFC 3339, UTC, milliseconds. */
-void aud__time(uint64_t ms, char ret[AUD__TIME_TEXT]);
 
 RON_MUST_USE enum ron_rc aud__json_run(const struct aud_report *report, const struct aud_result *r);
 RON_MUST_USE enum ron_rc aud__json_offline(const struct aud_report *report,

@@ -91,7 +91,8 @@ if(RON_CLI)
   ron_glob(ron_fixture_sources "tests/fixture/*.c" "cli/base/args.c" "cli/base/verbs.c")
   add_executable(ron-fixture ${ron_fixture_sources})
   target_link_libraries(ron-fixture PRIVATE ron_product ron_kernel)
-  target_include_directories(ron-fixture PRIVATE "${PROJECT_SOURCE_DIR}/tests")
+  target_include_directories(ron-fixture PRIVATE
+    "${PROJECT_SOURCE_DIR}/tests" "${PROJECT_SOURCE_DIR}/kernel/src")
   set_target_properties(ron-fixture PROPERTIES
     RUNTIME_OUTPUT_DIRECTORY "${CMAKE_BINARY_DIR}/tests")
   ron_use_build_id(ron-fixture)

@@ -59,7 +59,8 @@ static void extra_json(struct ron_json_writer *j, const char *name, double value
     ron_json_u64(j, name, value > 0 && value < 1.8e19 ? (uint64_t)value : 0);
 }
 
-void con_view_json(struct ron_json_writer *j, enum con_service svc, const struct con_view *v)
+/* The members of a service's latest state as JSON. */
+static void view_json(struct ron_json_writer *j, enum con_service svc, const struct con_view *v)
 {
     ron_json_text(j, "svc", con_service_name(svc));
     ron_json_text(j, "state", con_state_name(v->state));
@@ -94,7 +95,7 @@ static void tell(struct con_svc *s, enum con_service svc, struct con_view *v)
         RON_IGNORE(ron_buf_append_text(&out, "event: service\ndata: "));
         ron_json_begin(&j, &out);
         ron_json_open(&j, NULL, '{');
-        con_view_json(&j, svc, v);
+        view_json(&j, svc, v);
         ron_json_close(&j, '}');
         RON_IGNORE(ron_buf_append_text(&out, "\n\n"));
         if (ron_buf_error(&out) == RON_OK) {
@@ -339,7 +340,7 @@ static void write_overview(struct con_svc *s, struct ron_buf *out)
         *v = s->up[i].view;
         ron_mutex_unlock(&s->mu);
         ron_json_open(&j, NULL, '{');
-        con_view_json(&j, (enum con_service)i, v);
+        view_json(&j, (enum con_service)i, v);
         ron_json_text(&j, "url", s->up[i].url);
         history_json(&j, v);
         ron_json_close(&j, '}');

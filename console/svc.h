@@ -134,8 +134,6 @@ RON_MUST_USE enum ron_rc con_live_add(struct con_svc *s, struct ron_err *err);
 void con_live_free(struct con_svc *s);
 void con_live_http(struct ron_http_call *call, void *arg);     /* GET /api/live */
 void con_overview_http(struct ron_http_call *call, void *arg); /* GET /api/overview */
-/* The members of a service's latest state as JSON. */
-void con_view_json(struct ron_json_writer *j, enum con_service svc, const struct con_view *v);
 
 /* ---- metrics --------------------------------------------------------------------------------- */
 

@@ -68,7 +68,8 @@ void aud_hash_leaf(const void *data, size_t len, struct aud_hash *ret)
     hash_padded(m, 1 + len, ret);
 }
 
-void aud_hash_node(const struct aud_hash *left, const struct aud_hash *right, struct aud_hash *ret)
+static void hash_node(const struct aud_hash *left, const struct aud_hash *right,
+                      struct aud_hash *ret)
 {
     uint8_t m[2 * BLOCK];
 
@@ -87,8 +88,8 @@ void aud_tree_add(struct aud_tree *tree, const struct aud_hash *leaf)
     /* A leaf completes as many subtrees as the size has trailing ones. */
     for (uint64_t size = tree->size; (size & 1) != 0; size >>= 1) {
         tree->depth--;
-        aud_hash_node(&tree->edge[tree->depth - 1], &tree->edge[tree->depth],
-                      &tree->edge[tree->depth - 1]);
+        hash_node(&tree->edge[tree->depth - 1], &tree->edge[tree->depth],
+                  &tree->edge[tree->depth - 1]);
     }
     tree->size++;
 }
@@ -104,7 +105,7 @@ void aud_tree_root(const struct aud_tree *tree, struct aud_hash *ret)
     }
     root = tree->edge[--at];
     while (at > 0) {
-        aud_hash_node(&tree->edge[--at], &root, &root);
+        hash_node(&tree->edge[--at], &root, &root);
     }
     *ret = root;
 }
@@ -124,13 +125,13 @@ bool aud_inclusion(const struct aud_hash *leaf, uint64_t index, uint64_t size,
             return false;
         }
         if ((fn & 1) != 0 || fn == sn) {
-            aud_hash_node(&proof[i], &r, &r);
+            hash_node(&proof[i], &r, &r);
             while ((fn & 1) == 0 && fn != 0) {
                 fn >>= 1;
                 sn >>= 1;
             }
         } else {
-            aud_hash_node(&r, &proof[i], &r);
+            hash_node(&r, &proof[i], &r);
         }
         fn >>= 1;
         sn >>= 1;

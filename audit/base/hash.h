@@ -32,7 +32,6 @@ static inline bool aud_hash_equal(const struct aud_hash *a, const struct aud_has
 }
 
 void aud_hash_leaf(const void *data, size_t len, struct aud_hash *ret);
-void aud_hash_node(const struct aud_hash *left, const struct aud_hash *right, struct aud_hash *ret);
 /* SHA-256 of two pieces one after the other; the second may be empty. */
 void aud_hash_two(const void *a, size_t a_len, const void *b, size_t b_len, struct aud_hash *ret);
 

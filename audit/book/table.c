@@ -349,16 +349,6 @@ bool aud_set_has(const struct aud_set *set, uint64_t print)
     return s->cap != 0 && lookup(s, as_stored(print), &at);
 }
 
-uint64_t aud_set_count(const struct aud_set *set)
-{
-    uint64_t n = 0;
-
-    for (size_t i = 0; i < AUD_SHARDS; i++) {
-        n += set->shards[i].used;
-    }
-    return n;
-}
-
 uint64_t aud_set_bytes(const struct aud_set *set)
 {
     uint64_t n = 0;

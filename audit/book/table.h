@@ -106,6 +106,5 @@ struct aud_set {
 void aud_set_done(struct aud_set *set);
 RON_MUST_USE enum ron_rc aud_set_add(struct aud_set *set, uint64_t print, bool *ret_was_there);
 bool aud_set_has(const struct aud_set *set, uint64_t print);
-uint64_t aud_set_count(const struct aud_set *set);
 uint64_t aud_set_bytes(const struct aud_set *set);
 void aud_set_prefetch(const struct aud_set *set, uint64_t print);

@@ -205,7 +205,8 @@ enum aud_state aud_frame_read(const uint8_t *bytes, size_t len, struct aud_frame
 
 /* ---- records --------------------------------------------------------------------------------- */
 
-const char *aud_record_next(struct aud_reader *payload, struct aud_record *ret_record)
+/* The next record of a payload; NULL when it is one, else what is wrong. */
+static const char *record_next(struct aud_reader *payload, struct aud_record *ret_record)
 {
     const uint8_t *head = aud_take(payload, RECORD_HEAD);
     struct aud_record r;
@@ -280,8 +281,9 @@ static void take_side(struct aud_reader *r, bool has_held, struct aud_side *ret)
     r->ok = r->ok && (!has_held || ret->held != 0);
 }
 
-const char *aud_stored_next(struct aud_reader *entries, struct ron_str *ret_leaf,
-                            struct aud_links *ret_links)
+/* The next entry of a record and its links; the same. */
+static const char *stored_next(struct aud_reader *entries, struct ron_str *ret_leaf,
+                               struct aud_links *ret_links)
 {
     struct aud_links links = {0};
     struct ron_str leaf = aud_take_text(entries, aud_take_u16(entries));
@@ -343,7 +345,7 @@ static enum aud_step next_record(struct aud_iter *it)
                    : bad(it, "the records have another number of entries than the frame tells");
     }
     it->records_left--;
-    fault = aud_record_next(&it->payload, &it->record);
+    fault = record_next(&it->payload, &it->record);
     if (fault != NULL) {
         return bad(it, fault);
     }
@@ -361,7 +363,7 @@ enum aud_step aud_iter_next(struct aud_iter *it)
     if (it->entries_left == 0) {
         return next_record(it);
     }
-    fault = aud_stored_next(&it->record.entries, &it->leaf, &it->links);
+    fault = stored_next(&it->record.entries, &it->leaf, &it->links);
     if (fault != NULL) {
         return bad(it, fault);
     }

@@ -88,12 +88,6 @@ const char *aud_frame_peek(const uint8_t *bytes, struct aud_frame *ret_frame);
 enum aud_state aud_frame_read(const uint8_t *bytes, size_t len, struct aud_frame *ret_frame,
                               const char **ret_fault);
 
-/* The next record of a payload; NULL when it is one, else what is wrong. */
-const char *aud_record_next(struct aud_reader *payload, struct aud_record *ret_record);
-/* The next entry of a record and its links; the same. */
-const char *aud_stored_next(struct aud_reader *entries, struct ron_str *ret_leaf,
-                            struct aud_links *ret_links);
-
 /* ---- all of a frame -------------------------------------------------------------------------- */
 
 enum aud_step {

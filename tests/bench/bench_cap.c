@@ -8,8 +8,11 @@
 #include <inttypes.h>
 
 #include "bench/bench.h"
+#include "cap/cap_priv.h"
+#include "cap/cap_testing.h"
 #include "ron/cap/verifier.h"
 #include "ron/io/linux_env.h"
+#include "support/cap_keys.h"
 
 enum { ROUNDS = 20000, CHAIN_ROUNDS = 2000 };
 

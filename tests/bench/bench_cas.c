@@ -13,8 +13,10 @@
 #include <ftw.h>
 #include <sys/stat.h>
 
+#include "cas/cas_priv.h"
 #include "ron/cas/cas.h"
 #include "ron/io/linux_env.h"
+#include "support/cas_put.h"
 
 enum { BIG = 64 << 20, PIECE = 64 << 10, SMALL = 4096, SMALL_COUNT = 200, HITS = 200000 };
 

@@ -14,7 +14,7 @@
 
 #include "bench/bench_load.h"
 #include "ron/base/alloc.h"
-#include "ron/base/hist.h"
+#include "support/hist.h"
 
 enum { CONNS_MAX = 1024, BODY_MAX = 65536, HEAD_MAX = 2048, IN_BYTES = 16384, NUMBER = 16 };
 

@@ -10,6 +10,7 @@
 #include <pthread.h>
 
 #include "bench/bench_kernel.h"
+#include "chan/chan_testing.h"
 
 enum {
     CAPACITY = 1024,

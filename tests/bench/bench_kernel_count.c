@@ -10,6 +10,7 @@
  * excluded (kernel.sh). Nobody waits here and no lock is contended, so these are the costs of the
  * fast paths. The two hops include the executor's poll, once per 64 handler calls. */
 #include "bench/bench_ring.h"
+#include "chan/chan_testing.h"
 #include "ron/base/money.h"
 #include "ron/base/ulid.h"
 #include "ron/chan/bus.h"

@@ -4,6 +4,7 @@
  * The ring is in bench_ring.h. Processor time stands beside wall time, because it does not contain
  * what other processes took from the worker's core. */
 #include "bench/bench_ring.h"
+#include "task/task_testing.h"
 
 struct variant {
     const char *name;

@@ -6,6 +6,7 @@
  * resident set, the part of it that is private memory, and the part that is mapped files (program
  * and libraries, shared with other processes). */
 #include "bench/bench_kernel.h"
+#include "chan/chan_testing.h"
 #include "ron/chan/bus.h"
 #include "ron/chan/watch.h"
 

@@ -10,6 +10,9 @@
  *   sleeps            all voluntary switches of the process, senders that waited for room included
  * The last row is no load: its sender pauses between messages, as requests do when few come. */
 #include "bench/bench_kernel.h"
+#include "chan/chan_priv.h"
+#include "chan/chan_testing.h"
+#include "task/task_testing.h"
 
 enum {
     CAPACITY = 1024,

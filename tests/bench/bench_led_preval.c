@@ -14,6 +14,7 @@
 #include "ledger/pipeline/preval.h"
 #include "ron/base/alloc.h"
 #include "ron/io/linux_env.h"
+#include "support/cap_keys.h"
 
 enum { BATCH = 1000, ROUNDS = 200, AIM_NS = 400 };
 

@@ -21,8 +21,9 @@
 #include "ledger/entry/entry.h"
 #include "ledger/front/oap.h"
 #include "ron/base/alloc.h"
-#include "ron/base/hist.h"
 #include "ron/wire/frame.h"
+#include "support/hist.h"
+#include "wire/frame.h"
 
 enum {
     CONNS_MAX = 1024,

@@ -8,6 +8,7 @@
  * One thread, everything in cache: the costs of the fast paths. Lines go to a writer that drops
  * them, so the system call is not part of the figure. */
 #include "bench/bench.h"
+#include "obs/metrics_priv.h"
 #include "ron/io/linux_env.h"
 #include "ron/obs/log.h"
 #include "ron/obs/trace.h"

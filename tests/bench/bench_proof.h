@@ -12,7 +12,7 @@
 #include <poll.h>
 
 #include "bench/bench_load.h"
-#include "ron/base/hist.h"
+#include "support/hist.h"
 
 enum {
     PROOF_IN_BYTES = 16384,

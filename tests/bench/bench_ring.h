@@ -14,6 +14,7 @@
 #pragma once
 
 #include "bench/bench_kernel.h"
+#include "chan/chan_testing.h"
 
 enum {
     BENCH_STAGES = 8,

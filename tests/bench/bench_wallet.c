@@ -21,8 +21,8 @@
 
 #include "bench/bench_load.h"
 #include "ron/base/alloc.h"
-#include "ron/base/hist.h"
 #include "ron/base/macros.h"
+#include "support/hist.h"
 
 enum {
     CONNS_MAX = 2048,

@@ -11,6 +11,7 @@
 
 #include "support/support.h"
 
+#include "app/app_priv.h"
 #include "ron/app/app.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "audit/proof/offline.h"
+#include "merkle/note_priv.h"
 
 static char dir[] = "/tmp/ron-fault-audit-XXXXXX";
 static char receipt_path[sizeof dir + 32];

@@ -8,6 +8,8 @@
 #include <fcntl.h>
 #include <sys/wait.h>
 
+#include "cap/cap_priv.h"
+#include "cap/cap_testing.h"
 #include "ron/base/assert.h"
 #include "ron/cap/verifier.h"
 

@@ -5,7 +5,9 @@
  * in memory. What is on disk afterwards is looked at with plain system calls. */
 #include "unit/cas/fixture.h"
 
+#include "cas/cas_priv.h"
 #include "ron/base/assert.h"
+#include "support/cas_put.h"
 
 enum { LARGE = RON_CAS_SMALL_MAX + 100 };
 

@@ -15,6 +15,7 @@
 #include "ron/chan/chan.h"
 #include "ron/chan/oneshot.h"
 #include "ron/chan/watch.h"
+#include "sync/sync_testing.h"
 
 static char cell; /* every message is its address */
 

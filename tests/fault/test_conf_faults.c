@@ -8,6 +8,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/conf/toml.h"
+#include "support/conf_box.h"
 
 static struct fixture fix;
 

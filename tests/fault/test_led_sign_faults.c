@@ -9,6 +9,7 @@
 #include <fcntl.h>
 
 #include "ledger/publish/roots.h"
+#include "merkle/note_priv.h"
 #include "ron/base/assert.h"
 
 #define ORIGIN "ledger.example/main"

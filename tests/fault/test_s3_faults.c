@@ -2,6 +2,8 @@
 /* Goal: a tier that cannot be made leaves nothing behind; when memory, disk and network fail under
  * a running one, every call still ends, nothing wrong is stored here or there, and it works
  * afterwards. Method: a sweep over making; and a run in which one call in sixteen fails. */
+#include "base/rand_priv.h"
+#include "s3/tier_priv.h"
 #include "unit/s3/tier_fixture.h"
 
 #include <ftw.h>

@@ -10,6 +10,7 @@
 #include "unit/task/fixture.h"
 
 #include "ron/task/signals.h"
+#include "sync/sync_testing.h"
 
 /* ---- faults on the thread of the case only --------------------------------------------------- */
 

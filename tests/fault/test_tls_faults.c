@@ -3,6 +3,7 @@
  * breaks more than the one context or connection that met it.
  * Method: OpenSSL's allocator asks the fault hook too. Making a context, reloading one, and a
  * connection from hello to close_notify are swept; the client's own calls never fail. */
+#include "http/tls/lane.h"
 #include "unit/http/tls_pair.h"
 
 static struct pki pki;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "edge/rules/multipart.h"
+#include "http/syntax/syntax.h"
 #include "ron/base/assert.h"
 #include "ron/http/select.h"
 

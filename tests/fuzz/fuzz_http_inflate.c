@@ -14,6 +14,9 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "http/syntax/inflate_testing.h"
+#include "http/syntax/inflater.h"
+#include "http/syntax/syntax.h"
 #include "ron/base/assert.h"
 #include "ron/base/buf.h"
 #include "ron/http/inflate.h"

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Fuzz target: Range, Content-Range and lists of entity tags. The first two bytes are the size of
+/* Fuzz target: Range and lists of entity tags. The first two bytes are the size of
  * the representation, the rest is the value.
  *
  * Properties of any input: ranges lie inside and are counted; written as a header again they read
@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "http/syntax/syntax.h"
 #include "ron/base/assert.h"
 #include "ron/http/etag.h"
 #include "ron/http/range.h"
@@ -31,8 +32,7 @@ static void check_ranges(struct ron_str value, uint64_t size)
     RON_ASSERT(count >= 1 && count <= RON_HTTP_RANGES_MAX);
     for (size_t i = 0; i < count; i++) {
         char one[RON_HTTP_CONTENT_RANGE_SIZE];
-        struct ron_http_range back;
-        uint64_t whole = 0;
+        char expected[RON_HTTP_CONTENT_RANGE_SIZE];
         size_t n;
 
         RON_ASSERT(r[i].first <= r[i].last);
@@ -40,8 +40,10 @@ static void check_ranges(struct ron_str value, uint64_t size)
         len += (size_t)snprintf(text + len, sizeof text - len, "%s%llu-%llu", i > 0 ? "," : "",
                                 (unsigned long long)r[i].first, (unsigned long long)r[i].last);
         n = ron_http_content_range(&r[i], size, one);
-        RON_ASSERT(ron_http_content_range_parse((struct ron_str){one, n}, &back, &whole) == RON_OK);
-        RON_ASSERT(whole == size && back.first == r[i].first && back.last == r[i].last);
+        (void)snprintf(expected, sizeof expected, "bytes %llu-%llu/%llu",
+                       (unsigned long long)r[i].first, (unsigned long long)r[i].last,
+                       (unsigned long long)size);
+        RON_ASSERT(n == strlen(expected) && strcmp(one, expected) == 0);
     }
     RON_ASSERT(ron_http_range_parse((struct ron_str){text, len}, size, again, RON_HTTP_RANGES_MAX,
                                     &count_again) == RON_OK);
@@ -71,17 +73,12 @@ static void check_tags(struct ron_str value)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct ron_str value;
-    struct ron_http_range range;
-    uint64_t whole = 0;
 
     if (size < 2) {
         return 0;
     }
     value = (struct ron_str){(const char *)data + 2, size - 2};
     check_ranges(value, (uint64_t)data[0] << 8 | data[1]);
-    if (ron_http_content_range_parse(value, &range, &whole) == RON_OK) {
-        RON_ASSERT(range.first <= range.last && range.last < whole);
-    }
     check_tags(value);
     return 0;
 }

@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "http/syntax/syntax.h"
 #include "ron/base/assert.h"
 #include "ron/base/buf.h"
 #include "ron/http/parse.h"

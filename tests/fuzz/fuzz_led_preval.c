@@ -14,6 +14,7 @@
 #include "ledger/pipeline/preval.h"
 #include "ron/base/assert.h"
 #include "ron/io/linux_env.h"
+#include "support/cap_keys.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

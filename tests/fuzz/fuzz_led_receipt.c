@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "ledger/proof/receipt.h"
+#include "merkle/note_priv.h"
 #include "ron/base/assert.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -12,6 +12,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cap/cap_priv.h"
+#include "cap/cap_testing.h"
 #include "ron/base/assert.h"
 #include "ron/cap/cap.h"
 

@@ -7,6 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
+#include "base/wide_priv.h"
 #include "ron/base/assert.h"
 #include "ron/base/wide.h"
 #include "support/oracle.h"

@@ -12,6 +12,8 @@
 #include "ron/base/assert.h"
 #include "ron/base/buf.h"
 #include "ron/wire/frame.h"
+#include "support/oap.h"
+#include "wire/frame.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

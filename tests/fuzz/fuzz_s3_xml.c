@@ -10,6 +10,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/s3/s3.h"
+#include "s3/s3_priv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "conf/toml_priv.h"
 #include "ron/base/assert.h"
 #include "ron/base/buf.h"
 #include "ron/conf/toml.h"

@@ -5,6 +5,7 @@
  * Expected in every schedule: a reader sees numbers in rising order, none torn and none twice; what
  * it read and what it was told to have missed add up to everything published since it subscribed;
  * the close ends every reader. */
+#include "chan/chan_testing.h"
 #include "ron/base/assert.h"
 #include "ron/chan/bus.h"
 #include "scenario/scn.h"

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "cap/cap_priv.h"
+#include "cap/cap_testing.h"
 #include "ron/base/assert.h"
 #include "ron/cap/verifier.h"
 #include "scenario/scn.h"

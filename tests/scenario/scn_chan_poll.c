@@ -6,6 +6,8 @@
  *
  * Expected in every schedule: a task that was told "your waker will be called" is called; one that
  * leaves the lot passes its wake-up on; all messages arrive once. */
+#include "chan/chan_priv.h"
+#include "chan/chan_testing.h"
 #include "scenario/scn_chan.h"
 
 struct task {

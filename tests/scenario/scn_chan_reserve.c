@@ -4,6 +4,7 @@
  * Expected in every schedule: a reservation that was granted can always be used, even after the
  * close; a receiver sees the end only when no reservation is left; reservations count against the
  * capacity. */
+#include "chan/chan_priv.h"
 #include "scenario/scn_chan.h"
 
 enum { CAPACITY = 2 };

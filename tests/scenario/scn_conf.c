@@ -5,6 +5,7 @@
  * last snapshot is seen in the end, and nothing is released while somebody reads it (a released
  * snapshot is wiped, so its magic would be gone). */
 #include "conf/conf_priv.h"
+#include "conf/conf_testing.h"
 #include "ron/base/assert.h"
 #include "scenario/scn.h"
 

@@ -7,6 +7,7 @@
  * without a deadline. */
 #include "scenario/scn_chan.h"
 #include "scenario/scn_task.h"
+#include "task/task_testing.h"
 
 struct line;
 

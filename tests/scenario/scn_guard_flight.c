@@ -5,6 +5,7 @@
  * follower reads what its leader wrote, leadership that is handed over is taken or handed on, and
  * every value is disposed of once, after the last look. The plain fields are what the flight is to
  * order: two leaders at once, or a look without ordering, is a report of ThreadSanitizer. */
+#include "guard/guard_testing.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/guard/flight.h"

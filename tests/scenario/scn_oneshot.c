@@ -3,6 +3,7 @@
  *
  * Expected in every schedule: a value is taken by the asker, disposed of by the slot, or still with
  * the answerer, exactly one of them; the slot is freed once, by whoever leaves last. */
+#include "chan/chan_testing.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/chan/oneshot.h"

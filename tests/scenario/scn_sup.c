@@ -5,6 +5,8 @@
  * the supervisor runs; the stop always ends in Stopped with nothing aborted or leaked; stopping
  * twice is stopping once. */
 #include "scenario/scn_task.h"
+#include "sync/sync_testing.h"
+#include "task/task_testing.h"
 
 enum { RESTART_MS = 5 };
 

@@ -19,6 +19,8 @@
 #include "model/weave/weave.h"
 #include "ron/base/assert.h"
 #include "sim_priv.h"
+#include "support/rand.h"
+#include "sync/sync_testing.h"
 
 static const char *const event_names[SIM_EV_COUNT] = {
 #define X(name, text) text,

@@ -11,8 +11,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/rand_priv.h"
 #include "ron/base/assert.h"
 #include "sim_priv.h"
+#include "support/rand.h"
 
 /* 2024-01-01 in ms; any date that is not 1970 would do. */
 static const uint64_t wall_start_ms = UINT64_C(1704067200000);

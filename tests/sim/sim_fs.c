@@ -21,6 +21,7 @@
 
 #include "ron/base/assert.h"
 #include "sim_fs.h"
+#include "support/rand.h"
 
 /* ---- entries ---- */
 

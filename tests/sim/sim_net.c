@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/uio.h>
 
+#include "io/io_priv.h"
 #include "ron/base/assert.h"
 #include "sim_fs.h"
 #include "sim_sock.h"

@@ -9,9 +9,11 @@
  * folder is synced, or before its file is, must be caught. */
 #include "sim/simtest.h"
 
+#include "cas/cas_priv.h"
 #include "model/weave/weave.h"
 #include "ron/cas/cas.h"
 #include "ron/sync/sync.h"
+#include "support/rand.h"
 
 enum {
     SEEDS = 600,

@@ -5,6 +5,7 @@
  * faults. */
 #include "sim/simtest.h"
 
+#include "base/rand_priv.h"
 #include "ron/io/file.h"
 
 enum { HOSTS = 3, STEPS = 600, CONNS_MAX = 40 };

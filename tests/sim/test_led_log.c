@@ -6,6 +6,7 @@
  * number of each frame and builds it again to compare. Ports with a mistake each must be caught. */
 #include "sim/simtest.h"
 
+#include "base/rand_priv.h"
 #include "unit/ledger/logkit.h"
 
 enum { SEEDS = 400, LIVES = 6, FRAMES_MAX = 400, LIFE_FRAMES = 40, ENTRIES = 25 };

@@ -6,6 +6,7 @@
  * each must be caught. */
 #include "sim/simtest.h"
 
+#include "base/rand_priv.h"
 #include "ron/io/file.h"
 
 /* What the variant does wrong. */

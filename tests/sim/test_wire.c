@@ -12,6 +12,7 @@
 #include "ron/task/supervisor.h"
 #include "ron/wire/client.h"
 #include "ron/wire/server.h"
+#include "wire/wire_testing.h"
 
 enum { ASKS = 60, LIVES = 2, SEEDS = 120, APP = 100, PORT = 80, HELD_MAX = 64 };
 

@@ -13,6 +13,8 @@
 
 #include <string.h>
 
+#include "chan/chan_priv.h"
+#include "chan/chan_testing.h"
 #include "ron/base/assert.h"
 #include "ron/base/env.h"
 #include "ron/chan/chan.h"

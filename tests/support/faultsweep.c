@@ -30,6 +30,18 @@ static struct {
     const char *_Atomic site;
 } plan;
 
+static const char *kind_name(enum ron_fault_kind kind)
+{
+    switch (kind) {
+#define X(name, text, doc)                                                                         \
+    case RON_FAULT_##name:                                                                         \
+        return text;
+        RON_FAULT_KIND_TABLE(X)
+#undef X
+    }
+    return "?";
+}
+
 static bool fault_hook(enum ron_fault_kind kind, const char *site)
 {
     size_t point = atomic_fetch_add(&plan.seen[kind], 1) + 1;
@@ -167,7 +179,7 @@ void support_sweep_expect_clean(const struct support_sweep *sweep)
                   result.runs, result.points[RON_FAULT_ALLOC], result.points[RON_FAULT_SYSCALL]);
     if (result.verdict != SUPPORT_SWEEP_OK) {
         fail_msg("%s: %s point %zu%s at %s: %s (%s, %ld blocks live)", sweep->name,
-                 ron_fault_kind_name(result.kind), result.failed_point,
+                 kind_name(result.kind), result.failed_point,
                  result.persistent ? " and all later ones" : "",
                  result.site != NULL ? result.site : "-", verdict_text(result.verdict),
                  ron_rc_name(result.rc), result.live_blocks);

@@ -20,6 +20,7 @@
 #include "ron/base/rand.h"
 #include "ron/base/rc.h"
 #include "ron/base/wide.h"
+#include "support/rand.h"
 
 /* Seeds ---------------------------------------------------------------------------------------- */
 

@@ -4,6 +4,7 @@
  * Members stand in the order in which they are made. One that is NULL was not reached. */
 #pragma once
 
+#include "app/args.h"
 #include "ron/app/app.h"
 #include "ron/http/client.h"
 #include "ron/http/tls.h"
@@ -84,3 +85,24 @@ bool ron__app_serve_done(struct ron_app *app);
 enum ron_rc ron__app_trace(struct ron_app *app, struct ron_err *err);
 /* False when a call of the exporter is still held. */
 bool ron__app_trace_done(struct ron_app *app);
+
+/* Loads the settings and builds everything; nothing runs yet but the executor. RON_INVALID names
+ * the setting. */
+RON_MUST_USE enum ron_rc ron_app_new(const struct ron_app_opts *opts, struct ron_app **ret_app,
+                                     struct ron_err *err);
+
+/* Runs until a stop is requested (ron_sup_request_stop); returns the exit code so far. */
+int ron_app_run(struct ron_app *app);
+
+/* Afterwards, when nobody reloads any more: lets the service have its last word on the code, and
+ * writes out the log. */
+int ron_app_finish(struct ron_app *app, int code);
+
+/* What SIGHUP does. One caller at a time; blocks on files. */
+RON_MUST_USE enum ron_rc ron_app_reload(struct ron_app *app, struct ron_err *err);
+
+/* False when a task hangs: then its memory is left behind, and the process should end. */
+bool ron_app_free(struct ron_app *app);
+
+/* In build: whose requests the rate counts (ron/http/server.h); without it, the address's. */
+void ron_app_set_client_key(struct ron_app *app, ron_http_client_key *key, void *arg);

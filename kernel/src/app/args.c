@@ -4,11 +4,12 @@
  * Place: app. The options below are the same for every service; whatever else begins with two
  * dashes is a key, and ron/conf judges it. Only words that look like neither are judged here, so
  * that a slip in an option is not explained as a slip in a key. */
-#include "ron/app/args.h"
+#include "app/args.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "app/app_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/nearest.h"
 

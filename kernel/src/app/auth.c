@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "app/app_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/secret.h"
 #include "ron/io/file.h"

@@ -156,7 +156,8 @@ enum ron_rc ron_buf_append_text(struct ron_buf *buf, const char *text)
     return ron_buf_append(buf, text, strlen(text));
 }
 
-enum ron_rc ron_buf_append_vfmt(struct ron_buf *buf, const char *fmt, va_list args)
+RON_PRINTF(2, 0)
+static enum ron_rc append_vfmt(struct ron_buf *buf, const char *fmt, va_list args)
 {
     va_list again;
     size_t room = 0;
@@ -196,7 +197,7 @@ enum ron_rc ron_buf_append_fmt(struct ron_buf *buf, const char *fmt, ...)
     va_list args;
 
     va_start(args, fmt);
-    enum ron_rc rc = ron_buf_append_vfmt(buf, fmt, args);
+    enum ron_rc rc = append_vfmt(buf, fmt, args);
     va_end(args);
     return rc;
 }

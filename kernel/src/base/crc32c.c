@@ -10,6 +10,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "base/crc32c_priv.h"
 #include "ron/base/bytes.h"
 #include "ron/base/macros.h"
 

@@ -43,11 +43,6 @@ struct ron_ctx *ron_ctx_swap(struct ron_ctx *ctx)
     return before;
 }
 
-void ron_ctx_set_thread(const char *thread)
-{
-    set_name(ron_ctx_current(), thread);
-}
-
 const char *ron_ctx_set_task(const char *task)
 {
     struct ron_ctx *ctx = ron_ctx_current();

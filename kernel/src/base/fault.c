@@ -5,15 +5,3 @@
 #include <stddef.h>
 
 bool (*ron_fault_hook)(enum ron_fault_kind kind, const char *site) = NULL;
-
-const char *ron_fault_kind_name(enum ron_fault_kind kind)
-{
-    switch (kind) {
-#define X(name, text, doc)                                                                         \
-    case RON_FAULT_##name:                                                                         \
-        return text;
-        RON_FAULT_KIND_TABLE(X)
-#undef X
-    }
-    return "?";
-}

@@ -8,6 +8,7 @@
 
 #include <string.h>
 
+#include "base/rand_priv.h"
 #include "ron/base/assert.h"
 #include "ron/base/macros.h"
 #include "ron/base/wide.h"
@@ -83,14 +84,6 @@ bool ron_rand_chance(struct ron_rand *rand, uint64_t num, uint64_t den)
 {
     RON_ASSERT(num <= den);
     return ron_rand_below(rand, den) < num;
-}
-
-struct ron_rand ron_rand_fork(struct ron_rand *rand)
-{
-    struct ron_rand child;
-
-    ron_rand_seed(&child, ron_rand_u64(rand));
-    return child;
 }
 
 void ron_rand_bytes(struct ron_rand *rand, void *ret_bytes, size_t len)

@@ -14,20 +14,8 @@
 #include "ron/base/wide.h"
 
 #define TIME_BYTES 6
-#define DIGIT_NONE 0xff
 
 static const char alphabet[] = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
-
-/* Value of a base 32 digit in either case, or DIGIT_NONE. */
-static uint8_t digit_value(char c)
-{
-    if (c >= 'a' && c <= 'z') {
-        c = (char)(c - 'a' + 'A');
-    }
-    const char *at = c != '\0' ? strchr(alphabet, c) : NULL;
-
-    return at != NULL ? (uint8_t)(at - alphabet) : DIGIT_NONE;
-}
 
 struct ron_ulid ron_ulid_make(uint64_t time_ms, const uint8_t random[RON_ULID_RANDOM_BYTES])
 {
@@ -40,23 +28,6 @@ struct ron_ulid ron_ulid_make(uint64_t time_ms, const uint8_t random[RON_ULID_RA
     }
     memcpy(ulid.bytes + TIME_BYTES, random, RON_ULID_RANDOM_BYTES);
     return ulid;
-}
-
-uint64_t ron_ulid_time_ms(const struct ron_ulid *ulid)
-{
-    uint64_t time_ms = 0;
-
-    for (size_t i = 0; i < TIME_BYTES; i++) {
-        time_ms = time_ms << 8 | ulid->bytes[i];
-    }
-    return time_ms;
-}
-
-int ron_ulid_cmp(const struct ron_ulid *a, const struct ron_ulid *b)
-{
-    int order = memcmp(a->bytes, b->bytes, sizeof(a->bytes));
-
-    return (order > 0) - (order < 0);
 }
 
 void ron_ulid_format(const struct ron_ulid *ulid, char ret_text[RON_ULID_TEXT_SIZE])
@@ -81,34 +52,6 @@ void ron_ulid_format(const struct ron_ulid *ulid, char ret_text[RON_ULID_TEXT_SI
         ret_text[12 - i] = alphabet[high >> (1 + 5 * i) & 31];
     }
     ret_text[0] = alphabet[high >> 61];
-}
-
-enum ron_rc ron_ulid_parse(const char *text, size_t len, struct ron_ulid *ret_ulid,
-                           struct ron_err *err)
-{
-    ron_u128 value = 0;
-
-    if (len != RON_ULID_TEXT_LEN) {
-        return ron_err_set(err, RON_INVALID, "a ULID has %d characters, not %zu", RON_ULID_TEXT_LEN,
-                           len);
-    }
-    for (size_t i = 0; i < len; i++) {
-        uint8_t digit = digit_value(text[i]);
-
-        if (digit == DIGIT_NONE) {
-            return ron_err_set(err, RON_INVALID, "character at offset %zu is no ULID digit", i);
-        }
-        if (i == 0 && digit > 7) {
-            return ron_err_set(err, RON_INVALID,
-                               "ULID is above 7ZZZZZZZZZZZZZZZZZZZZZZZZZ"); /* U2 */
-        }
-        value = value << 5 | digit;
-    }
-    for (size_t i = RON_ULID_BYTES; i-- > 0;) {
-        ret_ulid->bytes[i] = (uint8_t)value;
-        value >>= 8;
-    }
-    return RON_OK;
 }
 
 void ron_ulid_gen_init(struct ron_ulid_gen *gen, ron_ulid_random_fn *random, void *random_ctx)

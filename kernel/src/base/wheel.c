@@ -25,6 +25,7 @@
 
 #include <string.h>
 
+#include "base/wheel_testing.h"
 #include "ron/base/assert.h"
 
 #define WHEEL_MAGIC 0x5748454cu /* "WHEL" */

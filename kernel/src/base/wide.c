@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/wide_priv.h"
 #include "ron/base/assert.h"
 
 struct ron_u256 ron_u256_mul(ron_u128 a, ron_u128 b)

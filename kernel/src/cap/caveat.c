@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "cap/cap_priv.h"
+#include "cap/cap_testing.h"
 #include "ron/base/assert.h"
 #include "ron/base/str.h"
 

@@ -29,6 +29,7 @@
 #include <string.h>
 
 #include "cap/cap_priv.h"
+#include "cap/cap_testing.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"

@@ -234,3 +234,16 @@ void ron__cas_leaf_known(struct ron_cas *s, unsigned top, unsigned leaf);
 bool ron__cas_name_parse(const char *name, unsigned top, unsigned leaf, struct ron_b3 *ret_id);
 /* Looks for the file of a claimed, fresh entry. */
 enum ron_rc ron__cas_adopt(struct ron_cas *s, struct ron__cas_claim *c);
+
+/* Fills the index from the folders. `stop` (may be NULL) is asked now and then; true ends the work
+ * with RON_CANCELLED, and a later call starts again. */
+RON_MUST_USE enum ron_rc ron_cas_load(struct ron_cas *s, bool (*stop)(void *arg), void *arg,
+                                      struct ron_err *err);
+
+/* Checks the next objects against their ids, about `budget_bytes` of them (at least one), round and
+ * round. Returns how many bytes were checked; 0 when there is nothing to check. */
+uint64_t ron_cas_scrub(struct ron_cas *s, uint64_t budget_bytes);
+
+/* Gives back what was released on threads that may not block, and evicts down to the cap (after a
+ * start with a smaller one). */
+void ron_cas_tend(struct ron_cas *s);

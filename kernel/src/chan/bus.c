@@ -14,6 +14,7 @@
 
 #include <string.h>
 
+#include "chan/chan_testing.h"
 #include "lot.h"
 #include "ron/base/alloc.h"
 #include "ron/base/ctx.h"

@@ -14,6 +14,7 @@
 
 #include "chan_priv.h"
 
+#include "chan/chan_testing.h"
 #include "ron/base/alloc.h"
 #include "ron/base/ctx.h"
 

@@ -15,6 +15,8 @@
 #include "lot.h"
 #include "ron/base/env.h"
 #include "ron/chan/chan.h"
+#include "ron/chan/registry.h"
+#include "ron/chan/watch.h"
 
 enum { RON_CHAN_MAGIC = 0x6368616e };
 
@@ -58,3 +60,26 @@ void ron__chan_assert(const struct ron_chan *c);
 struct ron__chan_wakes ron__chan_due(struct ron_chan *c);
 /* Unlocks, then delivers. */
 void ron__chan_release(struct ron_chan *c);
+
+bool ron_chan_is_closed(const struct ron_chan *c);
+
+void ron_chan_send_forget(struct ron_chan *c, struct ron_wait_node *node);
+
+const char *ron_chan_policy_name(enum ron_chan_policy policy);
+
+const char *ron_reg_kind_name(enum ron_reg_kind kind);
+
+/* For tasks on a worker: RON_OK (changed) or RON_AGAIN (the waker will be called). */
+RON_MUST_USE enum ron_rc ron_watch_poll(struct ron_watch *w, uint64_t seen,
+                                        struct ron_wait_node *node, uint64_t *ret_value,
+                                        uint64_t *ret_version);
+void ron_watch_forget(struct ron_watch *w, struct ron_wait_node *node);
+
+/* `retry_once` for a task on a worker. Zero the record first. RON_OK, RON_CLOSED, RON_AGAIN (call
+ * again after delay_ms), RON_FULL (second refusal, counted as dropped). */
+struct ron_chan_retry {
+    uint32_t tries;
+    uint32_t delay_ms;
+};
+RON_MUST_USE enum ron_rc ron_chan_send_retry(struct ron_chan *c, void *item,
+                                             struct ron_chan_retry *retry);

@@ -11,6 +11,7 @@
  * Guards: all fields by mu; `asker_gone` is also readable without it. */
 #include "ron/chan/oneshot.h"
 
+#include "chan/chan_testing.h"
 #include "lot.h"
 #include "ron/base/alloc.h"
 

@@ -12,6 +12,7 @@
 
 #include <string.h>
 
+#include "chan/chan_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 

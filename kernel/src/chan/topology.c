@@ -6,6 +6,7 @@
  * need no escaping: the registry accepts only plain ones. */
 #include <inttypes.h>
 
+#include "chan/chan_priv.h"
 #include "ron/base/assert.h"
 #include "ron/chan/registry.h"
 #include "ron/sync/ranks.h"

@@ -12,6 +12,7 @@
  * two). */
 #include "ron/chan/watch.h"
 
+#include "chan/chan_priv.h"
 #include "lot.h"
 #include "ron/base/alloc.h"
 

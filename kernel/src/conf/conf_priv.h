@@ -15,6 +15,7 @@
 #include "conf/toml_priv.h"
 #include "ron/base/arena.h"
 #include "ron/conf/conf.h"
+#include "ron/conf/value.h"
 
 /* Row 0 holds the keys without "*"; every other row is one named section. Of `values` only those
  * are used that belong to the row. */
@@ -157,3 +158,29 @@ enum ron_rc conf_freeze(const struct ron_conf_table *table, const struct conf_ro
 /* The row of a named section, or 0. */
 uint32_t conf_find_row(const struct conf_row *rows, uint32_t row_count, const char *group,
                        size_t group_len, const char *name, size_t name_len);
+
+/* Whether the table itself is sound: names, order (keys without a section first, keys of a section
+ * together), defaults inside their ranges, a doc line each. ron_conf_load asserts it; a service
+ * tests it to learn which row is wrong. */
+enum ron_rc ron_conf_table_check(const struct ron_conf_table *table,
+                                 struct ron_err *err) RON_MUST_USE;
+
+/* The value of a key; `section` is 0 for keys without "*", else from ron_conf_section. */
+const struct ron_conf_value *ron_conf_get(const struct ron_conf_snap *snap, uint32_t section,
+                                          size_t key);
+
+enum ron_rc ron_conf_parse_size(const char *text, size_t len, int64_t *ret_bytes,
+                                struct ron_err *err) RON_MUST_USE;
+
+/* An optional minus and decimal digits, nothing else. */
+enum ron_rc ron_conf_parse_int(const char *text, size_t len, int64_t *ret_number,
+                               struct ron_err *err) RON_MUST_USE;
+
+/* "true" or "false". */
+enum ron_rc ron_conf_parse_bool(const char *text, size_t len, bool *ret_value,
+                                struct ron_err *err) RON_MUST_USE;
+
+/* The shortest exact form: 90000 ms is "90s", 5400000 ms "90m", 1048576 bytes "1MiB". The number
+ * must not be negative. Return `out`. */
+const char *ron_conf_format_duration(int64_t ms, char out[RON_CONF_NUMBER_SIZE]);
+const char *ron_conf_format_size(int64_t bytes, char out[RON_CONF_NUMBER_SIZE]);

@@ -17,6 +17,7 @@
 
 #include <string.h>
 
+#include "conf/conf_testing.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 
@@ -340,20 +341,4 @@ bool ron_conf_box_refresh(struct ron_conf_box *box, struct ron_conf_snap **snap,
     *snap = get_with_version(box, seen);
     ron_conf_unref(old);
     return true;
-}
-
-enum ron_rc ron_conf_box_reload(struct ron_conf_box *box, const struct ron_env *env,
-                                const struct ron_conf_sources *sources,
-                                struct ron_conf_changes *ret_changes, struct ron_buf *diff,
-                                struct ron_err *err)
-{
-    struct ron_conf_snap *old = ron_conf_box_get(box);
-    struct ron_conf_snap *new = NULL;
-    enum ron_rc rc = ron_conf_reload(env, sources, old, &new, ret_changes, diff, err);
-
-    ron_conf_unref(old);
-    if (rc == RON_OK) {
-        ron_conf_box_put(box, new);
-    }
-    return rc;
 }

@@ -72,3 +72,6 @@ enum ron_rc toml_read_key(struct toml_parser *p, struct toml_key *ret_key) RON_M
 enum ron_rc toml_read_string(struct toml_parser *p, struct ron_toml_value *v) RON_MUST_USE;
 /* Everything that has no opening mark: numbers, booleans, dates. */
 enum ron_rc toml_read_scalar(struct toml_parser *p, struct ron_toml_value *v) RON_MUST_USE;
+
+/* A whole text or key is UTF-8: the offset of the first byte that is not, or len. */
+size_t ron_toml_utf8_prefix(const char *text, size_t len);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "conf/toml_priv.h"
 #include "ron/base/assert.h"
 #include "ron/base/str.h"
 #include "ron/conf/value.h"

@@ -6,6 +6,7 @@
  * so level plus one refill below the capacity cannot overflow; the refill itself saturates. */
 #include "ron/guard/bucket.h"
 
+#include "guard/bucket.h"
 #include "ron/base/assert.h"
 #include "ron/base/clock.h"
 

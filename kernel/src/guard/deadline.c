@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deadline.c - reading and writing the deadline headers.
+/* deadline.c - reading and writing Request-Timeout.
  *
  * Place: guard. Pure functions over borrowed bytes; nothing is allocated or kept. */
 #include "ron/guard/deadline.h"
@@ -67,56 +67,6 @@ enum ron_rc ron_request_timeout_parse(const char *text, size_t len, uint64_t *re
     }
     *ret_ns = ron_sat_add_u64(ron_sat_mul_u64(whole_s, RON_NS_PER_S), part_ns);
     return RON_OK;
-}
-
-enum ron_rc ron_request_deadline_parse(const char *text, size_t len, uint64_t *ret_unix_ms,
-                                       struct ron_err *err)
-{
-    uint64_t unix_ms = 0;
-
-    if (len == 0 || len > RON_TIMEOUT_TEXT_MAX || read_integer(text, len, &unix_ms) != len) {
-        return ron_err_set(err, RON_INVALID, "Deadline is not a time in milliseconds since 1970");
-    }
-    *ret_unix_ms = unix_ms;
-    return RON_OK;
-}
-
-enum ron_rc ron_request_deadline(const struct ron_clock *clock, uint64_t server_ms,
-                                 struct ron_header_value request_timeout,
-                                 struct ron_header_value deadline,
-                                 struct ron_deadline *ret_deadline, struct ron_err *err)
-{
-    uint64_t now_ns = ron_clock_mono_ns(clock);
-    struct ron_deadline at =
-        server_ms == 0 ? ron_deadline_never() : ron_deadline_after_ms(now_ns, server_ms);
-
-    if (request_timeout.text != NULL) {
-        uint64_t wish_ns = 0;
-
-        RON_TRY(
-            ron_request_timeout_parse(request_timeout.text, request_timeout.len, &wish_ns, err));
-        at = ron_deadline_min(at, ron_deadline_after_ns(now_ns, wish_ns));
-    }
-    if (deadline.text != NULL) {
-        uint64_t unix_ms = 0;
-        uint64_t wall_ms;
-
-        RON_TRY(ron_request_deadline_parse(deadline.text, deadline.len, &unix_ms, err));
-        wall_ms = ron_clock_wall_ms(clock);
-        at = ron_deadline_min(
-            at, ron_deadline_after_ms(now_ns, unix_ms > wall_ms ? unix_ms - wall_ms : 0));
-    }
-    *ret_deadline = at;
-    return RON_OK;
-}
-
-struct ron_deadline ron_call_deadline(struct ron_deadline request, uint64_t now_ns,
-                                      uint64_t call_ms)
-{
-    if (call_ms == 0) {
-        return request;
-    }
-    return ron_deadline_min(request, ron_deadline_after_ms(now_ns, call_ms));
 }
 
 size_t ron_request_timeout_format(struct ron_deadline deadline, uint64_t now_ns,

@@ -16,6 +16,7 @@
 
 #include <string.h>
 
+#include "guard/guard_testing.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/map.h"

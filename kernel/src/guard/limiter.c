@@ -15,6 +15,7 @@
  *      nobody refers to it (L4). The overflow entry is not in the map. */
 #include "ron/guard/limiter.h"
 
+#include "guard/bucket.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/map.h"

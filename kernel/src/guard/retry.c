@@ -84,7 +84,8 @@ static bool transient_rc(enum ron_rc rc)
            rc == RON_NOMEM;
 }
 
-bool ron_attempt_transient(const struct ron_retry_curve *curve, const struct ron_attempt *attempt)
+/* Whether another try could end otherwise (Y2); not whether it is allowed. */
+static bool is_transient(const struct ron_retry_curve *curve, const struct ron_attempt *attempt)
 {
     if (attempt->rc != RON_OK) {
         return transient_rc(attempt->rc);
@@ -103,7 +104,7 @@ static enum ron_retry_verdict judge(struct ron_retry *r, const struct ron_attemp
     if (attempt->rc == RON_OK && attempt->status < 400) {
         return RON_VERDICT_DONE;
     }
-    if (!ron_attempt_transient(r->curve, attempt)) {
+    if (!is_transient(r->curve, attempt)) {
         return RON_VERDICT_FINAL; /* Y2 */
     }
     if (!r->idempotent) {

@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "io/io_priv.h"
 #include "ron/base/assert.h"
 #include "ron/io/addr.h"
 

@@ -26,6 +26,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "io/io_priv.h"
 #include "ron/base/assert.h"
 #include "ron/io/addr.h"
 #include "ron/io/linux_env.h"

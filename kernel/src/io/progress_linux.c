@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "io/io_priv.h"
 #include "ron/base/env.h"
 #include "ron/base/macros.h"
 

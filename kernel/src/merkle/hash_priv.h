@@ -14,3 +14,7 @@ bool ron__tree_hash_has_pair(void);
  * ron__tree_hash_has_pair. */
 void ron__tree_hash_pair(uint32_t state_a[8], uint32_t state_b[8], const uint8_t *block_a,
                          const uint8_t *block_b, size_t blocks);
+
+/* ret_hash may be one of the two. */
+void ron_tree_hash_node(const struct ron_tree_hash *left, const struct ron_tree_hash *right,
+                        struct ron_tree_hash *ret_hash);

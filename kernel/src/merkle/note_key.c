@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "merkle/note_priv.h"
 #include "ron/base/assert.h"
 #include "ron/base/bytes.h"
 #include "ron/base/hex.h"

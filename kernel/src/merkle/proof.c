@@ -8,6 +8,7 @@
  * is perfect. So a proof reads at most 64 + 63 hashes, all at once. */
 #include "ron/merkle/tree.h"
 
+#include "merkle/hash_priv.h"
 #include "ron/base/assert.h"
 
 enum { PLAN_MAX = 2 * RON_TREE_LEVELS };

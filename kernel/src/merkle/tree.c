@@ -7,6 +7,7 @@
  * and its left child can be an old one only when it is the first pair, where it is edge[L - 1]. */
 #include "ron/merkle/tree.h"
 
+#include "merkle/hash_priv.h"
 #include "ron/base/assert.h"
 
 void ron_tree_init(struct ron_tree *tree)
@@ -138,49 +139,5 @@ enum ron_rc ron_tree_root_at(const struct ron_tree_store *store, uint64_t size,
 
     RON_TRY(ron_tree_load(store, size, &tree, err));
     ron_tree_root(&tree, ret_root);
-    return RON_OK;
-}
-
-size_t ron_tree_save(const struct ron_tree *tree, uint8_t ret_bytes[RON_TREE_STATE_MAX])
-{
-    size_t at = 8;
-
-    for (size_t i = 0; i < 8; i++) {
-        ret_bytes[i] = (uint8_t)(tree->size >> (56 - 8 * i));
-    }
-    for (unsigned level = RON_TREE_LEVELS; level-- > 0;) {
-        if ((tree->size >> level & 1) != 0) {
-            memcpy(ret_bytes + at, tree->edge[level].bytes, RON_TREE_HASH_BYTES);
-            at += RON_TREE_HASH_BYTES;
-        }
-    }
-    return at;
-}
-
-enum ron_rc ron_tree_restore(const uint8_t *bytes, size_t len, struct ron_tree *ret_tree,
-                             struct ron_err *err)
-{
-    uint64_t size = 0;
-    size_t at = 8;
-
-    if (len < 8) {
-        return ron_err_set(err, RON_CORRUPT, "the state of a tree is at least 8 bytes");
-    }
-    for (size_t i = 0; i < 8; i++) {
-        size = size << 8 | bytes[i];
-    }
-    if (size > RON_TREE_SIZE_MAX) {
-        return ron_err_set(err, RON_CORRUPT, "a tree has at most 2^63 - 1 leaves");
-    }
-    if (len != 8 + (size_t)__builtin_popcountll(size) * RON_TREE_HASH_BYTES) {
-        return ron_err_set(err, RON_CORRUPT, "the state of a tree has the wrong length");
-    }
-    ret_tree->size = size;
-    for (unsigned level = RON_TREE_LEVELS; level-- > 0;) {
-        if ((size >> level & 1) != 0) {
-            memcpy(ret_tree->edge[level].bytes, bytes + at, RON_TREE_HASH_BYTES);
-            at += RON_TREE_HASH_BYTES;
-        }
-    }
     return RON_OK;
 }

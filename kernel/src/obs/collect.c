@@ -5,6 +5,7 @@
  * and equal samples are added up (M4), so a gauge would double. */
 #include "ron/obs/collect.h"
 
+#include "obs/metrics_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/build.h"
 

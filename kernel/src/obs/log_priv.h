@@ -18,3 +18,5 @@ struct log_line {
 
 /* Writes the line with its newline into `out` (RON_LOG_LINE_MAX bytes); returns its length. */
 size_t ron__log_line(const struct log_line *line, char *out);
+
+const char *ron_log_level_name(enum ron_log_level level);

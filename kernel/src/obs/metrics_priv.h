@@ -68,3 +68,9 @@ uint64_t ron__metric_sum(const struct ron_metrics *m, uint32_t cell);
  * longer than RON_METRIC_VALUE_MAX. Values may be fewer than labels. */
 bool ron__metric_labels(const struct ron_metric *family, const char *const *values, size_t count,
                         char *text, size_t *ret_len);
+
+/* Position of a label in the family, or -1. */
+int ron_metric_label_index(const struct ron_metric *family, const char *label);
+
+/* The sum over all shards, for tests and decisions of an operator's tool. */
+uint64_t ron_series_value(const struct ron_series *s);

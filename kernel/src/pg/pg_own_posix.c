@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "pg/pg_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"

@@ -9,7 +9,7 @@
 #pragma once
 
 #include "ron/s3/s3.h"
-#include "ron/s3/sign.h"
+#include "s3/sign.h"
 
 enum {
     RON__S3_MAGIC = 0x53335352,
@@ -68,3 +68,32 @@ RON_MUST_USE enum ron_rc ron__s3_end(struct ron_s3 *s, const struct ron__s3_call
 bool ron__s3_stopping(const struct ron_s3 *s);
 const char *ron__s3_op_label(enum ron_s3_op op);
 void ron__s3_count_bytes(struct ron_s3 *s, const char *direction, uint64_t bytes);
+
+const char *ron_s3_outcome_label(enum ron_s3_outcome outcome);
+
+/* Whether texts and endpoint are sound; RON_INVALID says which is not. Reads no file. */
+RON_MUST_USE enum ron_rc ron_s3_check(const struct ron_s3_opts *opts, struct ron_err *err);
+
+/* RON_INVALID, RON_NOMEM, or what reading the CA file gave. */
+RON_MUST_USE enum ron_rc ron_s3_new(const struct ron_s3_opts *opts, struct ron_s3 **ret_s3,
+                                    struct ron_err *err);
+RON_MUST_USE enum ron_rc ron_s3_attach(struct ron_s3 *s, struct ron_sup *sup, struct ron_err *err);
+
+/* After the supervisor; nobody calls any more. NULL does nothing. */
+void ron_s3_free(struct ron_s3 *s);
+uint32_t ron_s3_part_bytes(const struct ron_s3 *s);
+
+RON_MUST_USE enum ron_rc ron_s3_head(struct ron_s3 *s, const char *key,
+                                     struct ron_deadline deadline, uint64_t *ret_size,
+                                     struct ron_err *err);
+
+/* Of any size: one put, or a multipart upload in parts of the setting (larger ones when there would
+ * be too many). `deadline` is that of the whole; each request has the timeout of the settings. */
+RON_MUST_USE enum ron_rc ron_s3_put_object(struct ron_s3 *s, const char *key, uint64_t size,
+                                           ron_s3_read_fn *read, void *arg, uint32_t flags,
+                                           struct ron_deadline deadline, struct ron_err *err);
+
+/* The text of the first element of that name, entities decoded: RON_NOTFOUND; RON_CORRUPT when it
+ * is malformed, holds elements, or is longer than `size` - 1 bytes. */
+RON_MUST_USE enum ron_rc ron_s3_xml_text(const char *xml, size_t len, const char *name,
+                                         char *ret_text, size_t size);

@@ -8,7 +8,8 @@
  *
  * Checked against the examples that AWS publishes (tests/unit/s3/test_sign.c) and by every server
  * it talks to. */
-#include "ron/s3/sign.h"
+#include "s3/sign.h"
+#include "s3/s3_priv.h"
 
 #include <openssl/evp.h>
 #include <openssl/hmac.h>

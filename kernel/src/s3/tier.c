@@ -6,6 +6,7 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/io/file.h"
+#include "s3/s3_priv.h"
 #include "tier_priv.h"
 
 enum { SECRET_MAX = 256 };

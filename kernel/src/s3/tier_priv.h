@@ -87,3 +87,6 @@ RON_MUST_USE enum ron_rc ron__tier_queue_new(struct ron_tier *t, uint32_t upload
 void ron__tier_queue_free(struct ron_tier *t);
 /* The task that asks the server how it is, and takes up what waits in the folder. */
 RON_MUST_USE enum ron_rc ron__tier_sweeper_add(struct ron_tier *t, struct ron_err *err);
+
+/* The key of an object, behind the prefix. */
+void ron_tier_key(const struct ron_b3 *id, char ret_key[RON_TIER_KEY_SIZE]);

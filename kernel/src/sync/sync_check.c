@@ -13,6 +13,7 @@
 #include <stdio.h>
 
 #include "ron/base/assert.h"
+#include "sync/sync_testing.h"
 #include "sync_priv.h"
 
 static struct ron_stat breaches[RON_BREACH_COUNT];

@@ -22,6 +22,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/base/fault.h"
+#include "sync/sync_testing.h"
 #include "sync_priv.h"
 
 enum { PARK_EMPTY = 0, PARK_TOKEN = 1, PARK_PARKED = 2 };

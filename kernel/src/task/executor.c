@@ -15,6 +15,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "task/task_testing.h"
 #include "task_priv.h"
 
 enum {

@@ -15,6 +15,7 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "sup_priv.h"
+#include "task/task_testing.h"
 
 enum { WATCH_INTERVAL_MS = 500 }; /* a quarter of the default watchdog */
 

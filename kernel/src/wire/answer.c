@@ -9,6 +9,7 @@
 #include <sys/uio.h>
 
 #include "ron/base/assert.h"
+#include "wire/frame.h"
 #include "wire_priv.h"
 
 static void keep_rest(struct oap_conn *c, const void *bytes, size_t len)

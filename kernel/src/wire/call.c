@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "ron/base/assert.h"
+#include "wire/frame.h"
 #include "wire_priv.h"
 
 /* ---- control: app 0 -------------------------------------------------------------------------- */

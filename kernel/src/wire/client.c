@@ -18,6 +18,7 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"
+#include "wire/wire_testing.h"
 
 static struct ron_oap_ask closed_mark; /* only its address is used */
 #define OAP_CLOSED ((void *)&closed_mark)

@@ -12,6 +12,7 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/json.h"
+#include "wire/frame.h"
 #include "wire_priv.h"
 
 /* A connection that ends sooner counts as a failed one: no hot loop with a server that hangs up. */

@@ -9,6 +9,7 @@
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/json.h"
+#include "wire/frame.h"
 
 /* ---- answers --------------------------------------------------------------------------------- */
 

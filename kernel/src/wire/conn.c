@@ -14,6 +14,7 @@
 #include <string.h>
 
 #include "ron/base/assert.h"
+#include "wire/frame.h"
 #include "wire_priv.h"
 
 void ron__oap_tick(struct oap_worker *w)

@@ -8,6 +8,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/base/bytes.h"
+#include "wire/frame.h"
 
 static bool one_kind(uint16_t flags)
 {
@@ -117,27 +118,6 @@ void ron_oap_write_head(const struct ron_oap_head *head, size_t payload_len, uin
     (void)ron_put_be128(ret_bytes + 12, head->tenant);
     (void)ron_put_be16(ret_bytes + 28, head->cap_len);
     (void)ron_put_be64(ret_bytes + 30, head->corr_id);
-}
-
-enum ron_rc ron_oap_encode(struct ron_buf *out, const struct ron_oap_head *head, const void *cap,
-                           const void *payload, size_t payload_len, size_t frame_max)
-{
-    uint8_t *room = NULL;
-    size_t front = RON_OAP_HEADER_BYTES + (size_t)head->cap_len;
-
-    if (frame_max < front || payload_len > frame_max - front) {
-        return RON_LIMIT;
-    }
-    RON_TRY(ron_buf_reserve(out, front + payload_len, &room));
-    ron_oap_write_head(head, payload_len, room);
-    if (head->cap_len > 0) {
-        memcpy(room + RON_OAP_HEADER_BYTES, cap, head->cap_len);
-    }
-    if (payload_len > 0) {
-        memcpy(room + front, payload, payload_len);
-    }
-    ron_buf_commit(out, front + payload_len);
-    return RON_OK;
 }
 
 /* ---- cutting --------------------------------------------------------------------------------- */

@@ -8,6 +8,7 @@
 
 #include "ron/base/assert.h"
 #include "ron/base/json.h"
+#include "wire/frame.h"
 
 struct row {
     struct ron_oap_error error;

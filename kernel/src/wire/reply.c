@@ -8,6 +8,8 @@
 #include <string.h>
 
 #include "ron/base/assert.h"
+#include "wire/frame.h"
+#include "wire/wire_testing.h"
 #include "wire_priv.h"
 
 /* ---- taking and giving back: the worker ------------------------------------------------------ */

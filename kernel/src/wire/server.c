@@ -10,6 +10,7 @@
 
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
+#include "wire/wire_testing.h"
 #include "wire_priv.h"
 
 enum {

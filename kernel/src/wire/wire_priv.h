@@ -298,3 +298,5 @@ void ron__oap_events_take(struct oap_worker *w);
 void ron__oap_event_lag(struct oap_conn *c);
 enum ron_oap_reason ron__oap_subscribe(struct oap_conn *c, uint64_t app, bool on);
 void ron__oap_unsubscribe_all(struct oap_conn *c);
+
+void ron_oap_server_counters(const struct ron_oap_server *s, struct ron_oap_counters *ret);

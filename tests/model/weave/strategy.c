@@ -15,6 +15,7 @@
  * last place that can be raised and forget what follows. */
 #include <string.h>
 
+#include "base/rand_priv.h"
 #include "engine.h"
 #include "ron/base/assert.h"
 #include "ron/base/rand.h"

@@ -21,6 +21,7 @@
 #include "engine.h"
 #include "ron/base/assert.h"
 #include "sync/sync_priv.h"
+#include "sync/sync_testing.h"
 
 enum { PARK_EMPTY = 0, PARK_TOKEN = 1 };
 

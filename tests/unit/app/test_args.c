@@ -8,7 +8,9 @@
 #include <string.h>
 #include <cmocka.h>
 
-#include "ron/app/args.h"
+#include "app/app_priv.h"
+#include "app/args.h"
+#include "conf/conf_priv.h"
 #include "ron/app/keys.h"
 #include "ron/base/macros.h"
 

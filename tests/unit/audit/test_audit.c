@@ -5,6 +5,7 @@
  * every byte of a small journal changed once. Rules of entries are in test_rules.c. */
 #include "script.h"
 
+#include "merkle/note_priv.h"
 #include "ron/base/rand.h"
 
 /* ---- good journals --------------------------------------------------------------------------- */

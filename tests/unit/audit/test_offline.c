@@ -7,6 +7,7 @@
 
 #include "audit/proof/offline.h"
 #include "ledger/proof/receipt.h"
+#include "merkle/note_priv.h"
 
 enum { LEAVES = 70 };
 

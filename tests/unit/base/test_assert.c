@@ -28,7 +28,10 @@ static void fail_plain(void *arg)
 
 static void fail_in_task(void *arg)
 {
-    ron_ctx_set_thread("worker-3");
+    static struct ron_ctx ctx;
+
+    ron_ctx_init(&ctx, "worker-3", NULL);
+    (void)ron_ctx_swap(&ctx);
     (void)ron_ctx_set_task("committer");
     for (uint64_t i = 0; i < 40; i++) {
         ron_event("chan.send", i, 1000 + i);
@@ -182,9 +185,11 @@ static void test_assert__true_condition__evaluates_once_and_goes_on(void **state
 static void fail_with_giants(void)
 {
     static char giant[20000];
+    static struct ron_ctx ctx;
 
     memset(giant, 'g', sizeof(giant) - 1);
-    ron_ctx_set_thread(giant);
+    ron_ctx_init(&ctx, giant, NULL);
+    (void)ron_ctx_swap(&ctx);
     (void)ron_ctx_set_task(giant);
     for (int i = 0; i < RON_CTX_EVENTS; i++) {
         ron_event(giant, UINT64_MAX, UINT64_MAX);

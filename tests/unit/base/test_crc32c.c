@@ -4,6 +4,7 @@
  * around the strips, and cuts. */
 #include "support/support.h"
 
+#include "base/crc32c_priv.h"
 #include "ron/base/crc32c.h"
 
 static void check(const void *bytes, size_t len, uint32_t expected)

@@ -3,8 +3,8 @@
  * Method: the same values in a sorted array. */
 #include "support/support.h"
 
-#include "ron/base/hist.h"
 #include "ron/base/macros.h"
+#include "support/hist.h"
 
 #define VALUES 5000
 

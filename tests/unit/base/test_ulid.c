@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Goal: text and bytes follow the ULID specification, and a generator's values always increase.
- * Method: published values, every foreign character, and a generator under hostile clocks and
- * hostile randomness. */
+ * Method: published values, a reader of its own, and a generator under hostile clocks and hostile
+ * randomness. */
 #include "support/support.h"
 
 #include "ron/base/ulid.h"
+#include "support/ulid.h"
 
 /* The example of the specification and its parts. */
 #define EXAMPLE "01ARZ3NDEKTSV4RRFFQ69G5FAV"
@@ -31,7 +32,7 @@ static void test_ulid__example_of_the_specification__is_reproduced(void **state)
 
     ron_ulid_format(&made, text);
     assert_string_equal(text, EXAMPLE);
-    assert_int_equal(ron_ulid_parse(EXAMPLE, 26, &parsed, NULL), RON_OK);
+    assert_int_equal(ron_ulid_parse(EXAMPLE, 26, &parsed), RON_OK);
     assert_int_equal(ron_ulid_cmp(&made, &parsed), 0);
     assert_int_equal(ron_ulid_time_ms(&parsed), EXAMPLE_MS);
     assert_memory_equal(parsed.bytes + 6, example_random, 10);
@@ -60,7 +61,7 @@ static void test_ulid__text__reads_back_in_either_case(void **state)
                 text[j] = (char)(text[j] - 'A' + 'a');
             }
         }
-        assert_int_equal(ron_ulid_parse(text, RON_ULID_TEXT_LEN, &back, NULL), RON_OK);
+        assert_int_equal(ron_ulid_parse(text, RON_ULID_TEXT_LEN, &back), RON_OK);
         assert_memory_equal(back.bytes, ulid.bytes, sizeof(ulid.bytes));
     }
 }
@@ -83,40 +84,6 @@ static void test_ulid__text_and_bytes__sort_alike(void **state)
         ron_ulid_format(&b, text_b);
         assert_int_equal(ron_ulid_cmp(&a, &b), strcmp(text_a, text_b) < 0 ? -1 : 1);
         assert_int_equal(ron_ulid_cmp(&b, &a), -ron_ulid_cmp(&a, &b));
-    }
-}
-
-static void test_ulid__bad_text__is_refused_with_the_reason(void **state)
-{
-    (void)state;
-    struct ron_ulid ulid = {{9}};
-    struct ron_err err = {0};
-
-    assert_int_equal(ron_ulid_parse(EXAMPLE, 25, &ulid, &err), RON_INVALID);
-    assert_string_equal(err.msg, "a ULID has 26 characters, not 25");
-    assert_int_equal(ron_ulid_parse(EXAMPLE "0", 27, &ulid, &err), RON_INVALID);
-    assert_int_equal(ron_ulid_parse("", 0, &ulid, &err), RON_INVALID);
-    assert_int_equal(ron_ulid_parse("8ZZZZZZZZZZZZZZZZZZZZZZZZZ", 26, &ulid, &err), RON_INVALID);
-    assert_string_equal(err.msg, "ULID is above 7ZZZZZZZZZZZZZZZZZZZZZZZZZ");
-    assert_int_equal(ron_ulid_parse("80000000000000000000000000", 26, &ulid, &err), RON_INVALID);
-    assert_int_equal(ulid.bytes[0], 9); /* untouched so far */
-    assert_int_equal(ron_ulid_parse("7ZZZZZZZZZZZZZZZZZZZZZZZZZ", 26, &ulid, NULL), RON_OK);
-    for (size_t i = 0; i < RON_ULID_BYTES; i++) {
-        assert_int_equal(ulid.bytes[i], 0xff);
-    }
-    /* Every byte that is no digit of the alphabet, at every place. */
-    for (size_t at = 0; at < RON_ULID_TEXT_LEN; at++) {
-        for (int byte = 0; byte < 256; byte++) {
-            char text[] = EXAMPLE;
-            bool good =
-                byte != 0 &&
-                strchr("0123456789ABCDEFGHJKMNPQRSTVWXYZabcdefghjkmnpqrstvwxyz", byte) != NULL;
-
-            text[at] = (char)byte;
-            good = good && (at != 0 || byte <= '7');
-            assert_int_equal(ron_ulid_parse(text, RON_ULID_TEXT_LEN, &ulid, NULL),
-                             good ? RON_OK : RON_INVALID);
-        }
     }
 }
 
@@ -219,7 +186,6 @@ int main(void)
         cmocka_unit_test(test_ulid__example_of_the_specification__is_reproduced),
         cmocka_unit_test(test_ulid__text__reads_back_in_either_case),
         cmocka_unit_test(test_ulid__text_and_bytes__sort_alike),
-        cmocka_unit_test(test_ulid__bad_text__is_refused_with_the_reason),
         cmocka_unit_test(test_ulid__hostile_clock__never_breaks_the_order),
         cmocka_unit_test(test_ulid__random_part_overflow__moves_one_millisecond_ahead),
         cmocka_unit_test(test_ulid__increment__carries),

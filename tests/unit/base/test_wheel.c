@@ -4,6 +4,7 @@
  * callback asserts that it is the one the model expects next, then arms and cancels at random. */
 #include "support/support.h"
 
+#include "base/wheel_testing.h"
 #include "ron/base/wheel.h"
 
 #define TIMERS 40

@@ -5,6 +5,7 @@
 #include "support/oracle.h"
 #include "support/support.h"
 
+#include "base/wide_priv.h"
 #include "ron/base/wide.h"
 
 #define CASES 40000

@@ -7,6 +7,7 @@
 
 #include "ron/cap/cap.h"
 #include "ron/io/linux_env.h"
+#include "support/cap_keys.h"
 
 /* A function, as its argument is often a random pick. */
 static inline struct ron_str STR(const char *text) {

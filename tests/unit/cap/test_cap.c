@@ -2,6 +2,7 @@
 /* Goal: what is minted verifies, attenuation never widens, every refusal has its reason, and
  * neither listings nor messages carry a secret.
  * Method: examples, and random sets of caveats against the model of fixture.h. */
+#include "cap/cap_priv.h"
 #include "unit/cap/fixture.h"
 
 #include <sodium.h>

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Goal: each kind of caveat takes its grammar alone, and holds exactly when its words say so.
  * Method: tables of good and bad texts; one request changed in one respect at a time. */
+#include "cap/cap_testing.h"
 #include "unit/cap/fixture.h"
 
 static void expect_parse(const char *const *texts, size_t count, enum ron_cap_why why)

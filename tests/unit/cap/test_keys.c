@@ -10,6 +10,8 @@
 #include <sys/time.h>
 #include <sys/wait.h>
 
+#include "cap/cap_priv.h"
+#include "cap/cap_testing.h"
 #include "ron/cap/cap.h"
 
 #define STR(text) ((struct ron_str){.ptr = (text), .len = strlen(text)})

@@ -6,6 +6,7 @@
 
 #include <sodium.h>
 
+#include "cap/cap_priv.h"
 #include "ron/cap/token.h"
 
 #define KEY "this is our super secret key; only we should know it"

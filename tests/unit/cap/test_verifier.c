@@ -8,6 +8,7 @@
 #include "cap/cap_priv.h"
 #include "unit/io/fixture.h"
 
+#include "cap/cap_testing.h"
 #include "unit/cap/fixture.h"
 
 struct bench {

@@ -7,7 +7,9 @@
 
 #include <fcntl.h>
 
+#include "cas/cas_priv.h"
 #include "ron/cas/cas.h"
+#include "support/cas_put.h"
 
 static uint64_t cas_wall_ms = UINT64_C(1700000000000);
 

@@ -4,6 +4,7 @@
  * Method: both kinds of store through the same cases, on a real file system. */
 #include "unit/cas/fixture.h"
 
+#include "cas/cas_priv.h"
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"
 

@@ -2,6 +2,8 @@
 /* Goal: after any sequence of operations the store's figures are those of its folder.
  * Method: random sequences of writes, reads, pins, removals, damage, restarts and failures of the
  * disk; after every step (and with all handles back) the folder is walked and compared. */
+#include "cas/cas_priv.h"
+#include "support/rand.h"
 #include "unit/cas/fixture.h"
 
 enum { NUMBERS = 24, STEPS = 400, HELD_MAX = 4, CAP = 300000 };

@@ -3,6 +3,8 @@
  * serves a damaged object.
  * Method: a real folder whose files are changed behind the store's back; a wall clock that the test
  * moves. */
+#include "cas/cas_priv.h"
+#include "support/cas_put.h"
 #include "unit/cas/fixture.h"
 
 enum { LARGE = 200000 };

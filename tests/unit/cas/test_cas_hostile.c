@@ -4,7 +4,9 @@
  * Method: real folders prepared by the test; disk ports that fail or look away on demand. */
 #include "unit/cas/fixture.h"
 
+#include "cas/cas_priv.h"
 #include "ron/base/alloc.h"
+#include "support/cas_put.h"
 
 enum { LARGE = 200000 };
 

@@ -6,8 +6,10 @@
  * Every byte that is lent is compared. Then the store's task under a supervisor. */
 #include "unit/cas/fixture.h"
 
+#include "cas/cas_priv.h"
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"
+#include "support/rand.h"
 #include "unit/task/fixture.h"
 
 enum { NUMBERS = 12, BLOCKING = 4, WORKERS = 2, LEN_MAX = 150000 };

@@ -8,6 +8,7 @@
 
 #include "support/support.h"
 
+#include "chan/chan_priv.h"
 #include "ron/base/env.h"
 #include "ron/chan/bus.h"
 #include "ron/chan/chan.h"

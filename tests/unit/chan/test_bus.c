@@ -6,6 +6,7 @@
  *   (K-45, K-52). Publishing never waits and wakes each waiting reader once.
  * Method: exact small histories, one long random history against a plain model, and threads.
  */
+#include "chan/chan_testing.h"
 #include "unit/chan/fixture.h"
 
 static void publish(struct ron_bus *b, uint64_t first, uint64_t count)

@@ -9,6 +9,8 @@
  * Method: a table of functions, each called with something to wait for and with the answer ready.
  *   The functions that never wait are called in the same situations and must pass.
  */
+#include "chan/chan_priv.h"
+#include "chan/chan_testing.h"
 #include "unit/chan/fixture.h"
 #include "unit/sync/breach.h"
 

@@ -10,6 +10,8 @@
 #include "unit/chan/fixture.h"
 
 #include "chan/chan_priv.h"
+#include "chan/chan_testing.h"
+#include "sync/sync_testing.h"
 
 struct waits {
     struct ron_chan *empty; /* policy reject */

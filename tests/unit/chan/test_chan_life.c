@@ -7,6 +7,7 @@
  */
 #include "unit/chan/fixture.h"
 
+#include "chan/chan_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/ctx.h"
 

@@ -7,6 +7,9 @@
  *   first, a helper thread is watched until it is (parked.h). The jitter of retry_once comes from a
  *   fixed environment.
  */
+#include "base/rand_priv.h"
+#include "chan/chan_priv.h"
+#include "chan/chan_testing.h"
 #include "unit/chan/fixture.h"
 
 /* A send on a thread of its own. */

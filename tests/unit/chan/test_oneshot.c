@@ -8,6 +8,7 @@
  */
 #include "unit/chan/fixture.h"
 
+#include "chan/chan_testing.h"
 #include "ron/base/alloc.h"
 
 static struct ron_au64 dropped; /* calls of the disposer */

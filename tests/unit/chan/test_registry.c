@@ -6,6 +6,7 @@
  *   and the numbers are exact after each step (K-24, K-46, K-47, K-48).
  * Method: real channels for the numbers, bare entries for the rules of the list.
  */
+#include "chan/chan_priv.h"
 #include "unit/chan/fixture.h"
 
 static struct ron_reg_row row_of(struct ron_registry *reg, const char *name)

@@ -6,6 +6,7 @@
  * Method: exact sequences, pollers with counting wakers, parked threads, and a stream of sets that
  *   a reader follows to its end.
  */
+#include "chan/chan_priv.h"
 #include "unit/chan/fixture.h"
 
 struct follower {

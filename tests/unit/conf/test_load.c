@@ -4,6 +4,7 @@
  * Method: the sample table, texts in place of files, and one real file. */
 #include "unit/conf/sample.h"
 
+#include "conf/conf_priv.h"
 #include "unit/io/fixture.h"
 
 static bool str_is(struct ron_conf_str s, const char *text)

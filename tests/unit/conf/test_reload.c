@@ -4,9 +4,11 @@
  * Method: diffs compared as whole texts; then threads that read while snapshots are swapped. */
 #include "unit/conf/sample.h"
 
+#include "conf/conf_testing.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/sync/sync.h"
+#include "support/conf_box.h"
 
 struct outcome {
     enum ron_rc rc;

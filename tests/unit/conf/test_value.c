@@ -4,6 +4,7 @@
  * reading. */
 #include "support/support.h"
 
+#include "conf/conf_priv.h"
 #include "ron/conf/value.h"
 
 typedef enum ron_rc parse_fn(const char *text, size_t len, int64_t *ret, struct ron_err *err);

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "console/svc.h"
+#include "http/syntax/syntax.h"
 
 static struct ron_str str(const char *text)
 {

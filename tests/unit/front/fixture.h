@@ -3,6 +3,7 @@
  * that holds a drain, taking down in two steps, and calls that fail at random. */
 #pragma once
 
+#include "sync/sync_testing.h"
 #include "unit/task/fixture.h"
 
 /* ---- a stage that a drain waits for until the test lets it go -------------------------------- */

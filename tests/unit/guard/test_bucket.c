@@ -8,6 +8,7 @@
  */
 #include "unit/guard/fixture.h"
 
+#include "guard/bucket.h"
 #include "ron/base/clock.h"
 #include "ron/guard/bucket.h"
 

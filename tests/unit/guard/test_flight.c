@@ -8,6 +8,7 @@
  */
 #include "unit/guard/fixture.h"
 
+#include "guard/guard_testing.h"
 #include "ron/base/alloc.h"
 #include "ron/guard/flight.h"
 

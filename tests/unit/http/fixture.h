@@ -13,7 +13,9 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
+#include "http/server/counters.h"
 #include "http/server/priv.h"
+#include "http/server/server_testing.h"
 
 enum { WEB_HELD_MAX = 128, WEB_ANSWER_MAX = 1 << 16, WEB_BIG = 6 << 20 };
 

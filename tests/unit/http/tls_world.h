@@ -4,6 +4,7 @@
  * Place: tests of http's TLS. */
 #pragma once
 
+#include "http/tls/lane.h"
 #include "unit/http/tls_pair.h"
 
 enum { BIG = 400000 };

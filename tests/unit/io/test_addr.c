@@ -3,6 +3,7 @@
  * Method: tables of good and bad texts, random bytes, random values through format and parse. */
 #include "support/support.h"
 
+#include "io/io_priv.h"
 #include "ron/io/addr.h"
 
 static void test_addr__good_text__is_parsed_and_formatted(void **state)

@@ -2,6 +2,7 @@
 /* Goal: the line of long work says how much is done, how fast, and how long it still takes. */
 #include "support/support.h"
 
+#include "io/io_priv.h"
 #include "ron/io/linux_env.h"
 #include "ron/io/progress.h"
 

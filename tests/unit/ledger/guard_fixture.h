@@ -5,9 +5,11 @@
 
 #include "support/support.h"
 
+#include "cap/cap_priv.h"
 #include "ledger/guard/guard.h"
 #include "ledger/pipeline/preval.h"
 #include "ledger/work/work.h"
+#include "obs/metrics_priv.h"
 #include "ron/io/linux_env.h"
 #include "unit/cap/fixture.h"
 

@@ -8,6 +8,7 @@
 #include "unit/io/fixture.h"
 
 #include "ledger/publish/sign.h"
+#include "merkle/note_priv.h"
 
 #define ORIGIN "ledger.example/main"
 #define STR(text) ((struct ron_str){.ptr = (text), .len = strlen(text)})

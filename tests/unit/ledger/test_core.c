@@ -9,6 +9,7 @@
 
 #include "ledger/proof/checkpoint.h"
 #include "ledger/publish/sign.h"
+#include "merkle/note_priv.h"
 #include "ron/io/memdisk.h"
 
 static struct ron_env env;

@@ -11,6 +11,7 @@
 
 #include "ledger/proof/checkpoint.h"
 #include "ledger/proof/tile.h"
+#include "merkle/note_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/merkle/lines.h"
 

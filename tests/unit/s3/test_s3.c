@@ -2,6 +2,8 @@
 /* Goal: each operation does what it says against a bucket that keeps to the rules, and ends in its
  * own error, within its time, against one that does not. Method: a bucket on raw sockets in this
  * process. */
+#include "base/rand_priv.h"
+#include "s3/s3_priv.h"
 #include "unit/s3/fixture.h"
 
 struct s3x {

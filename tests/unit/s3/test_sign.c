@@ -3,7 +3,8 @@
  * Calculations for the Authorization Header"), their inputs and results copied from there. */
 #include "support/support.h"
 
-#include "ron/s3/sign.h"
+#include "s3/s3_priv.h"
+#include "s3/sign.h"
 
 static const char access_key[] = "AKIAIOSFODNN7EXAMPLE";
 static const char secret_key[] = "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY";

@@ -4,6 +4,7 @@
 #include "support/support.h"
 
 #include "ron/s3/s3.h"
+#include "s3/s3_priv.h"
 
 static void test_xml__answers__give_their_text_or_nothing(void **state)
 {

@@ -7,7 +7,9 @@
 
 #include <dirent.h>
 
+#include "cas/cas_priv.h"
 #include "ron/s3/tier.h"
+#include "s3/tier_priv.h"
 
 #define TIER_TEST_CONF(X)                                                                          \
     X(TIER_TEST_AMNESIA, "amnesia.enabled", BOOL, "", 0, 0, "false", RON_CONF_FIXED, "Amnesia.")   \

@@ -13,6 +13,7 @@
 #include <sys/prctl.h>
 
 #include "ron/base/assert.h"
+#include "sync/sync_testing.h"
 #include "unit/sync/parked.h"
 
 static struct ron_thread *start(const char *name, void (*body)(void *), void *arg)

@@ -18,7 +18,9 @@
 
 #include "ron/io/linux_env.h"
 #include "ron/task/supervisor.h"
+#include "sync/sync_testing.h"
 #include "task/sup_priv.h"
+#include "task/task_testing.h"
 
 enum {
     FX_WAIT_MS = 40000, /* slow machines and sanitizers included, below the limit of a test */

@@ -10,8 +10,11 @@
 
 #include <semaphore.h>
 
+#include "chan/chan_priv.h"
+#include "chan/chan_testing.h"
 #include "ron/chan/bus.h"
 #include "ron/chan/oneshot.h"
+#include "sync/sync_testing.h"
 #include "task/task_priv.h"
 
 enum { DEADLINE_MS = RON_DRAIN_DEADLINE_DEFAULT_MS };

@@ -7,6 +7,7 @@
  * Method: real time; loop workers and blocking ones share one channel; each message has its own
  * count. The load lasts until each failing worker was restarted often enough. RON_SOAK=1 asks for
  * more. */
+#include "support/rand.h"
 #include "unit/task/fixture.h"
 
 enum {

@@ -5,6 +5,7 @@
  * intake ends; both "work" and "shutdown" ready are taken in the decided order; under load the
  * counts add up; every trigger of a stop leads to the same drain. Method: callbacks number
  * themselves in one sequence. What does not end in time is in test_abort.c. */
+#include "chan/chan_priv.h"
 #include "unit/task/fixture.h"
 
 #include <semaphore.h>

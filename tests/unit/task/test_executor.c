@@ -5,6 +5,9 @@
  * shared, nothing starves, and the number of threads and descriptors is what was asked for.
  * Method: real workers; handlers record the thread they ran on, the executor's own counters tell
  * the wake-ups. Where a schedule matters it is forced: a handler is held in a semaphore. */
+#include "support/rand.h"
+#include "sync/sync_testing.h"
+#include "task/task_testing.h"
 #include "unit/task/fixture.h"
 
 #include <dirent.h>

@@ -5,6 +5,7 @@
  * each offer is accounted for: accepted and handled, shed inside and counted, refused as busy, or
  * refused because the service was going.
  * Method: client threads outside the supervisor, a pool of loop workers, a blocking last stage. */
+#include "chan/chan_testing.h"
 #include "unit/task/fixture.h"
 
 enum { SENDERS = 2 };

@@ -4,6 +4,8 @@
  * Goal: batches keep order and size, wake-ups become empty batches and coalesce, a wake time is
  * never early and pins the task to its worker, a handler's error ends the task whatever its code.
  * Method: one small task per case on real workers; the handler records, the test thread judges. */
+#include "chan/chan_priv.h"
+#include "task/task_testing.h"
 #include "unit/task/fixture.h"
 
 #include <string.h>

@@ -6,6 +6,7 @@
  * with exit code 3, another leaves it degraded; all of it by the supervisor's clock, even when that
  * steps back. Method: virtual time that only the test moves, so each failure happens at a chosen
  * millisecond; one seed, so the random part of each delay is known beforehand. */
+#include "base/rand_priv.h"
 #include "unit/task/fixture.h"
 
 struct failing {

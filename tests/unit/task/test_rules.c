@@ -8,6 +8,7 @@
 #include "unit/task/fixture.h"
 
 #include "ron/base/env.h"
+#include "task/task_testing.h"
 
 /* What the task does wrong, and where. */
 enum place { IN_START, IN_HANDLE, IN_DRAIN, IN_STOP, IN_RUN, IN_READY, PLACES };

@@ -11,6 +11,7 @@
 #include <signal.h>
 
 #include "ron/task/signals.h"
+#include "sync/sync_testing.h"
 
 enum plot {
     UNDER_LOAD,  /* accepts and handles messages until it is stopped */

@@ -4,6 +4,8 @@
  * Goal: a bad definition is refused with a text that says what is wrong; every task belongs to the
  * supervisor and shows in the registry; one failed job or one ended task leaves the rest alone.
  * Method: definitions from a table; lives on real workers. */
+#include "chan/chan_priv.h"
+#include "task/task_testing.h"
 #include "unit/task/fixture.h"
 
 static enum ron_rc ok_start(struct ron_task *t, void *arg)

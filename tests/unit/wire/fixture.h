@@ -17,7 +17,10 @@
 
 #include "ron/base/alloc.h"
 #include "ron/wire/client.h"
+#include "support/oap.h"
+#include "wire/frame.h"
 #include "wire/wire_priv.h"
+#include "wire/wire_testing.h"
 
 enum {
     WIRE_HELD_MAX = 256,

@@ -3,6 +3,7 @@
  * queue, deadline and cancel hold; events arrive.
  * Method: the client and the server of this kernel on one executor. */
 #include "unit/wire/asks.h"
+#include "wire/wire_testing.h"
 
 static struct wire *open_both(uint32_t workers, struct ron_oap_opts so,
                               struct ron_oap_client_opts co)

@@ -5,6 +5,7 @@
  * Method: the client against a server that the test thread plays by hand and breaks off where it
  * matters. */
 #include "unit/wire/asks.h"
+#include "wire/wire_testing.h"
 
 static const struct ron_retry_curve quick = {
     .tries_max = 1, .first_ms = 1, .factor = 2, .base_max_ms = 10};

@@ -8,7 +8,9 @@
 #include <sched.h>
 #include <sys/ioctl.h>
 
+#include "support/oap.h"
 #include "wire/client_priv.h"
+#include "wire/wire_testing.h"
 
 enum { MANY = 3 * OAP_CLIENT_FRAMES_PER_TURN };
 

@@ -7,6 +7,8 @@
 
 #include "ron/base/alloc.h"
 #include "ron/wire/frame.h"
+#include "support/oap.h"
+#include "wire/frame.h"
 
 static const char vector_hello[] =
     "000000360001000100000000000000000000000000000000000000aa0000000000000000002a7b227561223a227364"

@@ -5,6 +5,8 @@
 #include "unit/wire/fixture.h"
 
 #include "ron/obs/metrics.h"
+#include "support/oap.h"
+#include "wire/wire_testing.h"
 
 static void test_server__hello__tells_the_limits(void **state)
 {

@@ -4,6 +4,8 @@
  * Method: raw sockets against a running server with short limits. Waits are for answers and
  * counters, never for a time. */
 #include "unit/wire/fixture.h"
+#include "wire/frame.h"
+#include "wire/wire_testing.h"
 
 static void test_server__half_a_frame__read_timeout(void **state)
 {

@@ -4,6 +4,7 @@
  * Method: raw frames against the server; the client against the server, and against one played by
  * hand that says nothing of traces. */
 #include "unit/wire/asks.h"
+#include "wire/frame.h"
 
 static const char one[] = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01";
 static const char two[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00";

@@ -23,7 +23,6 @@
  * which may block. Accessors may be used from anywhere while the app lives. */
 #pragma once
 
-#include "ron/app/args.h"
 #include "ron/app/keys.h"
 #include "ron/http/ops.h"
 #include "ron/http/server.h"
@@ -58,20 +57,6 @@ struct ron_app_opts {
     enum ron_rc (*collect)(struct ron_metrics *m, struct ron_err *err); /* NULL: no more metrics */
 };
 
-/* Loads the settings and builds everything; nothing runs yet but the executor. RON_INVALID names
- * the setting. */
-RON_MUST_USE enum ron_rc ron_app_new(const struct ron_app_opts *opts, struct ron_app **ret_app,
-                                     struct ron_err *err);
-/* Runs until a stop is requested (ron_sup_request_stop); returns the exit code so far. */
-int ron_app_run(struct ron_app *app);
-/* Afterwards, when nobody reloads any more: lets the service have its last word on the code, and
- * writes out the log. */
-int ron_app_finish(struct ron_app *app, int code);
-/* What SIGHUP does. One caller at a time; blocks on files. */
-RON_MUST_USE enum ron_rc ron_app_reload(struct ron_app *app, struct ron_err *err);
-/* False when a task hangs: then its memory is left behind, and the process should end. */
-bool ron_app_free(struct ron_app *app);
-
 /* ---- for the service ------------------------------------------------------------------------- */
 
 const struct ron_env *ron_app_env(const struct ron_app *app);
@@ -93,8 +78,6 @@ const char *const *ron_app_environ(const struct ron_app *app);
 
 /* In build: the routes of the service, kept, not copied. */
 void ron_app_set_routes(struct ron_app *app, const struct ron_http_route *routes, size_t count);
-/* In build: whose requests the rate counts (ron/http/server.h); without it, the address's. */
-void ron_app_set_client_key(struct ron_app *app, ron_http_client_key *key, void *arg);
 /* In build: told of every answer (ron/http/server.h, on_done) behind the frame's metrics, on the
  * worker's thread: for a service that counts refusals under names of its own. */
 void ron_app_set_on_done(struct ron_app *app,

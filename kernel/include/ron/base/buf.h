@@ -67,8 +67,6 @@ enum ron_rc ron_buf_append_text(struct ron_buf *buf, const char *text);
 
 /* Appends formatted text, all of it or nothing. */
 enum ron_rc ron_buf_append_fmt(struct ron_buf *buf, const char *fmt, ...) RON_PRINTF(2, 3);
-enum ron_rc ron_buf_append_vfmt(struct ron_buf *buf, const char *fmt, va_list args)
-    RON_PRINTF(2, 0);
 
 /* Makes room for len bytes behind the content and points to it. The content stays the same. */
 enum ron_rc ron_buf_reserve(struct ron_buf *buf, size_t len, uint8_t **ret_room) RON_MUST_USE;

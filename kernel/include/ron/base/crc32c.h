@@ -14,6 +14,3 @@
 /* The checksum of bytes that follow those whose checksum is `crc`; 0 for the first. `bytes` may be
  * NULL when len is 0. So crc(crc(0, a), b) = crc(0, a || b). */
 uint32_t ron_crc32c(uint32_t crc, const void *bytes, size_t len);
-
-/* The same without the instruction, for comparison by tests. */
-uint32_t ron_crc32c_table(uint32_t crc, const void *bytes, size_t len);

@@ -61,9 +61,6 @@ void ron_ctx_init(struct ron_ctx *ctx, const char *thread, const char *task);
  * caller keeps ownership of both; ctx must stay valid while it is current. */
 struct ron_ctx *ron_ctx_swap(struct ron_ctx *ctx);
 
-/* Renames the current context's thread; a longer name is cut. */
-void ron_ctx_set_thread(const char *thread);
-
 /* Sets the task of the current context (static text or NULL) and returns the one before, so that
  * the caller can restore it. */
 const char *ron_ctx_set_task(const char *task);

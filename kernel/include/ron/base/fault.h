@@ -40,8 +40,5 @@ enum {
 /* Returns true to make the call at `site` (static text) fail. NULL in production. */
 extern bool (*ron_fault_hook)(enum ron_fault_kind kind, const char *site);
 
-/* "alloc", "syscall"; "?" for a number that is no kind. */
-const char *ron_fault_kind_name(enum ron_fault_kind kind);
-
 #define RON_FAULT(kind, site)                                                                      \
     (RON_UNLIKELY(ron_fault_hook != NULL) && ron_fault_hook((kind), (site)))

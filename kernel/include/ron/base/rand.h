@@ -5,7 +5,7 @@
  * every machine, in integers only. NOT for keys, tokens or nonces: those come from the operating
  * system through the environment of io.
  *
- * Threads: a generator belongs to one thread. Give each thread its own with ron_rand_fork.
+ * Threads: a generator belongs to one thread. Give each thread its own.
  */
 #pragma once
 
@@ -23,8 +23,6 @@ uint64_t ron_splitmix64(uint64_t *state);
 /* Any seed is good, 0 included. */
 void ron_rand_seed(struct ron_rand *rand, uint64_t seed);
 
-uint64_t ron_rand_u64(struct ron_rand *rand);
-
 /* Uniform in [0, bound), without bias. bound must not be 0. */
 uint64_t ron_rand_below(struct ron_rand *rand, uint64_t bound);
 
@@ -34,10 +32,6 @@ uint64_t ron_rand_range(struct ron_rand *rand, uint64_t first, uint64_t last);
 /* True num times out of den. num <= den, den not 0. Draws a number even when the answer is certain,
  * so that changing a probability in a test does not shift everything that comes after. */
 bool ron_rand_chance(struct ron_rand *rand, uint64_t num, uint64_t den);
-
-/* A generator for a part of the work. Its sequence does not depend on how much the parent draws
- * afterwards. Costs the parent one draw. */
-struct ron_rand ron_rand_fork(struct ron_rand *rand);
 
 /* Fills len bytes. The same bytes on machines of either byte order. */
 void ron_rand_bytes(struct ron_rand *rand, void *ret_bytes, size_t len);

@@ -38,17 +38,8 @@ struct ron_ulid {
 /* Puts the parts together. A time past RON_ULID_TIME_MAX_MS is taken as that maximum. */
 struct ron_ulid ron_ulid_make(uint64_t time_ms, const uint8_t random[RON_ULID_RANDOM_BYTES]);
 
-uint64_t ron_ulid_time_ms(const struct ron_ulid *ulid);
-
-/* -1, 0, 1 in the order of time, then of the random part. */
-int ron_ulid_cmp(const struct ron_ulid *a, const struct ron_ulid *b);
-
 /* Writes 26 characters and a NUL. */
 void ron_ulid_format(const struct ron_ulid *ulid, char ret_text[RON_ULID_TEXT_SIZE]);
-
-/* Reads exactly len bytes, which need no NUL. RON_INVALID unless it is a ULID; err says why. */
-enum ron_rc ron_ulid_parse(const char *text, size_t len, struct ron_ulid *ret_ulid,
-                           struct ron_err *err) RON_MUST_USE;
 
 /* Fills len bytes with randomness of the quality that the identifiers need. Must not fail. */
 typedef void ron_ulid_random_fn(void *ctx, void *ret_bytes, size_t len);

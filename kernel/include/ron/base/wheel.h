@@ -97,6 +97,3 @@ static inline size_t ron_wheel_armed(const struct ron_wheel *wheel)
 {
     return wheel->armed;
 }
-
-/* Walks the whole wheel and asserts its invariants; for tests. */
-void ron_wheel_assert(const struct ron_wheel *wheel);

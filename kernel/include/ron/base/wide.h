@@ -63,11 +63,6 @@ struct ron_u256 ron_u256_mul(ron_u128 a, ron_u128 b);
 /* -1, 0, 1. */
 int ron_u256_cmp(struct ron_u256 a, struct ron_u256 b);
 
-/* n = quotient * d + remainder with remainder < d. The quotient always fits; DIV_ZERO is the only
- * refusal. */
-enum ron_wide_result ron_u256_div(struct ron_u256 n, ron_u128 d, struct ron_u256 *ret_quotient,
-                                  ron_u128 *ret_remainder) RON_MUST_USE;
-
 /* a * b / d, rounded as asked. The remainder is always the one of the floor division, so that
  * floor * d + remainder == a * b whatever the rounding. */
 enum ron_wide_result ron_muldiv(ron_u128 a, ron_u128 b, ron_u128 d, enum ron_rounding rounding,

@@ -63,10 +63,6 @@ RON_MUST_USE enum ron_cap_why ron_cap_verify(const struct ron_cap_keys *keys, st
 RON_MUST_USE enum ron_cap_why ron_cap_verify_signature(const struct ron_cap_keys *keys,
                                                        struct ron_str token);
 
-/* Splits an identifier; false when it does not have our form. */
-bool ron_cap_id_split(struct ron_str identifier, struct ron_str *ret_key_id,
-                      struct ron_str *ret_nonce);
-
 /* The token in the value of an Authorization header: `Bearer`, in any case, one blank, and the
  * characters of base64url. OK, MISSING (no or an empty value), SCHEME, TOO_LARGE or MALFORMED. */
 RON_MUST_USE enum ron_cap_why ron_cap_bearer(struct ron_str value, struct ron_str *ret_token);

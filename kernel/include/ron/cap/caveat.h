@@ -122,20 +122,4 @@ struct ron_cap_request {
 RON_MUST_USE enum ron_cap_why ron_cap_caveat_parse(const char *text, size_t len,
                                                    struct ron_cap_caveat *ret_caveat);
 
-/* RON_CAP_OK or the kind's reason. */
-RON_MUST_USE enum ron_cap_why ron_cap_caveat_holds(const struct ron_cap_caveat *caveat,
-                                                   const struct ron_cap_request *request);
-
 /* ---- grammar --------------------------------------------------------------------------------- */
-
-/* [a-z][a-z0-9_-]*, parts joined by dots, at most RON_CAP_NAME_MAX bytes. */
-bool ron_cap_scope_valid(struct ron_str scope);
-/* Such names joined by commas, none twice. */
-bool ron_cap_scopes_valid(struct ron_str list);
-/* Whether one name of a valid list is `wanted` or stands above it. */
-bool ron_cap_scopes_cover(struct ron_str list, struct ron_str wanted);
-/* [A-Za-z0-9:/_.@-]{1,256}, and one '*' at the end. */
-bool ron_cap_prefix_valid(struct ron_str prefix);
-/* Whether the account is the prefix or lies below it, where ':' and '/' part the levels. A prefix
- * that ends in '*' covers every account that begins with what stands before. */
-bool ron_cap_prefix_covers(struct ron_str prefix, struct ron_str account);

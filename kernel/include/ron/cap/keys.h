@@ -39,9 +39,6 @@ struct ron_cap_key_info {
 
 struct ron_cap_keys;
 
-/* [a-z0-9_-]{1,32} */
-bool ron_cap_key_id_valid(struct ron_str id);
-
 /* ---- file ------------------------------------------------------------------------------------ */
 
 /* A snapshot with one reference, which is the caller's. RON_NOTFOUND, RON_DENIED, RON_CORRUPT,
@@ -63,16 +60,6 @@ RON_MUST_USE enum ron_rc ron_cap_keyfile_retire(const struct ron_env *env, const
 
 /* ---- snapshot -------------------------------------------------------------------------------- */
 
-/* The same from a file's content. */
-RON_MUST_USE enum ron_rc ron_cap_keys_parse(const char *text, size_t len,
-                                            struct ron_cap_keys **ret_keys, struct ron_err *err);
-
-/* One random key that is nowhere but in memory, for a service without disk. */
-RON_MUST_USE enum ron_rc ron_cap_keys_ephemeral(const struct ron_env *env,
-                                                struct ron_cap_keys **ret_keys,
-                                                struct ron_err *err);
-
-struct ron_cap_keys *ron_cap_keys_ref(struct ron_cap_keys *keys);
 void ron_cap_keys_unref(struct ron_cap_keys *keys); /* NULL is fine */
 
 /* At least 1; the last one mints. */
@@ -89,14 +76,3 @@ struct ron_cap_ring {
 
 void ron_cap_ring_init(struct ron_cap_ring *ring, struct ron_cap_keys *take_keys);
 void ron_cap_ring_done(struct ron_cap_ring *ring);
-
-/* The present keys with a reference for the caller, and their generation (may be NULL). */
-struct ron_cap_keys *ron_cap_ring_get(struct ron_cap_ring *ring, uint64_t *ret_generation);
-
-/* Swaps the keys; true when they differ from the old ones. Whoever asks afterwards gets them. */
-bool ron_cap_ring_put(struct ron_cap_ring *ring, struct ron_cap_keys *take_keys);
-
-/* Loads the file and puts its keys; on failure the old ones stay. */
-RON_MUST_USE enum ron_rc ron_cap_ring_reload(struct ron_cap_ring *ring, const struct ron_env *env,
-                                             const char *path, bool *ret_changed,
-                                             struct ron_err *err);

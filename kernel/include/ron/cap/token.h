@@ -63,28 +63,5 @@ static inline struct ron_str ron_cap_str(const struct ron_cap_token *t, struct r
 RON_MUST_USE enum ron_cap_why ron_cap_token_read(const char *text, size_t len,
                                                  struct ron_cap_token *ret_token);
 
-/* A token without caveats under `root` (ron_cap_root). TOO_LARGE or OK; MALFORMED when the
- * identifier is empty. */
-RON_MUST_USE enum ron_cap_why ron_cap_token_make(enum ron_cap_form form, struct ron_str location,
-                                                 struct ron_str identifier,
-                                                 const uint8_t root[RON_CAP_SIG_BYTES],
-                                                 struct ron_cap_token *ret_token);
-
-/* Adds any bytes as a first-party caveat and moves the signature on. TOO_LARGE, TOO_MANY or OK;
- * MALFORMED when empty. Unchanged on failure. Needs no key: that is how holders narrow a token. */
-RON_MUST_USE enum ron_cap_why ron_cap_token_add(struct ron_cap_token *token, struct ron_str caveat);
-
-/* Appends the token's text, without padding, in its form. RON_LIMIT when that form would be longer
- * than RON_CAP_TEXT_MAX. */
-RON_MUST_USE enum ron_rc ron_cap_token_write(const struct ron_cap_token *token,
-                                             struct ron_buf *out);
-
-/* The key from which the chain starts. */
-void ron_cap_root(const void *key, size_t len, uint8_t ret_root[RON_CAP_SIG_BYTES]);
-
-/* Whether the chain from `root` ends in the token's signature; compared in constant time. */
-bool ron_cap_token_signed_by(const struct ron_cap_token *token,
-                             const uint8_t root[RON_CAP_SIG_BYTES]);
-
 /* The first 8 hex digits of BLAKE3 of the token's text: the one thing of it that a log may have. */
 void ron_cap_log_id(const char *text, size_t len, char ret_id[RON_CAP_LOG_ID_SIZE]);

@@ -56,12 +56,6 @@ RON_MUST_USE enum ron_rc ron_cap_verifier_new(const struct ron_cap_verifier_opts
                                               struct ron_err *err);
 void ron_cap_verifier_free(struct ron_cap_verifier *v); /* NULL is fine */
 
-/* As ron_cap_verify. */
-RON_MUST_USE enum ron_cap_why ron_cap_verifier_check(struct ron_cap_verifier *v,
-                                                     struct ron_str token,
-                                                     const struct ron_cap_request *request,
-                                                     struct ron_cap_info *ret_info);
-
 /* Signature and expiry; the other caveats are the caller's to judge, with ron_cap_grant_allows. The
  * grant lies in the arena, which has RON_CAP_GRANT_BYTES left (TOO_LARGE when it does not fit what
  * is left). `ret_info` may be NULL; it is filled
@@ -71,11 +65,6 @@ RON_MUST_USE enum ron_cap_why ron_cap_verifier_open(struct ron_cap_verifier *v,
                                                     struct ron_arena *arena,
                                                     struct ron_cap_grant *ret_grant,
                                                     struct ron_cap_info *ret_info);
-
-/* Wipes every entry of an older generation or that expired by `now_ms` (0: none did), set by set,
- * so that checks go on meanwhile. It looks at every entry: for a thread that may take its time.
- * Returns how many. */
-size_t ron_cap_verifier_forget(struct ron_cap_verifier *v, uint64_t now_ms);
 
 /* What a SIGHUP does: loads the key file into the ring and, when the keys changed, forgets what
  * they did not sign. On failure everything stays as it was. Blocks; one caller at a time. */

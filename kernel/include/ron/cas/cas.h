@@ -178,10 +178,6 @@ RON_MUST_USE enum ron_rc ron_cas_commit(struct ron_cas_writer *take_writer, stru
 /* Ends the writer and forgets its bytes. NULL does nothing. */
 void ron_cas_abort(struct ron_cas_writer *take_writer);
 
-/* begin, append and commit in one. */
-RON_MUST_USE enum ron_rc ron_cas_put(struct ron_cas *s, const void *bytes, size_t len,
-                                     struct ron_b3 *ret_id, struct ron_err *err);
-
 /* ---- care (blocking for a disk store) -------------------------------------------------------- */
 
 /* Pins are counted and live as long as the process. RON_NOTFOUND; RON_FULL (RON_CAS_PINS_MAX). */
@@ -192,17 +188,7 @@ enum ron_rc ron_cas_unpin(struct ron_cas *s, const struct ron_b3 *id);
 RON_MUST_USE enum ron_rc ron_cas_remove(struct ron_cas *s, const struct ron_b3 *id,
                                         struct ron_err *err);
 
-/* Fills the index from the folders. `stop` (may be NULL) is asked now and then; true ends the work
- * with RON_CANCELLED, and a later call starts again. */
-RON_MUST_USE enum ron_rc ron_cas_load(struct ron_cas *s, bool (*stop)(void *arg), void *arg,
-                                      struct ron_err *err);
 bool ron_cas_loaded(const struct ron_cas *s); /* never blocks */
-/* Checks the next objects against their ids, about `budget_bytes` of them (at least one), round and
- * round. Returns how many bytes were checked; 0 when there is nothing to check. */
-uint64_t ron_cas_scrub(struct ron_cas *s, uint64_t budget_bytes);
-/* Gives back what was released on threads that may not block, and evicts down to the cap (after a
- * start with a smaller one). */
-void ron_cas_tend(struct ron_cas *s);
 
 /* A blocking task that loads the index, then tends and scrubs once a second until it is stopped.
  * The store outlives the task. */

@@ -40,8 +40,6 @@ RON_MUST_USE enum ron_rc ron_bus_new(const struct ron_bus_opts *opts, struct ron
                                      struct ron_err *err);
 /* All readers must have left. */
 void ron_bus_free(struct ron_bus *b);
-/* After it publishing answers RON_CLOSED and readers get what is kept, then RON_CLOSED. */
-bool ron_bus_close(struct ron_bus *b);
 
 RON_MUST_USE enum ron_rc ron_bus_publish(struct ron_bus *b, const void *message);
 
@@ -51,10 +49,6 @@ RON_MUST_USE enum ron_rc ron_bus_subscribe(struct ron_bus *b, struct ron_bus_rea
 void ron_bus_unsubscribe(struct ron_bus_reader *r);
 
 /* Copies up to `max` messages to `out`. RON_OK; RON_LAGGED with *ret_missed (call again to read
- * on); RON_CLOSED; RON_TIMEOUT, RON_CANCELLED (recv); RON_AGAIN (poll: the waker will be
- * called). */
-RON_MUST_USE enum ron_rc ron_bus_recv(struct ron_bus_reader *r, void *out, size_t max,
-                                      struct ron_deadline deadline, size_t *ret_count,
-                                      uint64_t *ret_missed);
+ * on); RON_CLOSED; RON_AGAIN: the waker will be called. */
 RON_MUST_USE enum ron_rc ron_bus_poll(struct ron_bus_reader *r, void *out, size_t max,
                                       size_t *ret_count, uint64_t *ret_missed);

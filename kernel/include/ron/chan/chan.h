@@ -81,7 +81,6 @@ void ron_chan_free(struct ron_chan *c);
 
 /* True when this call closed it, false when it was closed already. */
 bool ron_chan_close(struct ron_chan *c);
-bool ron_chan_is_closed(const struct ron_chan *c);
 
 /* ---- sending --------------------------------------------------------------------------------- */
 
@@ -93,25 +92,6 @@ RON_MUST_USE enum ron_rc ron_chan_try_send(struct ron_chan *c, void *item, void 
  * RON_CLOSED, RON_TIMEOUT (wait), RON_CANCELLED. */
 RON_MUST_USE enum ron_rc ron_chan_send(struct ron_chan *c, void *item, struct ron_deadline deadline,
                                        void **ret_evicted);
-
-/* As many of `items` as fit now, in order, under one lock; for reject and wait channels. RON_OK
- * when all were taken, else RON_FULL or RON_CLOSED; ret_sent is set in every case. */
-RON_MUST_USE enum ron_rc ron_chan_try_send_many(struct ron_chan *c, void *const *items,
-                                                size_t count, size_t *ret_sent);
-
-/* `wait` for a task on a worker. RON_OK, RON_CLOSED, or RON_AGAIN: the node's waker is called when
- * there may be room; then call again. */
-RON_MUST_USE enum ron_rc ron_chan_send_poll(struct ron_chan *c, void *item,
-                                            struct ron_wait_node *node);
-
-/* `retry_once` for a task on a worker. Zero the record first. RON_OK, RON_CLOSED, RON_AGAIN (call
- * again after delay_ms), RON_FULL (second refusal, counted as dropped). */
-struct ron_chan_retry {
-    uint32_t tries;
-    uint32_t delay_ms;
-};
-RON_MUST_USE enum ron_rc ron_chan_send_retry(struct ron_chan *c, void *item,
-                                             struct ron_chan_retry *retry);
 
 /* Room promised ahead: a sender that must not fail later (it is about to give out a number)
  * reserves first. A reservation made before a close is honoured after it; receivers see the end
@@ -155,7 +135,6 @@ RON_MUST_USE enum ron_rc ron_chan_recv_or_changed(struct ron_chan *c, struct ron
 /* A polling task that ends takes its nodes out of the lots; a wake-up it holds goes to the next
  * waiter. */
 void ron_chan_recv_forget(struct ron_chan *c, struct ron_wait_node *node);
-void ron_chan_send_forget(struct ron_chan *c, struct ron_wait_node *node);
 
 /* ---- looking --------------------------------------------------------------------------------- */
 
@@ -174,4 +153,3 @@ struct ron_chan_stats {
 void ron_chan_get_stats(const struct ron_chan *c, struct ron_chan_stats *ret_stats);
 const char *ron_chan_name(const struct ron_chan *c);
 uint32_t ron_chan_capacity(const struct ron_chan *c);
-const char *ron_chan_policy_name(enum ron_chan_policy policy);

@@ -94,7 +94,6 @@ size_t ron_registry_rows(struct ron_registry *reg, size_t skip, struct ron_reg_r
                          size_t max);
 size_t ron_registry_count(struct ron_registry *reg);
 
-const char *ron_reg_kind_name(enum ron_reg_kind kind);
 void ron_reg_row_sample(struct ron_reg_row *row, const char *metric, const char *label, bool gauge,
                         uint64_t value);
 

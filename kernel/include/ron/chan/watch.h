@@ -42,8 +42,3 @@ uint64_t ron_watch_get(struct ron_watch *w, uint64_t *ret_version);
 RON_MUST_USE enum ron_rc ron_watch_wait(struct ron_watch *w, uint64_t seen,
                                         struct ron_deadline deadline, uint64_t *ret_value,
                                         uint64_t *ret_version);
-/* For tasks on a worker: RON_OK (changed) or RON_AGAIN (the waker will be called). */
-RON_MUST_USE enum ron_rc ron_watch_poll(struct ron_watch *w, uint64_t seen,
-                                        struct ron_wait_node *node, uint64_t *ret_value,
-                                        uint64_t *ret_version);
-void ron_watch_forget(struct ron_watch *w, struct ron_wait_node *node);

@@ -122,12 +122,6 @@ struct ron_conf_table {
 #define RON_CONF_MIB(n) ((int64_t)(n) << 20)
 #define RON_CONF_GIB(n) ((int64_t)(n) << 30)
 
-/* Whether the table itself is sound: names, order (keys without a section first, keys of a section
- * together), defaults inside their ranges, a doc line each. ron_conf_load asserts it; a service
- * tests it to learn which row is wrong. */
-enum ron_rc ron_conf_table_check(const struct ron_conf_table *table,
-                                 struct ron_err *err) RON_MUST_USE;
-
 /* Place of the row with exactly this name, or SIZE_MAX: for code that serves many tables. */
 size_t ron_conf_find_key(const struct ron_conf_table *table, const char *name);
 
@@ -198,10 +192,6 @@ struct ron_conf_value {
     };
 };
 
-/* The value of a key; `section` is 0 for keys without "*", else from ron_conf_section. */
-const struct ron_conf_value *ron_conf_get(const struct ron_conf_snap *snap, uint32_t section,
-                                          size_t key);
-
 /* Typed reading; another type than the row's is a programmer's mistake, and so is a secret string
  * read with anything but ron_conf_secret. The variants with _in read a named section. */
 bool ron_conf_bool_in(const struct ron_conf_snap *snap, uint32_t section, size_t key);
@@ -241,8 +231,8 @@ const struct ron_conf_table *ron_conf_table_of(const struct ron_conf_snap *snap)
 struct ron_conf_snap *ron_conf_ref(struct ron_conf_snap *snap);
 void ron_conf_unref(struct ron_conf_snap *snap);
 
-/* Where the current snapshot is found (C3). A long-lived reader keeps its reference and calls
- * ron_conf_box_refresh now and then, which costs one load while nothing changed. */
+/* Where the current snapshot is found (C3). A reader takes a reference for one piece of work and
+ * gives it back afterwards. */
 struct ron_conf_box {
     struct ron_mutex lock; /* held for a pointer and a count, never for more */
     struct ron_conf_snap *current;
@@ -255,14 +245,6 @@ void ron_conf_box_done(struct ron_conf_box *box);
 /* The current snapshot with a reference for the caller. */
 struct ron_conf_snap *ron_conf_box_get(struct ron_conf_box *box);
 void ron_conf_box_put(struct ron_conf_box *box, struct ron_conf_snap *take_snap);
-/* Brings *snap (a reference of the caller) up to date. `seen` belongs to it and starts at 0; *snap
- * starts as NULL. Returns whether it changed. */
-bool ron_conf_box_refresh(struct ron_conf_box *box, struct ron_conf_snap **snap, uint64_t *seen);
-/* Reload and put in one: what a SIGHUP does. One caller at a time. */
-enum ron_rc ron_conf_box_reload(struct ron_conf_box *box, const struct ron_env *env,
-                                const struct ron_conf_sources *sources,
-                                struct ron_conf_changes *ret_changes, struct ron_buf *diff,
-                                struct ron_err *err) RON_MUST_USE;
 
 /* ---- writing --------------------------------------------------------------------------------- */
 

@@ -113,6 +113,3 @@ const char *ron_toml_type_name(enum ron_toml_type type);
 /* Line and column (T2) of an offset into a text. Reads the text up to there. */
 void ron_toml_position(const char *text, size_t len, size_t offset, uint32_t *ret_line,
                        uint32_t *ret_column);
-
-/* A whole text or key is UTF-8: the offset of the first byte that is not, or len. */
-size_t ron_toml_utf8_prefix(const char *text, size_t len);

@@ -51,22 +51,10 @@ struct ron_flights_opts {
     void (*drop_value)(void *value);
 };
 
-struct ron_flights_stats {
-    uint64_t led;       /* joins that made a flight */
-    uint64_t coalesced; /* joins that followed one */
-    uint64_t busy_rejections_total;
-    uint64_t finished;
-    uint64_t failed;    /* by their leader */
-    uint64_t handovers; /* to a follower */
-    uint64_t abandoned; /* ended because the leader left, for want of a follower or of leave */
-    uint64_t running;   /* now */
-};
-
 RON_MUST_USE enum ron_rc ron_flights_new(const struct ron_flights_opts *opts,
                                          struct ron_flights **ret_flights, struct ron_err *err);
 /* Everybody must have left. */
 void ron_flights_free(struct ron_flights *f);
-void ron_flights_get_stats(const struct ron_flights *f, struct ron_flights_stats *ret_stats);
 
 enum ron_flight_role { RON_FLIGHT_LEADER, RON_FLIGHT_FOLLOWER };
 
@@ -100,9 +88,6 @@ struct ron_flight_news {
 /* RON_OK with news, RON_TIMEOUT or RON_CANCELLED; after those two it may wait again or leave.
  * Blocking point. */
 RON_MUST_USE enum ron_rc ron_flight_wait(struct ron_flight_ticket *t, struct ron_deadline deadline,
-                                         struct ron_flight_news *ret_news);
-/* RON_OK with news; or RON_AGAIN, and the waker is woken when there are some. */
-RON_MUST_USE enum ron_rc ron_flight_poll(struct ron_flight_ticket *t, struct ron_waker *waker,
                                          struct ron_flight_news *ret_news);
 
 /* The leader ends the flight; take_value is not NULL and belongs to the flight from here on (F4).

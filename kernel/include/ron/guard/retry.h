@@ -102,9 +102,6 @@ struct ron_retry {
     uint32_t tries; /* ended so far; start with 0 */
 };
 
-/* Whether another try could end otherwise (Y2); not whether it is allowed. */
-bool ron_attempt_transient(const struct ron_retry_curve *curve, const struct ron_attempt *attempt);
-
 /* Called after each try. With AGAIN *ret_wait_ns holds the wait before the next one. */
 enum ron_retry_verdict ron_retry_next(struct ron_retry *r, const struct ron_attempt *attempt,
                                       uint64_t now_ns, uint64_t *ret_wait_ns);

@@ -16,9 +16,6 @@ struct ron_http_etag {
 /* One tag and nothing else. RON_INVALID. */
 RON_MUST_USE enum ron_rc ron_http_etag_parse(struct ron_str text, struct ron_http_etag *ret_etag);
 
-/* Strong: neither is weak and the opaque parts are the same. Weak: these are the same. */
-bool ron_http_etag_equal(const struct ron_http_etag *a, const struct ron_http_etag *b, bool strong);
-
 /* Whether a list ("*", or tags with commas) has the tag; NULL: there is no representation, and
  * nothing matches. RON_INVALID for a malformed list, wherever its fault is. */
 RON_MUST_USE enum ron_rc ron_http_etag_in(struct ron_str list, const struct ron_http_etag *etag,
@@ -39,8 +36,3 @@ enum ron_http_precond {
 enum ron_http_precond ron_http_precondition(const struct ron_http_head *head,
                                             const struct ron_http_etag *etag, uint64_t mtime_s,
                                             uint64_t now_s);
-
-/* Whether Range may be honoured: there is no If-Range, or it names this very representation: a
- * strong tag, or the exact date when that is at least a second before now (13.1.5). */
-bool ron_http_if_range(const struct ron_http_head *head, const struct ron_http_etag *etag,
-                       uint64_t mtime_s, uint64_t now_s);

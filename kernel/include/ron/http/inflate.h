@@ -68,11 +68,6 @@ RON_MUST_USE enum ron_rc ron_inflate_new(enum ron_inflate_coding coding,
                                          const struct ron_inflate_opts *opts,
                                          struct ron_inflate **ret_z, struct ron_err *err);
 void ron_inflate_free(struct ron_inflate *z);
-/* The memory that such a decoder holds from its birth on. */
-size_t ron_inflate_memory(enum ron_inflate_coding coding, const struct ron_inflate_opts *opts);
-
-/* Ready for the next body, with the same coding and limits. */
-void ron_inflate_reset(struct ron_inflate *z);
 
 /* Consumes *ret_used of `in`, writes *ret_len of at most `size` bytes to `out`; size > 0. While
  * *ret_len == size there may be more without further input. On failure the outputs are written
@@ -83,6 +78,3 @@ RON_MUST_USE enum ron_rc ron_inflate_feed(struct ron_inflate *z, const void *in,
 
 /* Whether the body may end here: RON_OK or RON_INVALID (cut short), or the earlier failure. */
 RON_MUST_USE enum ron_rc ron_inflate_end(const struct ron_inflate *z);
-
-uint64_t ron_inflate_in_bytes(const struct ron_inflate *z);
-uint64_t ron_inflate_out_bytes(const struct ron_inflate *z);

@@ -85,12 +85,6 @@ struct ron_http_parser {
     struct ron_http_head head;   /* complete with DONE */
 };
 
-void ron_http_parser_init(struct ron_http_parser *p, const struct ron_http_limits *limits);
-
-/* `buf` is the same in each call for one head; `len` grows. DONE: head.bytes of buf belong to the
- * head. REFUSED: `reason` says why, and stays. Whether a body is too large is not decided here. */
-enum ron_http_step ron_http_parse(struct ron_http_parser *p, const char *buf, size_t len);
-
 /* Whether Content-Type is application/json, in any case and with any parameters. */
 bool ron_http_is_json(const struct ron_http_head *head);
 /* The value of a header, by its name in any case. RON_NOTFOUND; RON_CONFLICT when it stands more
@@ -100,8 +94,6 @@ RON_MUST_USE enum ron_rc ron_http_field_get(const struct ron_http_head *head, co
 /* Whether text is a token of RFC 9110 (not empty), and whether it can be sent as a field value. */
 bool ron_http_is_token(struct ron_str text);
 bool ron_http_is_value(struct ron_str text);
-/* 1-64 characters of [A-Za-z0-9._-]. */
-bool ron_http_is_corr_id(struct ron_str text);
 
 /* ---- chunked bodies -------------------------------------------------------------------------- */
 
@@ -117,14 +109,6 @@ struct ron_http_chunked {
     uint32_t trailer_bytes;
     enum ron_http_reason reason;
 };
-
-void ron_http_chunked_init(struct ron_http_chunked *d, uint64_t body_max);
-
-/* Reads from `in`; *ret_used bytes are done with. MORE with *ret_len > 0: data at in + *ret_at,
- * call again with the rest. MORE with *ret_len == 0: all of `in` was used, bring more. DONE: the
- * body is complete, what follows is the next request. */
-enum ron_http_step ron_http_chunked_feed(struct ron_http_chunked *d, const char *in, size_t len,
-                                         size_t *ret_used, size_t *ret_at, size_t *ret_len);
 
 /* ---- targets --------------------------------------------------------------------------------- */
 

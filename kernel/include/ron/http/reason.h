@@ -88,7 +88,3 @@ struct ron_http_error {
 };
 
 struct ron_http_error ron_http_error_of(enum ron_http_reason reason);
-/* "bare_cr"; never NULL. */
-const char *ron_http_reason_label(enum ron_http_reason reason);
-/* "Not Found"; "Unknown" for a status that has no row. */
-const char *ron_http_status_text(int status);

@@ -196,9 +196,8 @@ const char *ron_http_server_listener_addr(const struct ron_http_server *s, size_
 
 const struct ron_http_head *ron_http_head(const struct ron_http_call *call);
 struct ron_str ron_http_body(const struct ron_http_call *call);
-/* By place in the pattern, from 0. Asserts that the pattern has it, and that it is a number. */
+/* By place in the pattern, from 0. Asserts that the pattern has it. */
 struct ron_str ron_http_param(const struct ron_http_call *call, size_t index);
-uint64_t ron_http_param_u64(const struct ron_http_call *call, size_t index);
 struct ron_str ron_http_corr_id(const struct ron_http_call *call);
 /* The request's own span, for spans below it and calls to others; not valid without a tracer. */
 const struct ron_trace_ctx *ron_http_trace(const struct ron_http_call *call);
@@ -222,10 +221,6 @@ void ron_http_answer_blob(struct ron_http_call *call, int status, const char *co
                           const struct ron_http_blob *take_blob);
 void ron_http_fail(struct ron_http_call *call, enum ron_http_reason reason);
 void ron_http_fail_with(struct ron_http_call *call, const struct ron_http_error *error);
-/* An answer of unknown length, built inside the handler. */
-void ron_http_begin(struct ron_http_call *call, int status, const char *content_type);
-void ron_http_chunk(struct ron_http_call *call, const void *bytes, size_t len);
-void ron_http_end(struct ron_http_call *call);
 
 /* Takes a reply. RON_FULL: the inflight gate is closed; answer RON_HTTP_BUSY. */
 RON_MUST_USE enum ron_rc ron_http_defer(struct ron_http_call *call,
@@ -293,4 +288,3 @@ struct ron_http_counters {
     uint64_t rejected[RON_HTTP_REASON_COUNT]; /* rejected_total{reason} */
     uint64_t statuses[6];                     /* answers by status / 100 */
 };
-void ron_http_server_counters(const struct ron_http_server *s, struct ron_http_counters *ret);

@@ -88,9 +88,6 @@ struct ron_tls_cert {
     int64_t not_after_s;                            /* Unix time */
     uint64_t generation;                            /* 1, and one more with every reload */
 };
-void ron_tls_ctx_cert(struct ron_tls_ctx *ctx, struct ron_tls_cert *ret_cert);
-/* Until the certificate ends; negative after it: the gauge tls_certificate_expiry_seconds. */
-int64_t ron_tls_ctx_expiry_s(struct ron_tls_ctx *ctx);
 
 /* ---- the peer -------------------------------------------------------------------------------- */
 
@@ -132,7 +129,6 @@ enum ron_tls_failure {
 #undef X
         RON_TLS_FAIL_COUNT
 };
-const char *ron_tls_failure_label(enum ron_tls_failure failure);
 
 struct ron_tls_counters {
     uint64_t full;                         /* tls_handshakes_total{result="full"} */
@@ -143,7 +139,6 @@ struct ron_tls_counters {
     uint64_t reload_failures;              /* tls_reloads_total{result="failed"} */
     uint64_t shaking;                      /* tls_handshakes_open, gauge */
 };
-void ron_tls_ctx_counters(const struct ron_tls_ctx *ctx, struct ron_tls_counters *ret_counters);
 /* Adds all of these to every scrape: the context outlives the last one. RON_LIMIT, RON_NOMEM. */
 RON_MUST_USE enum ron_rc ron_tls_ctx_collect(struct ron_tls_ctx *ctx, struct ron_metrics *metrics,
                                              struct ron_err *err);

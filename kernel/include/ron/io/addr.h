@@ -48,6 +48,3 @@ RON_MUST_USE enum ron_rc ron_addr_parse(const char *text, struct ron_addr *ret_a
 /* Writes the canonical text with its NUL. RON_LIMIT when `size` is too small; RON_ADDR_MAX is
  * enough. */
 RON_MUST_USE enum ron_rc ron_addr_format(const struct ron_addr *addr, char *buf, size_t size);
-
-/* Whether only this machine can be reached by it: 127.0.0.0/8, ::1, localhost, a Unix socket. */
-bool ron_addr_is_loopback(const struct ron_addr *addr);

@@ -40,7 +40,3 @@ void ron_progress_phase(struct ron_progress *p, const char *phase, const char *u
 /* `total` 0: not known, or `end_ns` decides. Draws at most ten times a second, and the end. */
 void ron_progress_at(struct ron_progress *p, uint64_t done, uint64_t total);
 void ron_progress_end(struct ron_progress *p);
-
-/* The line that `at` draws at that time. */
-void ron_progress_text(const struct ron_progress *p, uint64_t done, uint64_t total, uint64_t now_ns,
-                       char ret_text[RON_PROGRESS_SIZE]);

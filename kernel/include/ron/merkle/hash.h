@@ -42,10 +42,6 @@ void ron_tree_hash_leaf(const void *data, size_t len, struct ron_tree_hash *ret_
 void ron_tree_hash_leaves(const struct ron_str *leaves, size_t count,
                           struct ron_tree_hash *ret_hashes);
 
-/* ret_hash may be one of the two. */
-void ron_tree_hash_node(const struct ron_tree_hash *left, const struct ron_tree_hash *right,
-                        struct ron_tree_hash *ret_hash);
-
 /* ret_hashes[i] = node(pairs[2i], pairs[2i + 1]) for i < count. ret_hashes may be pairs or pairs +
  * 1: a level of a tree then becomes the next one in place. */
 void ron_tree_hash_nodes(const struct ron_tree_hash *pairs, size_t count,

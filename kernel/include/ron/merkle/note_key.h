@@ -61,18 +61,8 @@ RON_MUST_USE enum ron_rc ron_note_key_read(struct ron_str text, struct ron_note_
                                            struct ron_err *err);
 enum ron_rc ron_note_key_write(const struct ron_note_key *key, struct ron_buf *out);
 
-RON_MUST_USE enum ron_rc ron_note_signer_read(struct ron_str text,
-                                              struct ron_note_signer *ret_signer,
-                                              struct ron_err *err);
-enum ron_rc ron_note_signer_write(const struct ron_note_signer *signer, struct ron_buf *out);
-
 /* ---- Making ---------------------------------------------------------------------------------- */
 
-/* A signer from 32 random bytes of the caller. RON_INVALID for a bad name. */
-RON_MUST_USE enum ron_rc ron_note_signer_make(struct ron_str name, enum ron_note_type type,
-                                              const uint8_t seed[RON_NOTE_SEED_BYTES],
-                                              struct ron_note_signer *ret_signer,
-                                              struct ron_err *err);
 /* The same from the environment's randomness. */
 RON_MUST_USE enum ron_rc ron_note_signer_new(const struct ron_env *env, struct ron_str name,
                                              struct ron_note_signer *ret_signer,

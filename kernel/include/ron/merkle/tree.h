@@ -100,18 +100,6 @@ RON_MUST_USE enum ron_rc ron_tree_root_at(const struct ron_tree_store *store, ui
 RON_MUST_USE enum ron_rc ron_tree_load(const struct ron_tree_store *store, uint64_t size,
                                        struct ron_tree *ret_tree, struct ron_err *err);
 
-/* ---- State as bytes: size, then the edge from the largest subtree down ----------------------- */
-
-#define RON_TREE_STATE_MAX (8 + RON_TREE_LEVELS * RON_TREE_HASH_BYTES)
-
-/* Returns the number of bytes written. */
-size_t ron_tree_save(const struct ron_tree *tree, uint8_t ret_bytes[RON_TREE_STATE_MAX]);
-
-/* RON_CORRUPT unless the bytes are exactly one state. Their hashes are believed: whoever keeps the
- * state compares the root. */
-RON_MUST_USE enum ron_rc ron_tree_restore(const uint8_t *bytes, size_t len,
-                                          struct ron_tree *ret_tree, struct ron_err *err);
-
 /* ---- Proofs (RFC 6962 section 2.1, RFC 9162 section 2.1) ------------------------------------- */
 
 struct ron_proof {

@@ -133,7 +133,6 @@ void ron_log_stop(struct ron_log *log);
 /* For a reload, from any thread. */
 void ron_log_set_level(struct ron_log *log, enum ron_log_level level);
 bool ron_log_enabled(const struct ron_log *log, enum ron_log_level level);
-const char *ron_log_level_name(enum ron_log_level level);
 
 /* Use the macros. `message` is a string constant: it is the key of L2. `log` may be NULL: nobody
  * listens. */

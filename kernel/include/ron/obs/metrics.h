@@ -166,13 +166,8 @@ void ron_scrape_sample(struct ron_scrape *scrape, struct ron_metric *family, uin
     ron_scrape_sample((scrape), (family), (value), (const char *const[]){__VA_ARGS__},             \
                       sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
 struct ron_metrics *ron_scrape_metrics(struct ron_scrape *scrape);
-/* Position of a label in the family, or -1. */
-int ron_metric_label_index(const struct ron_metric *family, const char *label);
 
 /* Appends everything as Prometheus text 0.0.4: families in the order of declaration, series in the
  * order of their labels, families without a sample left out. RON_NOMEM, RON_LIMIT (out is full). */
 RON_MUST_USE enum ron_rc ron_metrics_write(struct ron_metrics *m, struct ron_buf *out);
 #define RON_METRICS_CONTENT_TYPE "text/plain; version=0.0.4; charset=utf-8"
-
-/* The sum over all shards, for tests and decisions of an operator's tool. */
-uint64_t ron_series_value(const struct ron_series *s);

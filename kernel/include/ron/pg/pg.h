@@ -86,9 +86,6 @@ RON_MUST_USE enum ron_rc ron_pg_exec(struct ron_pg *pg, const char *sql,
 /* Several statements in one text without parameters, in one transaction: for migrations. */
 RON_MUST_USE enum ron_rc ron_pg_script(struct ron_pg *pg, const char *sql,
                                        struct ron_deadline deadline, struct ron_err *err);
-/* SQLSTATE of the last refusal, "" for none. */
-const char *ron_pg_state(const struct ron_pg *pg);
-bool ron_pg_connected(const struct ron_pg *pg);
 void ron_pg_drop(struct ron_pg *pg); /* the connection; the next statement makes a new one */
 
 size_t ron_pg_rows(const struct ron_pg_result *r);

@@ -3,7 +3,7 @@
  *
  * Place: s3, on the HTTP client (ron/http/client.h), whose rules H1-H5 hold: one host, no
  * redirects, bounded answers, deadlines, retries with jitter, a breaker. Requests are signed here
- * (ron/s3/sign.h), each with the hash of its payload, so the server refuses a body that changed on
+ * (s3/sign.h), each with the hash of its payload, so the server refuses a body that changed on
  * its way. Addressing is by path: ENDPOINT/BUCKET/PREFIX+KEY.
  *
  * Rules a caller may count on:
@@ -81,7 +81,6 @@ enum ron_s3_outcome {
 #undef X
         RON_S3_OUTCOME_COUNT
 };
-const char *ron_s3_outcome_label(enum ron_s3_outcome outcome);
 
 struct ron_s3;
 
@@ -106,16 +105,6 @@ struct ron_s3_opts {
     void *ended_arg;
 };
 
-/* Whether texts and endpoint are sound; RON_INVALID says which is not. Reads no file. */
-RON_MUST_USE enum ron_rc ron_s3_check(const struct ron_s3_opts *opts, struct ron_err *err);
-/* RON_INVALID, RON_NOMEM, or what reading the CA file gave. */
-RON_MUST_USE enum ron_rc ron_s3_new(const struct ron_s3_opts *opts, struct ron_s3 **ret_s3,
-                                    struct ron_err *err);
-RON_MUST_USE enum ron_rc ron_s3_attach(struct ron_s3 *s, struct ron_sup *sup, struct ron_err *err);
-/* After the supervisor; nobody calls any more. NULL does nothing. */
-void ron_s3_free(struct ron_s3 *s);
-uint32_t ron_s3_part_bytes(const struct ron_s3 *s);
-
 /* ---- reading --------------------------------------------------------------------------------- */
 
 struct ron_s3_got {
@@ -132,9 +121,6 @@ RON_MUST_USE enum ron_rc ron_s3_get(struct ron_s3 *s, const char *key, uint64_t 
                                     const char *if_match, struct ron_deadline deadline,
                                     struct ron_s3_got *ret_got, struct ron_err *err);
 void ron_s3_got_done(struct ron_s3_got *got);
-RON_MUST_USE enum ron_rc ron_s3_head(struct ron_s3 *s, const char *key,
-                                     struct ron_deadline deadline, uint64_t *ret_size,
-                                     struct ron_err *err);
 
 /* ---- writing --------------------------------------------------------------------------------- */
 
@@ -149,18 +135,8 @@ RON_MUST_USE enum ron_rc ron_s3_put(struct ron_s3 *s, const char *key, const voi
 typedef enum ron_rc ron_s3_read_fn(void *arg, uint64_t off, void *buf, size_t len,
                                    struct ron_err *err);
 
-/* Of any size: one put, or a multipart upload in parts of the setting (larger ones when there would
- * be too many). `deadline` is that of the whole; each request has the timeout of the settings. */
-RON_MUST_USE enum ron_rc ron_s3_put_object(struct ron_s3 *s, const char *key, uint64_t size,
-                                           ron_s3_read_fn *read, void *arg, uint32_t flags,
-                                           struct ron_deadline deadline, struct ron_err *err);
 /* RON_OK, too, when it was not there. */
 RON_MUST_USE enum ron_rc ron_s3_delete(struct ron_s3 *s, const char *key,
                                        struct ron_deadline deadline, struct ron_err *err);
 
 /* ---- for tests ------------------------------------------------------------------------------- */
-
-/* The text of the first element of that name, entities decoded: RON_NOTFOUND; RON_CORRUPT when it
- * is malformed, holds elements, or is longer than `size` - 1 bytes. */
-RON_MUST_USE enum ron_rc ron_s3_xml_text(const char *xml, size_t len, const char *name,
-                                         char *ret_text, size_t size);

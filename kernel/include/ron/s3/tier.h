@@ -150,6 +150,3 @@ RON_MUST_USE enum ron_rc ron_tier_remove(struct ron_tier *t, const struct ron_b3
  * RON_AGAIN, RON_TIMEOUT, RON_IO: the bucket could not be read. Blocking. */
 RON_MUST_USE enum ron_rc ron_tier_fetch(struct ron_tier *t, const struct ron_b3 *id,
                                         struct ron_deadline deadline, struct ron_err *err);
-
-/* The key of an object, behind the prefix. */
-void ron_tier_key(const struct ron_b3 *id, char ret_key[RON_TIER_KEY_SIZE]);

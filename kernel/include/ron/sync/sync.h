@@ -205,11 +205,9 @@ void ron_thread_join(struct ron_thread *t);
 /* Joins only if the thread has already left its body; never waits. */
 bool ron_thread_try_join(struct ron_thread *t);
 struct ron_thread *ron_thread_self(void);
-const char *ron_thread_name(const struct ron_thread *t);
 /* Asks a thread to give up: its present and every later park returns RON_CANCELLED. Cooperative: C
  * has no safe way to end a thread that does not wait. */
 void ron_thread_cancel(struct ron_thread *t);
-bool ron_thread_cancelled(void); /* of the calling thread */
 /* Whether the calling thread may block; returns the old setting. */
 bool ron_thread_set_may_block(bool may_block);
 /* How often this thread took a lock of rank leaf while it held one of rank shared. A path that must
@@ -221,8 +219,6 @@ uint64_t ron_thread_nests(void);
 int ron_thread_block_signals(const sigset_t *set);
 void ron_thread_signal(struct ron_thread *t, int signo);
 #endif
-/* Threads started and not yet joined. */
-uint32_t ron_threads_live(void);
 
 /* ---- waiting --------------------------------------------------------------------------------- */
 

@@ -36,15 +36,6 @@ uint32_t ron_exec_workers(const struct ron_exec *exec);
  * not do so for a while; on a machine with one core, and outside of workers, this does nothing. */
 void ron_worker_stay_awake(uint64_t until_ns);
 
-struct ron_exec_stats {
-    uint64_t runs;   /* handler calls */
-    uint64_t polls;  /* poller waits */
-    uint64_t sleeps; /* of them, with nothing to do */
-    uint64_t wakes;  /* wake-ups sent to sleeping workers */
-    uint64_t steals; /* tasks taken over */
-};
-void ron_exec_get_stats(const struct ron_exec *exec, struct ron_exec_stats *ret_stats);
-
 /* A poller without descriptors, on ron_park alone: for the model, and for programs that only
  * compute. */
 extern const struct ron_poller_ops ron_poller_park;

@@ -100,8 +100,6 @@ int ron_sup_run(struct ron_sup *sup);
 
 /* From any thread; a second request changes nothing. */
 void ron_sup_request_stop(struct ron_sup *sup);
-/* Ends one task alone, for good: its input is closed, or its stop asked. */
-void ron_sup_request_stop_task(struct ron_sup *sup, struct ron_task *t);
 
 /* The `shutdown` watch: a value of enum ron_sup_state. */
 struct ron_watch *ron_sup_shutdown(struct ron_sup *sup);
@@ -127,12 +125,3 @@ struct ron_kind_stats {
 };
 size_t ron_sup_kinds(const struct ron_sup *sup, struct ron_kind_stats *rows, size_t max);
 uint64_t ron_sup_leaked(const struct ron_sup *sup);
-
-struct ron_task_stats {
-    uint64_t starts;
-    uint64_t restarts; /* service_restarts_total{task} */
-    uint64_t handled;
-    uint64_t jobs_failed;
-    uint64_t stuck;
-};
-void ron_task_get_stats(const struct ron_task *t, struct ron_task_stats *ret_stats);

@@ -12,7 +12,7 @@
  * tears it down on every way out; neither blocks in a loop task. A task ends well when its input is
  * closed and drained, or, without input, when it is asked to stop; it fails when start, handle or
  * run return an error. A failed task is restarted by its policy. One bad message is not a failed
- * task: dispose of it, call ron_task_job_failed and return RON_OK.
+ * task: dispose of it and return RON_OK.
  *
  * Messages given to `handle` belong to it, whatever it returns.
  *
@@ -90,7 +90,6 @@ struct ron_task_def {
 void ron_task_wake(struct ron_task *t);
 /* The same as a waker, for a bus, watch, reply slot or second channel that the task polls. */
 struct ron_waker *ron_task_waker(struct ron_task *t);
-const char *ron_task_name(const struct ron_task *t);
 /* Value RON_TASK_GO, then RON_TASK_STOP: what a `run` body waits on beside its work. NULL for
  * others. */
 enum { RON_TASK_GO = 0, RON_TASK_STOP = 1 };
@@ -100,8 +99,6 @@ struct ron_watch *ron_task_stop_watch(struct ron_task *t);
 
 bool ron_task_stopping(const struct ron_task *t);
 void ron_task_intake_stopped(struct ron_task *t);
-/* Counts a message that could not be handled; the task goes on. */
-void ron_task_job_failed(struct ron_task *t, const struct ron_err *err);
 /* Text kept for the operator when the callback is about to return an error. */
 void ron_task_set_error(struct ron_task *t, const struct ron_err *err);
 /* Loop tasks: an empty batch no later than about this time (monotonic ms), replacing the one
@@ -109,7 +106,6 @@ void ron_task_set_error(struct ron_task *t, const struct ron_err *err);
 void ron_task_wake_at(struct ron_task *t, uint64_t at_ms);
 /* Loop tasks: time at the start of this round of the worker; cheap. */
 uint64_t ron_task_now_ms(const struct ron_task *t);
-const struct ron_env *ron_task_env(const struct ron_task *t);
 
 /* ---- descriptors and timers of a loop task fixed to a worker --------------------------------- */
 

@@ -153,9 +153,6 @@ void ron_oap_client_free(struct ron_oap_client *c);
  * ended), RON_LIMIT (longer than message_max), RON_INVALID: it was not taken and never will be
  * done. */
 RON_MUST_USE enum ron_rc ron_oap_ask_send(struct ron_oap_client *c, struct ron_oap_ask *ask);
-/* Asks for an early end: RON_CANCELLED, NOT_SENT or UNKNOWN, unless the answer comes first. From
- * any thread, while the ask is known not to be done. The server is told that nobody waits. */
-void ron_oap_ask_cancel(struct ron_oap_ask *ask);
 
 /* X(field, "metric", label name or NULL, label value, gauge) */
 #define RON_OAP_CLIENT_COUNTERS(X)                                                                 \

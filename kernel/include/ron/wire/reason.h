@@ -87,12 +87,3 @@ struct ron_oap_error {
 };
 
 const char *ron_oap_reason_label(enum ron_oap_reason reason);
-struct ron_oap_error ron_oap_error_of(enum ron_oap_reason reason);
-bool ron_oap_reason_fatal(enum ron_oap_reason reason);
-enum ron_oap_done ron_oap_reason_done(enum ron_oap_reason reason);
-enum ron_rc ron_oap_reason_rc(enum ron_oap_reason reason);
-
-/* Appends the envelope. A failure sticks in the buffer. */
-void ron_oap_envelope(struct ron_buf *out, const struct ron_oap_error *error, uint64_t corr_id);
-/* The reason named by an envelope; INTERNAL, the careful reading, for anything that is none. */
-enum ron_oap_reason ron_oap_envelope_reason(const void *json, size_t len);

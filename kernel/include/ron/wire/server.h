@@ -119,8 +119,6 @@ RON_MUST_USE enum ron_rc ron_oap_server_attach(struct ron_oap_server *s, struct 
                                                struct ron_err *err);
 /* False when replies are still held by somebody: then their memory is left behind. */
 bool ron_oap_server_free(struct ron_oap_server *s);
-/* With the port that was given for 0. */
-const char *ron_oap_server_addr(const struct ron_oap_server *s);
 
 /* Publishes an event to the subscribers of `app`; from any thread, never waits. RON_LIMIT for more
  * than event_bytes, RON_CLOSED after the end. */
@@ -175,8 +173,6 @@ struct ron_buf *ron_oap_reply_body(struct ron_oap_reply *r);
 /* Each of these gives the reply away. A body that overflowed its buffer is answered 500. */
 void ron_oap_reply_send(struct ron_oap_reply *take_r, uint16_t status);
 void ron_oap_reply_fail_with(struct ron_oap_reply *take_r, const struct ron_oap_error *error);
-/* As ron_oap_refuse. */
-void ron_oap_reply_refuse(struct ron_oap_reply *take_r, enum ron_oap_reason reason);
 
 /* ---- counters -------------------------------------------------------------------------------- */
 
@@ -205,7 +201,6 @@ struct ron_oap_counters {
     uint64_t writes;                         /* system calls that wrote */
     uint64_t rejected[RON_OAP_REASON_COUNT]; /* oap_rejects_total{server,reason} */
 };
-void ron_oap_server_counters(const struct ron_oap_server *s, struct ron_oap_counters *ret);
 
 struct ron_metrics;
 /* oap_rejects_total of this server, which outlives the metrics' last scrape; the other counters are

@@ -66,6 +66,7 @@ static void target_free(struct ron_http_target *t)
     if (t->has_breaker) {
         ron_breaker_done(&t->breaker);
     }
+    ron_gate_done(&t->gate);
     ron_free(t->hosts);
     ron_free(t->unix_path);
     ron_buf_done(&t->ca);
@@ -253,6 +254,7 @@ bool ron_http_client_free(struct ron_http_client *c)
     for (size_t i = 0; i < c->target_count; i++) {
         target_free(c->targets[i]);
     }
+    ron_gate_done(&c->gate);
     ron_mutex_done(&c->mu);
     c->magic = 0;
     ron_free(c);

@@ -8,6 +8,7 @@
 
 #include "http/client/priv.h"
 #include "http/syntax/chars.h"
+#include "http/syntax/syntax.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/str.h"

@@ -85,6 +85,7 @@ struct ron_http_client {
     struct ron_list inbox;
     struct ron_task *task; /* while it runs */
     bool closed;
+    struct ron_single_writer owner; /* of all that follows: the task */
     CURLM *multi;
     struct ron_timer timer; /* libcurl's */
     struct ron_list active;

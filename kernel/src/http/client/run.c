@@ -411,6 +411,7 @@ enum ron_rc ron__http_client_handle(struct ron_task *task, void *arg, void **ite
     (void)items;
     (void)count;
     RON_CHECK_MAGIC(c, CLIENT_MAGIC);
+    ron_single_writer_check(&c->owner, "http_client");
     while ((f = take(c, &asked)) != NULL) {
         if ((asked & ASK_CANCEL) != 0) {
             abandon(f, RON_HTTP_FETCH_CANCELLED, RON_CANCELLED);
@@ -432,6 +433,7 @@ enum ron_rc ron__http_client_start(struct ron_task *task, void *arg)
     CURLMcode code = CURLM_OK;
 
     RON_CHECK_MAGIC(c, CLIENT_MAGIC);
+    ron_single_writer_release(&c->owner); /* a restart may come with another task */
     ron_rand_seed(&c->rand, c->opts.env->rand_u64(c->opts.env));
     ron_timer_init(&c->timer, on_curl_timer);
     c->multi = curl_multi_init();

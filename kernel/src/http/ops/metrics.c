@@ -7,6 +7,7 @@
  * tables of ours (patterns, methods, statuses, reasons), never from a client. */
 #include <stdio.h>
 
+#include "http/syntax/syntax.h"
 #include "ron/base/alloc.h"
 #include "ron/http/ops.h"
 

@@ -9,7 +9,9 @@
 #include <string.h>
 
 #include "http/server/priv.h"
+#include "http/server/server_testing.h"
 #include "http/syntax/chars.h"
+#include "http/syntax/syntax.h"
 #include "ron/base/assert.h"
 #include "ron/base/str.h"
 

@@ -17,6 +17,7 @@
 #include <string.h>
 
 #include "http/server/priv.h"
+#include "http/syntax/syntax.h"
 #include "ron/base/assert.h"
 #include "ron/http/date.h"
 

@@ -6,6 +6,7 @@
  * connection. The caps of inflate.h hold; besides, a decoded body is held to body_max like any
  * other and counted with the memory of all bodies. */
 #include "http/server/priv.h"
+#include "http/syntax/inflater.h"
 
 enum { DECODE_PIECE = 16384 };
 

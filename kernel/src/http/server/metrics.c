@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* kernel/src/http/server/metrics.c - collector of an HTTP server: requests under way and the table
  * of its rate limiter. What the server counts itself is in its registry row. */
+#include "http/server/counters.h"
 #include "http/server/priv.h"
 #include "ron/http/ops.h"
 

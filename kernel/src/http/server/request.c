@@ -12,6 +12,8 @@
 #include <string.h>
 
 #include "http/server/priv.h"
+#include "http/server/server_testing.h"
+#include "http/syntax/syntax.h"
 #include "ron/base/assert.h"
 
 enum { READ_PIECE = 65536 };

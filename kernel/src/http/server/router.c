@@ -8,6 +8,7 @@
 
 #include "http/server/priv.h"
 #include "http/syntax/chars.h"
+#include "http/syntax/syntax.h"
 #include "ron/base/assert.h"
 
 /* ---- compiling ------------------------------------------------------------------------------- */

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "http/server/counters.h"
 #include "http/server/priv.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"

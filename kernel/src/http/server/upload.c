@@ -15,6 +15,8 @@
 #include <string.h>
 
 #include "http/server/priv.h"
+#include "http/syntax/inflater.h"
+#include "http/syntax/syntax.h"
 #include "ron/base/assert.h"
 
 /* ---- the worker: pieces to the reader -------------------------------------------------------- */

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "http/syntax/chars.h"
+#include "http/syntax/syntax.h"
 #include "ron/base/str.h"
 #include "ron/http/date.h"
 

@@ -24,6 +24,8 @@
 #include <zstd_errors.h>
 
 #include "http/syntax/chars.h"
+#include "http/syntax/inflate_testing.h"
+#include "http/syntax/inflater.h"
 #include "ron/base/alloc.h"
 #include "ron/base/assert.h"
 #include "ron/base/str.h"

@@ -13,6 +13,7 @@
 #include <strings.h>
 
 #include "http/syntax/chars.h"
+#include "http/syntax/syntax.h"
 #include "ron/base/assert.h"
 #include "ron/base/hex.h"
 #include "ron/base/str.h"

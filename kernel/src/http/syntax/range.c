@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "http/syntax/chars.h"
+#include "http/syntax/syntax.h"
 #include "ron/base/assert.h"
 #include "ron/base/str.h"
 #include "ron/http/parse.h"
@@ -135,28 +136,4 @@ size_t ron_http_content_range(const struct ron_http_range *range, uint64_t size,
 
     RON_ASSERT(len > 0 && len < RON_HTTP_CONTENT_RANGE_SIZE);
     return (size_t)len;
-}
-
-enum ron_rc ron_http_content_range_parse(struct ron_str value, struct ron_http_range *ret_range,
-                                         uint64_t *ret_size)
-{
-    struct ron_str unit;
-    struct ron_str span;
-    struct ron_str total;
-    struct ron_str a;
-    struct ron_str b;
-    struct ron_http_range range;
-    uint64_t size;
-
-    if (!cut(value, ' ', &unit, &span) || unit.len != 5 || strncasecmp(unit.ptr, "bytes", 5) != 0 ||
-        !cut(span, '/', &span, &total) || !cut(span, '-', &a, &b) ||
-        ron_http_parse_u64(a, &range.first) != RON_OK ||
-        ron_http_parse_u64(b, &range.last) != RON_OK ||
-        ron_http_parse_u64(total, &size) != RON_OK || range.first > range.last ||
-        range.last >= size) {
-        return RON_INVALID;
-    }
-    *ret_range = range;
-    *ret_size = size;
-    return RON_OK;
 }

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "http/syntax/syntax.h"
 #include "ron/base/assert.h"
 
 /* What of the representation itself an answer tells. */

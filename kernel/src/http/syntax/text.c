@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "http/syntax/chars.h"
+#include "http/syntax/syntax.h"
 #include "ron/base/hex.h"
 #include "ron/http/parse.h"
 

@@ -187,3 +187,12 @@ static inline bool ron__tls_shaking(const struct tls_conn *t)
 void ron__tls_timed_out(struct tls_conn *t);
 /* False: no client certificate. */
 bool ron__tls_peer(const struct tls_conn *t, struct ron_tls_peer *ret_peer);
+
+void ron_tls_ctx_cert(struct ron_tls_ctx *ctx, struct ron_tls_cert *ret_cert);
+
+/* Until the certificate ends; negative after it: the gauge tls_certificate_expiry_seconds. */
+int64_t ron_tls_ctx_expiry_s(struct ron_tls_ctx *ctx);
+
+const char *ron_tls_failure_label(enum ron_tls_failure failure);
+
+void ron_tls_ctx_counters(const struct ron_tls_ctx *ctx, struct ron_tls_counters *ret_counters);

@@ -3,6 +3,7 @@
  * each get their own answer. Method: our own server as the other side, in the same process. */
 #include "unit/http/client_fixture.h"
 
+#include "http/server/server_testing.h"
 #include "ron/http/server.h"
 
 enum { BIG = 3 << 20, MANY = 200, HOLD_EVERY = 256 * 1024 };

@@ -8,8 +8,11 @@
  */
 #include "support/support.h"
 
+#include "cap/cap_testing.h"
 #include "ron/http/ops.h"
 #include "ron/io/linux_env.h"
+#include "support/cap_keys.h"
+#include "support/cas_put.h"
 
 static const struct ron_http_route routes[] = {
     {RON_HTTP_GET, "/v1/tx/{id}", NULL, NULL, 0, 0},

@@ -2,6 +2,8 @@
 /* Goal: requests over real sockets are answered as HTTP/1.1 wants it: one after another, in order,
  * with the right framing; deferred answers come from other threads; whoever goes away cancels.
  * Method: a plain client against a server of two workers. */
+#include "http/server/server_testing.h"
+#include "http/syntax/syntax.h"
 #include "unit/http/fixture.h"
 
 #define GET(path) "GET " path " HTTP/1.1\r\nHost: a\r\n\r\n"

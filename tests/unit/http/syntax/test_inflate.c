@@ -9,6 +9,8 @@
 #include <zlib.h>
 #include <zstd.h>
 
+#include "http/syntax/inflate_testing.h"
+#include "http/syntax/inflater.h"
 #include "ron/base/alloc.h"
 #include "ron/base/buf.h"
 #include "ron/http/inflate.h"

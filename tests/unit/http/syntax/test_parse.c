@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 
+#include "http/syntax/syntax.h"
 #include "ron/http/parse.h"
 
 static const struct ron_http_limits limits = {

@@ -4,6 +4,7 @@
 #include "support/support.h"
 
 #include "http/server/priv.h"
+#include "http/syntax/syntax.h"
 #include "ron/base/alloc.h"
 
 #define S(text) ((struct ron_str){(text), sizeof(text) - 1})

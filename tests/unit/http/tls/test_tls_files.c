@@ -2,6 +2,7 @@
 /* Goal: files that would fail a client are refused before, with a message that names file, line and
  * remedy; a reload swaps everything or nothing, and connections go on.
  * Method: one good set of files, and one change at a time. */
+#include "http/tls/lane.h"
 #include "unit/http/tls_pair.h"
 
 struct world {

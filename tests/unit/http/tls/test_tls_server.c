@@ -7,6 +7,7 @@
 #include <openssl/err.h>
 #include <openssl/ssl.h>
 
+#include "http/tls/lane.h"
 #include "unit/http/tls_certs.h"
 
 struct world {

@@ -8,6 +8,7 @@
  * RON_SEED repeats a run. */
 #include "unit/ledger/book_model.h"
 
+#include "base/rand_priv.h"
 #include "ron/base/alloc.h"
 
 #define NOW UINT64_C(1700000000000)

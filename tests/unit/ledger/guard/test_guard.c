@@ -4,6 +4,7 @@
  * one thing changed at a time. */
 #include "unit/ledger/guard_fixture.h"
 
+#include "cap/cap_priv.h"
 #include "ron/http/tls.h"
 
 #define TRANSFER gf_entry("Transfer", "t:demo/u:alice", "5", ",\"to\":\"t:demo/u:bob\"")

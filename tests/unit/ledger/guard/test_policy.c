@@ -5,6 +5,7 @@
  * model that looks at every rule. */
 #include "unit/ledger/guard_fixture.h"
 
+#include "cap/cap_priv.h"
 #include "ron/cap/caveat.h"
 
 static struct led_policy *policy_of(const char *text)

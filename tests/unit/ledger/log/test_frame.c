@@ -3,6 +3,7 @@
  * reads as one.
  * Method: random frames through both directions; every bit of a frame and of a segment's head
  * flipped; every sector of a frame missing; numbers in forms that no writer makes. */
+#include "base/rand_priv.h"
 #include "unit/ledger/logkit.h"
 
 static struct kit kit;

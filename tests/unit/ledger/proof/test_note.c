@@ -8,6 +8,7 @@
 #include "support/support.h"
 
 #include "ledger/proof/checkpoint.h"
+#include "merkle/note_priv.h"
 
 /* The example of golang.org/x/mod/sumdb/note. */
 static const char go_vkey[] = "PeterNeumann+c74f20a3+ARpc2QcUPDhMQegwxbzhKqiBfsVkmqq/LDE4izWy10TW";

@@ -5,6 +5,7 @@
 #include "support/support.h"
 
 #include "ledger/proof/receipt.h"
+#include "merkle/note_priv.h"
 
 enum { LEAVES = 37 };
 

@@ -4,6 +4,7 @@
  * compared with those of the entries, as sets. */
 #include "unit/ledger/works.h"
 
+#include "base/rand_priv.h"
 #include "client/client.h"
 #include "ledger/publish/changes.h"
 

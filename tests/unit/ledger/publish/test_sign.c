@@ -7,6 +7,7 @@
 
 #include <fcntl.h>
 
+#include "merkle/note_priv.h"
 #include "ron/base/alloc.h"
 #include "ron/sync/sync.h"
 

@@ -6,6 +6,7 @@
 #include "unit/http/fixture.h"
 
 #include "ledger/publish/sign.h"
+#include "merkle/note_priv.h"
 
 #define STR(text) ((struct ron_str){.ptr = (text), .len = strlen(text)})
 

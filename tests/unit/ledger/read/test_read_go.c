@@ -9,6 +9,7 @@
 
 #include "ledger/proof/checkpoint.h"
 #include "ledger/proof/tile.h"
+#include "merkle/note_priv.h"
 #include "ron/merkle/lines.h"
 
 enum { ENTRIES = 1000, OLD = 345, SKIPPED = 77 };

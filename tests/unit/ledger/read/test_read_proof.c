@@ -8,6 +8,7 @@
 
 #include "ledger/proof/receipt.h"
 #include "ledger/proof/tile.h"
+#include "merkle/note_priv.h"
 
 enum { ENTRIES = 800 };
 

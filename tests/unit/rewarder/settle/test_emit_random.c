@@ -7,6 +7,7 @@
  * it must end. */
 #include "unit/rewarder/book_fixture.h"
 
+#include "base/rand_priv.h"
 #include "rewarder/settle/machine.h"
 
 enum {

@@ -4,7 +4,7 @@
  * Place: base. A value v >= 256 with highest bit e falls into one of the 128 buckets of its power
  * of two: bucket 256 + (e - 8) * 128 + (the 7 bits below the highest), which is 2^(e-7) wide.
  */
-#include "ron/base/hist.h"
+#include "support/hist.h"
 
 #include <string.h>
 
