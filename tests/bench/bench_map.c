@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* bench_map.c - ron_map beside the numbered tables of the wallet, with a million records each.
+/* bench_map.c - ron_map compared with the tables of the wallet, with a million records each.
  *
  * A record is found by a random 128-bit key, as in the wallet: 64 bytes in the wallet's table, 96
  * in the map, whose node has pointers and times. A figure is processor time, so that a busy machine

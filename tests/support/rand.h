@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* rand.h - a generator for a part of the work, beside the plain draw of 64 bits. */
+/* rand.h - a generator for a part of the work, on top of the plain draw of 64 bits. */
 #pragma once
 
 #include "base/rand_priv.h"

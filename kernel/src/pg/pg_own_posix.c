@@ -81,11 +81,6 @@ uint64_t ron_pg_own_epoch(const struct ron_pg_own *o)
     return o->epoch;
 }
 
-bool ron_pg_own_within(const struct ron_pg_own *o)
-{
-    return o->within;
-}
-
 /* ---- codes ----------------------------------------------------------------------------------- */
 
 /* Of a statement that ended without DONE and has certainly changed nothing. */

@@ -79,6 +79,5 @@ RON_MUST_USE enum ron_rc ron_pg_own_begin(struct ron_pg_own *o, struct ron_err *
 RON_MUST_USE enum ron_rc ron_pg_own_commit(struct ron_pg_own *o, uint64_t patience_ms,
                                            struct ron_err *err);
 void ron_pg_own_rollback(struct ron_pg_own *o); /* fine without a transaction */
-bool ron_pg_own_within(const struct ron_pg_own *o);
 /* Waits a moment, for who wants to try again. */
 void ron_pg_own_pause(struct ron_pg_own *o);

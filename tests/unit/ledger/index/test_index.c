@@ -719,7 +719,7 @@ static void test_led_index__full_disk__keeps_the_last_commit(void **state)
     assert_int_equal(rc, RON_LIMIT);
     assert_true(done > 30000);
     expect_full(ix, done);
-    /* It stays so, also for who tries again and for who opens it. */
+    /* It stays so for a retry and for a reopening. */
     assert_int_equal(index_add(ix, done + 1, true, done + 1, &err), RON_OK);
     for (int i = 0; i < 3; i++) {
         rc = index_commit(ix, done, &err);

@@ -356,7 +356,7 @@ static void test_led_index_damage__strangers__do_no_harm(void **state)
     assert_true(look());
 }
 
-/* A journal from a backup beside runs that have gone on, and the other way round. */
+/* A journal from a backup next to newer runs, and the other way round. */
 static void test_led_index_damage__old_files_put_back__never_hide_a_key(void **state)
 {
     (void)state;
@@ -437,7 +437,7 @@ static void test_led_index_damage__lmdb_file_of_earlier_versions__is_removed(voi
 
 /* ---- kills ----------------------------------------------------------------------------------- */
 
-/* Commits without end, in steps of a length that follows from where it stands. */
+/* Commits without end, in steps whose length follows from the position. */
 static void child(int out)
 {
     static const uint8_t image[20000];
