@@ -286,7 +286,7 @@ static enum ron_rc load_tokens(struct iop_svc *s, const struct ron_conf_snap *co
 
 static enum ron_rc open_parts(struct iop_svc *s, struct ron_err *err)
 {
-    struct ron_conf_snap *conf = ron_conf_box_get(ron_app_conf_box(s->core.app));
+    struct ron_conf_snap *conf;
     enum ron_rc rc;
 
     RON_TRY(ron_app_auth_new(s->core.app, ron_conf_str(s->core.conf, IOP_KEY_FILE).text, "interop",
@@ -298,6 +298,7 @@ static enum ron_rc open_parts(struct iop_svc *s, struct ron_err *err)
     RON_TRY(iop_trail_open(&s->core, err));
     RON_TRY(iop_ring_new(&s->hooks, err));
     RON_TRY(iop_metrics_new(&s->core, &s->mail, err));
+    conf = ron_conf_box_get(ron_app_conf_box(s->core.app));
     rc = load_policy(s, conf, err);
     ron_conf_unref(conf);
     return rc;

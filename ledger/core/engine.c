@@ -110,8 +110,12 @@ bool led_engine_has(const struct led_engine *e, struct led_work *w)
 enum ron_rc led_engine_made(struct led_engine *e, struct ron_err *err)
 {
     struct led_log_head head;
+    uint32_t leases;
 
-    RON_ASSERT_MSG(e->leases == 0, "S2: the engine is replaced while no lease is out");
+    ron_mutex_lock(&e->lock);
+    leases = e->leases;
+    ron_mutex_unlock(&e->lock);
+    RON_ASSERT_MSG(leases == 0, "S2: the engine is replaced while no lease is out");
     led_log_head(e->live.log, &head);
     memcpy(e->hash_key, e->live.hash_key, sizeof e->hash_key);
     e->preval.index = e->live.index;

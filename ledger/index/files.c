@@ -178,6 +178,7 @@ static enum ron_rc open_run_file(struct led_files *s, struct led_file_run *run,
     }
     RON_TRY(open_named(s, own ? LED_FILE_RUN : LED_FILE_JOURNAL, own ? run->id : place.journal,
                        &run->file, err));
+    RON_ASSERT(run->file != NULL);
     if (place.base > run->file->len || len > run->file->len - place.base) {
         return ron_err_set(err, RON_CORRUPT, "index: run %llu is shorter than it was",
                            (unsigned long long)run->id);
@@ -351,9 +352,10 @@ static enum ron_rc read_chunk(struct led_files *s, const struct led_file *file, 
 static enum ron_rc get_chunk(struct led_files *s, struct led_blob_key key,
                              const uint8_t **ret_bytes, size_t *ret_len, struct ron_err *err)
 {
-    struct led_file *file;
+    struct led_file *file = NULL;
 
     RON_TRY(open_named(s, LED_FILE_IMAGE, key.a, &file, err));
+    RON_ASSERT(file != NULL);
     if (s->chunk_image != key.a || s->chunk_next > key.b) {
         s->chunk_image = key.a;
         s->chunk_next = 0;

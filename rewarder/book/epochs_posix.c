@@ -230,7 +230,10 @@ static enum ron_rc reserve(struct rwd_book *b, const struct rwd_request *request
                            struct rwd_epoch *e, struct ron_err *err)
 {
     struct ron_err none = {0};
-    enum ron_rc rc = rwd__epoch_get(b, ron_str_of(request->epoch), e, &none);
+    enum ron_rc rc;
+
+    RON_ASSERT(request != NULL);
+    rc = rwd__epoch_get(b, (struct ron_str){request->epoch, strlen(request->epoch)}, e, &none);
 
     if (rc == RON_OK) {
         if (same_request(&e->request, request)) {

@@ -46,7 +46,7 @@ def entries(root):
         flags = []
         words = iter(shlex.split(entry["command"]))
         for word in words:
-            if word in ("-include", "-isystem"):
+            if word in ("-include", "-isystem", "-iquote"):
                 flags += [word, next(words)]
             elif re.match(r"-(D|I|std=|f(?!sanitize))", word):
                 flags.append(word)

@@ -18,7 +18,7 @@ static inline enum ron_rc ron_oap_encode(struct ron_buf *out, const struct ron_o
     }
     RON_TRY(ron_buf_reserve(out, front + payload_len, &room));
     ron_oap_write_head(head, payload_len, room);
-    if (head->cap_len > 0) {
+    if (head->cap_len > 0 && cap != NULL) {
         memcpy(room + RON_OAP_HEADER_BYTES, cap, head->cap_len);
     }
     if (payload_len > 0) {

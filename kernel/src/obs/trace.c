@@ -50,10 +50,10 @@ enum ron_rc ron_traceparent_parse(struct ron_str text, struct ron_trace_ctx *ret
     if (p[AT_TRACE - 1] != '-' || p[AT_SPAN - 1] != '-' || p[AT_FLAGS - 1] != '-') {
         return RON_INVALID;
     }
-    if (!ron_unhex((struct ron_str){p + AT_TRACE, 2 * RON_TRACE_ID_BYTES}, RON_HEX_LOWER,
+    if (!ron_unhex((struct ron_str){p + AT_TRACE, (size_t)2 * RON_TRACE_ID_BYTES}, RON_HEX_LOWER,
                    ctx.trace_id, RON_TRACE_ID_BYTES) ||
-        !ron_unhex((struct ron_str){p + AT_SPAN, 2 * RON_SPAN_ID_BYTES}, RON_HEX_LOWER, ctx.span_id,
-                   RON_SPAN_ID_BYTES) ||
+        !ron_unhex((struct ron_str){p + AT_SPAN, (size_t)2 * RON_SPAN_ID_BYTES}, RON_HEX_LOWER,
+                   ctx.span_id, RON_SPAN_ID_BYTES) ||
         !ron_unhex((struct ron_str){p + AT_FLAGS, 2}, RON_HEX_LOWER, &flags, 1) ||
         !ron_trace_ctx_valid(&ctx)) {
         return RON_INVALID;

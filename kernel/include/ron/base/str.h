@@ -63,7 +63,10 @@ static inline int ron_str_compare(struct ron_str a, struct ron_str b)
 /* 'A' to 'Z' in lower case, other bytes as they are. */
 static inline char ron_lower(char c)
 {
-    return c >= 'A' && c <= 'Z' ? (char)(c | 0x20) : c;
+    if (c >= 'A' && c <= 'Z') {
+        return (char)(c - 'A' + 'a');
+    }
+    return c;
 }
 
 static inline bool ron_str_equal_nocase(struct ron_str a, struct ron_str b)
